@@ -1,6 +1,6 @@
 //! Counts the guards that run for each owner (an agent or a task). A program that is asked to end may write until it is
-//! killed. So the files that a program wrote are examined, and what it used is removed, only after all its processes are
-//! gone.
+//! killed. So the files that a program wrote are examined, and what it used is removed, only after all its processes
+//! are gone.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -84,7 +84,7 @@ async fn wait_for(owner: &Path, is_over: impl Fn(&Uses) -> bool) {
 
 /// Waits until every process is gone that was started by a launcher of this owner (see
 /// [`crate::GuardLauncher::owned_by`]), until everything that the processes used is removed, and until the work of
-/// [`after_end`] is done. A caller that must not wait forever for a process that cannot be killed sets a time limit.
+/// `after_end` is done. A caller that must not wait forever for a process that cannot be killed sets a time limit.
 pub async fn processes_ended(owner: &Path) {
     wait_for(owner, |uses| *uses == Uses::default()).await;
 }

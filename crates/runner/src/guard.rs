@@ -93,7 +93,8 @@ pub(crate) fn guard_main() -> ExitCode {
     }
 }
 
-/// What will hold the command's processes together. Restricts the signals of this process if that is what holds them.
+/// What will hold the command's processes together. If this is the scope of signals, this process enters it, so that
+/// the command inherits it.
 fn enclosure(guarded_command: &GuardedCommand) -> Enclosure {
     match &guarded_command.restrictions {
         _ if guarded_command.exempt_from_term => Enclosure::PidNamespace,

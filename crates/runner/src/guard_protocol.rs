@@ -41,8 +41,8 @@ pub(crate) struct GuardedCommand {
     pub(crate) exempt_from_term: bool,
     /// The time between TERM and KILL.
     pub(crate) grace_ms: u64,
-    /// Where the command can write, if its use of the machine is limited; `None` for a command without limits, such as a
-    /// command of the user that runs without a sandbox.
+    /// Where the command can write, if its use of the machine is limited; `None` for the user's own commands without a
+    /// sandbox, which have no limits.
     pub(crate) limited: Option<WrittenPaths>,
 }
 
@@ -111,7 +111,7 @@ pub(crate) enum Restrictions {
     Landlock { landlock_rules: Vec<LandlockRule>, network: bool },
     /// The sandbox process drops only the rights that bubblewrap does not restrict; bubblewrap restricts the rest.
     /// `unix_sockets` says whether every socket file that could answer is hidden. If not, the command may use no Unix
-    /// sockets. If so, it may use them only if abstract sockets are out of reach, too (see
+    /// sockets except connected pairs. If so, it may use all kinds if abstract sockets are out of reach, too (see
     /// `seccomp::Filter::beside_bubblewrap`).
     BeforeBubblewrap { network: bool, unix_sockets: bool },
 }

@@ -55,7 +55,7 @@ impl GuardLauncher {
         Self { program, limits: ProcessLimits::default(), owner: None }
     }
 
-    /// Limits what each program that is started for an agent or in a sandbox may use.
+    /// Sets the limits of each program, except for the user's own commands without a sandbox.
     #[must_use]
     pub fn with_limits(self, limits: ProcessLimits) -> Self {
         Self { limits, ..self }
@@ -67,7 +67,7 @@ impl GuardLauncher {
         Self { owner: Some(owner.to_owned()), ..self }
     }
 
-    /// The limits of programs that are started for agents or in a sandbox.
+    /// The limits of each program that has limits (see [`Self::with_limits`]).
     pub(crate) fn limits(&self) -> MachineLimits {
         self.limits.into()
     }
@@ -170,7 +170,7 @@ pub(crate) struct CommandEnd {
     /// The exit code; `None` if a signal ended the command.
     pub(crate) code: Option<i64>,
     pub(crate) signal: Option<i32>,
-    /// Whether the command was stopped at its time limit.
+    /// Whether the command was stopped at its time limit or, in a container, at the disk limit.
     pub(crate) timed_out: bool,
     /// The limit that the command reached, if any.
     pub(crate) limit: Option<ReachedLimit>,

@@ -5,9 +5,9 @@
 //! exceed a limit a little. The threads only report; the guard's main thread ends the command. (The guard's main thread
 //! must be the one that starts the command, because the kernel ties a death signal to the thread that forked.)
 //!
-//! Some memory and disk space cannot be attributed to a process (see `kernel::hidden`). What the machine has lost counts
-//! for a command only if there are signs that the command holds it, so that no command is ended for what another program
-//! uses.
+//! Some memory and disk space cannot be attributed to a process (see `kernel::hidden`). What the machine has lost
+//! counts for a command only if there are signs that the command holds it, so that no command is ended for what another
+//! program uses.
 
 use crate::disk_usage::{DiskUsage, free_space, measure};
 use crate::guard_protocol::WrittenPaths;
@@ -25,15 +25,17 @@ const LOOK_CLOSELY: Duration = Duration::from_millis(50);
 const LOOK_AT_DISK: Duration = Duration::from_millis(500);
 /// The time between two looks at the free space of the disk.
 const LOOK_AT_FREE_SPACE: Duration = Duration::from_millis(50);
-/// The machine is almost out of memory, or out of disk space, when less than this part of it is free.
+/// One part in this many: the machine is almost out of memory when less than this part of it is available, and almost
+/// out of disk space when less than this part of what was free at the start is left.
 const LOW: u64 = 32;
-/// If at least half of the space that was left has been used since the last measurement, the pause is this many times as
-/// long as the measurement, so that measuring takes at most about 5% of a CPU. If all of it has been used, there is no
-/// pause.
+/// If at least half of the space that was left up to the limit has been used since the last measurement, the pause is
+/// this many times as long as the measurement, so that measuring takes at most about 5% of a CPU. If all of that space
+/// has been used, there is no pause.
 const PAUSE_FACTOR: u32 = 20;
-/// The factor if less than half of it has been used.
+/// The factor if less than half of that space has been used.
 const LONG_PAUSE_FACTOR: u32 = 100;
-/// How long a command runs before the writable context paths are measured although no space seems to be lost.
+/// How long a command runs before the writable context paths are measured although too little free space was lost to
+/// reach the limit.
 const SHORT_COMMAND: Duration = Duration::from_secs(10);
 /// How long a memory limit that was exceeded only by pages counted several times is not verified again.
 const VERIFY_PAUSE: Duration = Duration::from_secs(1);
@@ -48,8 +50,8 @@ pub(crate) struct LimitWatch {
 }
 
 impl LimitWatch {
-    /// Starts the watch for the descendants of this process. Measuring the disk may take long, so it has a thread of its
-    /// own.
+    /// Starts the watch for the descendants of this process. Measuring the disk may take long, so it has a thread of
+    /// its own.
     pub(crate) fn start(limits: MachineLimits, disk: DiskWatch) -> io::Result<Self> {
         let (sender, reached) = channel();
         let (woken, wake) = io::pipe()?;
@@ -193,8 +195,8 @@ impl FileWatch {
     }
 }
 
-/// The memory of processes and of their files in memory. A file may be mapped, and then its pages are in both; the larger
-/// number is right or at most half of what is right.
+/// The memory of processes and of their files in memory. The pages of a mapped file are in both `resident.in_files` and
+/// `in_files`. So only the larger of the two counts, which is at least half of the right number.
 fn memory_with_files(resident: ResidentMemory, in_files: u64) -> u64 {
     resident.private.saturating_add(resident.in_files.max(in_files))
 }
@@ -208,8 +210,8 @@ fn missing_memory(at_start: Memory, now: Memory, own: u64) -> u64 {
 
 /// Watches the size of what a command writes.
 ///
-/// A measurement that takes long is repeated only if the file systems lost so much free space that the limit may have
-/// been reached.
+/// A measurement that takes long is repeated only after a long pause, unless the file systems lost so much free space
+/// that the limit may have been reached.
 pub(crate) struct DiskWatch {
     paths: WrittenPaths,
     /// The configured limit.
@@ -252,8 +254,8 @@ impl DiskWatch {
         self.lost() > self.limit && free_space(self.paths.all()) < self.free_at_start / LOW
     }
 
-    /// The limit, if it is exceeded. `unnamed` is the size of deleted files that are still open; `is_hidden` says that
-    /// there are signs of files that cannot be measured.
+    /// The limit, if it is exceeded; `None` also if it is not yet time for another measurement. `unnamed` is the size
+    /// of deleted files that are still open; `is_hidden` says that there are signs of files that cannot be measured.
     pub(crate) fn look(&mut self, unnamed: u64, is_hidden: bool) -> Option<ReachedLimit> {
         if self.paths.is_empty() {
             return None;
@@ -301,8 +303,9 @@ impl DiskWatch {
     fn measure(&self, lost: u64) -> DiskUsage {
         let own = self.paths.own.iter().map(|path| measure(path, None, &[]));
         let own: DiskUsage = own.sum();
-        // The user's own directories may be large: a short command has them looked at only if the space that was lost is
-        // not explained. Other programs may free space meanwhile, so a longer command has them looked at anyway.
+        // The user's own directories may be large. For a short command, they are measured only if so much space was
+        // lost that the limit may have been reached. Other programs may free space meanwhile, so for a longer command
+        // they are measured in any case.
         let is_short = self.began.elapsed().unwrap_or_default() < SHORT_COMMAND;
         if is_short && own.bytes.saturating_add(lost) <= self.limit {
             return own;

@@ -1,7 +1,8 @@
 //! How much a process and everything it starts may use, and which limit was reached.
 //!
-//! A guard enforces these limits for every sandbox on this machine (see `limit_watch`); Docker enforces them for
-//! containers. The names of the config's keys are in this file only, so that every message names the right key.
+//! A guard enforces these limits for programs on this machine (see `limit_watch`), except for the user's own commands
+//! without a sandbox. For containers, Docker and `docker/limits.rs` enforce them. The names of the config keys of these
+//! limits are in this file only, so that every message names the right key.
 
 use crate::kernel;
 use althing_protocol::ProcessLimits;
@@ -62,7 +63,7 @@ impl ReachedLimit {
         !matches!(self, Self::OpenFiles(_))
     }
 
-    /// The key of the config that changes the limit.
+    /// The config key of the limit. For the machine's memory: the key with which a lower limit can be set.
     pub(crate) fn key(self) -> &'static str {
         match self {
             Self::Processes(_) => "orchestrator.limits.processes",

@@ -83,7 +83,7 @@ impl Search<'_> {
                     continue;
                 }
                 let is_left_out = match within {
-                    // Althing's own directories can be large, so they are not searched.
+                    // Directories with a sealed name, such as Althing's own, can be large, so they are not searched.
                     Inside::Protected(None) => true,
                     // A directory that the user named is one of the roots, and is searched as such.
                     Inside::Protected(_) => self.roots.contains(&path),

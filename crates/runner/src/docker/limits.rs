@@ -29,7 +29,8 @@ const PRINT_COUNTERS: &str = "\
     cat /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control 2>/dev/null";
 
 /// Waits until a command has to be ended because a limit was reached. `written` are the mounts that commands can write
-/// to. The watch begins with this call, not with the first poll, so this call must come before the start of the command.
+/// to. The watch begins with this call, not with the first poll, so this call must come before the start of the
+/// command.
 pub(super) fn reached<'a>(
     container: &'a Container,
     id: &'a str,

@@ -1,5 +1,5 @@
-//! The files that a command in a git config may name. A command is text for a shell, which can build names in any way, so
-//! Althing does not try to parse it. Instead, a file counts as named if every component of its path (below the top
+//! The files that a command in a git config may name. A command is text for a shell, which can build names in any way,
+//! so Althing does not try to parse it. Instead, a file counts as named if every component of its path (below the top
 //! directory, or below a directory that the command names) occurs somewhere in the command. Further files count if the
 //! command contains a pattern such as `*.sh` or mentions an interpreter.
 

@@ -2,9 +2,9 @@
 //! not write to these files.
 //!
 //! Git is never asked, because git runs code while it answers. Its config files are read instead: those of every
-//! repository in the directories that an agent may use and of the repositories around them, those of the user and of the
-//! system, and those that they include, whatever the condition of the include is. Where it is uncertain what git would
-//! run, too much is protected rather than too little.
+//! repository in the directories that an agent may use and of the repositories around them, those of the user and of
+//! the system, and those that they include, whatever the condition of the include is. Where it is uncertain what git
+//! would run, too much is protected rather than too little.
 
 mod command;
 mod config;

@@ -55,8 +55,8 @@ impl ContainerRoot {
         Ok(Self { root, mounts })
     }
 
-    /// Checks that every expected mount is there (except that the placeholder of a file may be missing), and that nothing
-    /// below a read-only mount is writable, unless it is expected to be.
+    /// Checks that every expected mount is there (the placeholder of a file may be missing), and that nothing below a
+    /// read-only mount is writable, unless it is expected to be.
     pub(crate) fn check(&self, expected: &[ExpectedMount]) -> io::Result<()> {
         let mut paths: Vec<&Path> = expected.iter().map(|mount| mount.path.as_path()).collect();
         paths.sort_unstable();

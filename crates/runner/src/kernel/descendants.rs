@@ -1,8 +1,9 @@
 //! The processes below this one, and signals to them.
 //!
-//! For the main thread of a guard only: the id of a child stays valid because no other thread reaps the child. The id of
-//! a deeper process may belong to another process a moment later. Such a process is therefore signaled by a descriptor,
-//! and only if its parent, which is known to be below this process, was its parent after the descriptor was opened.
+//! For the main thread of a guard only: the id of a child stays valid because no other thread reaps the child. The id
+//! of a deeper process may belong to another process a moment later. Such a process is therefore signaled by a
+//! descriptor, and only if its parent, which is known to be below this process, was its parent after the descriptor was
+//! opened.
 
 use super::landlock_ruleset;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -47,15 +48,17 @@ pub(crate) fn kill_tree() {
     }
 }
 
-/// A process below this one.
+/// A process below the calling process.
 struct Process {
     pid: Pid,
-    /// Refers to this process for ever; `None` if the kernel has no such descriptors (before Linux 5.3).
+    /// Refers to the same process even if its id is used again; `None` if the kernel has no such descriptors (before
+    /// Linux 5.3).
     descriptor: Option<OwnedFd>,
 }
 
 impl Process {
-    /// A child of this process that was not reaped yet.
+    /// The process with this id. It must be a child of the calling process that was not reaped yet; the parent of any
+    /// other process has to be checked afterwards (see [`Self::child_of`]).
     fn child(pid: Pid) -> Option<Self> {
         match pidfd_open(pid, PidfdFlags::empty()) {
             Ok(descriptor) => Some(Self { pid, descriptor: Some(descriptor) }),
@@ -64,12 +67,12 @@ impl Process {
         }
     }
 
-    /// The child of this process that has this id, if there is one.
+    /// The child of `self` that has this id, if there is one.
     fn child_of(&self, pid: Pid) -> Option<Self> {
         let child = Self::child(pid)?;
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
         let is_child = parent_of(&stat) == Some(self.pid.as_raw_nonzero().get());
-        // While this process lives, its id belongs to it.
+        // While `self` lives, its id belongs to it.
         (is_child && !self.has_ended()).then_some(child)
     }
 
@@ -88,7 +91,8 @@ impl Process {
         };
     }
 
-    /// Sends the signal `last` to this process and everything below it, except to `exempt`, after the signal `first`.
+    /// Sends signals to `self` and everything below it. Each process gets `first` (if given) before its children are
+    /// listed, and `last` after its children got theirs. Only `exempt` does not get `last`.
     fn walk(&self, first: Option<Signal>, last: Signal, exempt: Option<Pid>, depth: usize) {
         if let Some(first) = first {
             self.signal(first);

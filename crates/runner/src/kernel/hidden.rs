@@ -1,8 +1,8 @@
 //! Signs that processes hold files or memory that no count finds.
 //!
-//! Some resources appear in no process's list of open files: files that were sent over a socket but not yet received, and
-//! files that are only mapped. The data in socket buffers belongs to the kernel. The size of these resources cannot be
-//! measured. They matter only if the machine has lost memory or disk space that nothing else explains.
+//! Some resources appear in no process's list of open files: files that were sent over a socket but not yet received,
+//! and files that are only mapped. The data in socket buffers belongs to the kernel. The size of these resources cannot
+//! be measured. They matter only if the machine has lost memory or disk space that nothing else explains.
 
 use super::usage::{TMPFS, task_dir};
 use rustix::fs::{stat, statfs};
@@ -38,8 +38,8 @@ fn in_transit(info: &str) -> u64 {
     number.and_then(|number| number.trim().parse().ok()).unwrap_or_default()
 }
 
-/// Whether these processes map files without a name, which they need not hold open. Memory that processes share without
-/// a file does not count.
+/// Whether these processes map files without a name, which they need not hold open, or forbid a look at their mappings.
+/// Memory that processes share without a file does not count.
 pub(crate) fn maps_unnamed_files(pids: &[i32]) -> bool {
     pids.iter().take(MAX_PROCESSES).any(|pid| {
         match fs::read(task_dir(*pid).join("maps")) {

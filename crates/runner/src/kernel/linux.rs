@@ -35,8 +35,8 @@ pub(crate) fn set_pipe_size(pipe: impl AsFd, bytes: usize) {
 }
 
 /// Gives this thread, and those that it starts from now on, precedence over other programs, if the user may do that (as
-/// root): a command with hundreds of busy processes must not keep its guard from running. Some kernels schedule sessions
-/// rather than threads, so the session of this process gets the same precedence.
+/// root): a command with hundreds of busy processes must not keep its guard from running. Some kernels schedule
+/// sessions rather than threads, so the session of this process gets the same precedence.
 pub(crate) fn raise_priority() {
     let _ = setpriority_process(None, GUARD_PRIORITY);
     let _ = std::fs::write("/proc/self/autogroup", GUARD_PRIORITY.to_string());

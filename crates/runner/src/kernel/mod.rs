@@ -55,7 +55,7 @@ pub(crate) struct TreeUsage {
     pub(crate) most_files: u64,
 }
 
-/// The memory of some processes, in bytes, with each shared page counted once.
+/// The memory of one or more processes, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ResidentMemory {
     /// Anonymous memory and page tables.
@@ -89,7 +89,7 @@ pub(crate) struct UnnamedFiles {
     pub(crate) memory: u64,
     /// The size of those on disk.
     pub(crate) disk: u64,
-    /// Whether there were too many open files to look at all of them.
+    /// Whether there were too many open files to look at all of them, or a process forbids a look at its files.
     pub(crate) incomplete: bool,
     /// The number of open sockets.
     pub(crate) sockets: u64,

@@ -53,8 +53,8 @@ pub(crate) fn file_id(path: &Path) -> io::Result<FileId> {
     Ok(FileId { device: stat.st_dev, inode: stat.st_ino })
 }
 
-/// Does `act` while the directory that contains `dir` is accessible for its owner, if that is this user. Uses no path, so
-/// no symlink is followed.
+/// Does `act` while the directory that contains `dir` is accessible for its owner, if that is this user. Uses no path,
+/// so no symlink is followed.
 pub(crate) fn with_accessible_parent(dir: &File, act: impl FnOnce()) {
     let parent = openat(dir, "..", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
     let (Ok(parent), Ok(Ok(stat))) = (&parent, parent.as_ref().map(fstat)) else { return act() };
@@ -70,7 +70,8 @@ pub(crate) fn with_accessible_parent(dir: &File, act: impl FnOnce()) {
     }
 }
 
-/// Checks that the expected thing, and nothing else, is mounted at a path of this sandbox.
+/// Checks that the expected thing, and nothing else, is mounted at a path of this sandbox. The placeholder of a file
+/// may be missing.
 pub(crate) fn check_mount(expected: &ExpectedMount) -> io::Result<()> {
     let opened = match open_in_sandbox(&expected.path) {
         Err(Errno::NOENT) if expected.content == MountContent::EmptyFile => return Ok(()),

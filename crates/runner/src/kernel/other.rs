@@ -115,7 +115,8 @@ pub(crate) fn kill_tree() {
     }
 }
 
-/// All descendants of `root`. Orphans are not found, so all of them have to be found before the first one is killed.
+/// All descendants of `root`. A process whose parent has ended is not found, so all descendants have to be found before
+/// the first one is killed.
 fn below(root: Pid) -> Vec<Pid> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
     for (pid, parent) in parents() {
@@ -138,7 +139,7 @@ pub(crate) fn tasks_of_machine() -> Option<u64> {
     None
 }
 
-/// Nothing is measured on this system, so that only the limit on open files applies.
+/// Processes and memory are not measured on this system, so only the limits on open files and on disk space apply.
 pub(crate) fn tree_usage(_: usize) -> TreeUsage {
     TreeUsage::default()
 }

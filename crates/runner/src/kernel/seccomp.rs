@@ -199,8 +199,8 @@ pub(super) struct Filter {
 
 impl Filter {
     /// The filter for bubblewrap, which hides socket files and, without network, abstract sockets as well.
-    /// `unix_sockets` says whether all socket files are hidden, and `scoped` whether Landlock blocks abstract sockets;
-    /// if one of them is missing, no Unix socket is allowed at all.
+    /// `unix_sockets` says whether all socket files are hidden, and `scoped` whether Landlock blocks abstract sockets.
+    /// If socket files or abstract sockets could be reached, no Unix sockets except connected pairs are allowed.
     pub(super) fn beside_bubblewrap(network: bool, unix_sockets: bool, scoped: bool) -> Self {
         let sockets =
             if unix_sockets && (scoped || !network) { Sockets::Local } else { Sockets::InternetOnly };
@@ -249,7 +249,8 @@ impl Filter {
             denied.push(always(libc::SYS_msgget));
         }
         denied.push((libc::SYS_ioctl, operations));
-        // A lease on a file that can only be read would block every other program that opens the file.
+        // A lease on a file that can only be read would block every other program that opens the file. `F_NOTIFY`
+        // reports what happens in a directory.
         let mut leases = Vec::new();
         for command in [libc::F_SETLEASE, libc::F_NOTIFY] {
             leases.push(SeccompRule::new(vec![int(
@@ -269,8 +270,8 @@ impl Filter {
         CHANGE_ATTRIBUTES.iter().chain(reads).copied().map(always).collect()
     }
 
-    /// What is denied with the error "no such system call", so that programs use an older one. The arguments of `openat2`
-    /// and `clone3` are in memory, where a filter cannot see them.
+    /// What is denied with the error "no such system call", so that programs use an older one. The arguments of
+    /// `openat2` and `clone3` are in memory, where a filter cannot see them.
     fn missing(&self) -> Denied {
         let own: &[c_long] = if self.own_namespaces { &[] } else { &[libc::SYS_clone3] };
         [libc::SYS_openat2].iter().chain(own).copied().map(always).collect()
@@ -338,8 +339,8 @@ fn of_other_processes() -> Result<Denied, BackendError> {
     for number in OF_A_PROCESS {
         denied.push((number, vec![other(0, 0)?]));
     }
-    // The first argument says whether the second is the id of a process, a group or a user. The kernel's constants for
-    // a process are 0 and 1.
+    // The first argument says whether the second is the id of a process, a group or a user. The constant for a process
+    // is 0 in the first call and 1 in the second.
     denied.push((libc::SYS_setpriority, vec![other(0, 0)?, other(1, 0)?]));
     denied.push((libc::SYS_ioprio_set, vec![other(0, 1)?, other(1, 0)?]));
     Ok(denied)

@@ -39,8 +39,8 @@ pub(crate) fn terminal_id(path: &std::path::Path) -> Option<(u64, u64)> {
     Some((file.dev(), file.ino()))
 }
 
-/// Whether a program of this process group sleeps until there is input from the terminal with this device and inode. The
-/// group is the terminal's foreground group.
+/// Whether a program of this process group sleeps until there is input from the terminal with this device and inode.
+/// The group must be the terminal's foreground group.
 pub(crate) fn terminal_read(group: Pid, terminal: (u64, u64)) -> TerminalRead {
     let group = group.as_raw_nonzero().get();
     let (mut polling, mut unseen, mut threads) = (None, false, 0);

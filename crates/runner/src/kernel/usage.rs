@@ -54,7 +54,7 @@ fn tasks_and_children(pid: i32) -> (usize, Vec<i32>) {
 }
 
 /// The directory of `/proc` that describes a process, and its status. The directory of the process itself is empty once
-/// its first thread has ended, although other threads go on; then it is that of another thread.
+/// its first thread has ended, although other threads go on; then the directory of another thread is returned.
 fn task_status(pid: i32) -> (PathBuf, String) {
     let process = PathBuf::from(format!("/proc/{pid}"));
     let read = |dir: &Path| fs::read_to_string(dir.join("status")).unwrap_or_default();
@@ -83,12 +83,14 @@ fn memory_of(status: &str) -> ResidentMemory {
     }
 }
 
-/// The number of open files of a process; 0 before Linux 6.2, which does not report it as a size.
+/// The number of open files of a process; 0 on kernels before Linux 6.2, which do not report it as the directory's
+/// size.
 fn open_files(dir: &Path) -> u64 {
     fs::metadata(dir.join("fd")).map_or(0, |fd| fd.size())
 }
 
-/// The memory of these processes, with each shared page counted once.
+/// The memory of these processes. A page that several processes share is divided among them; it counts in full for a
+/// process whose mappings cannot be read.
 pub(crate) fn resident_memory(pids: &[i32]) -> ResidentMemory {
     let of = |pid: &i32| {
         let (dir, status) = task_status(*pid);
