@@ -40,7 +40,8 @@ pub struct Availability {
     pub path: Option<String>,
     /// For a CLI agent: its version.
     pub version: Option<String>,
-    /// For a CLI agent that is installed: whether something shows that the user has signed in.
+    /// For a CLI agent that is installed: false if nothing shows that the user has signed in; true if something does,
+    /// or if Althing does not know how to tell.
     pub signed_in: Option<bool>,
     /// For a local server that answers and has models: the names of the models.
     pub models: Option<Vec<String>>,

@@ -2,8 +2,9 @@
 //!
 //! Somebody else may have made the working directory, with symbolic links in it. A path in the user's own config,
 //! workflow or command line that names something in that directory must not lead elsewhere through such a link: the
-//! user meant the directory, not the link's target. [`BaseDirs::real_path`] is the only way to resolve such a path. Its
-//! result contains no links, and code that uses the result later refuses a link that has appeared in its place.
+//! user meant the directory, not the link's target. Such a path is resolved only with [`BaseDirs::real_path`]. Its
+//! result contains no links, and code that uses the result later refuses a link that has appeared in its place. (The
+//! exceptions are `--context-path`, whose links are followed with a notice, and `@path` in a task or message.)
 
 use crate::environment::Environment;
 use crate::failure::Failure;

@@ -54,9 +54,9 @@ impl AppContext {
         Ok(store.map(|store| Arc::new(store) as Arc<dyn SessionStore>))
     }
 
-    /// Fails if the state directory was found in the working directory, not named by the user, and it or an entry of it
-    /// is a symbolic link: the author of a foreign project could have chosen any target. A link to the user's own state
-    /// directory is allowed.
+    /// Fails if the state directory was found in the working directory, not named by the user, and if this directory, a
+    /// directory above it or an entry of it is a symbolic link: the author of a foreign project could have chosen any
+    /// target. A state directory that is a link into the user's own state directory is allowed.
     pub fn refuse_linked_state(&self) -> Result<(), Failure> {
         let dir = self.state_dir();
         if self.environment.state_dir_is_named(self.settings.state_dir.as_deref()) {
@@ -86,9 +86,10 @@ impl AppContext {
         Ok(())
     }
 
-    /// The directory for the files of CLI agents, without symbolic links in its path. If the state directory was found in the working directory, the user's
-    /// own state directory is used instead (if there is one): the names of the files can be guessed, so the author of a
-    /// foreign project could have put links or settings there.
+    /// The directory for the files of CLI agents, without symbolic links in its path: in the state directory or, if
+    /// that was found in the working directory, in the user's own state directory (if there is one). The names of the
+    /// files can be guessed, so the author of a foreign project could have put links or settings into a state directory
+    /// that is found.
     pub fn cli_agents_dir(&self) -> PathBuf {
         let state_dir = real_path(&self.state_dir());
         let is_named = self.environment.state_dir_is_named(self.settings.state_dir.as_deref());

@@ -11,7 +11,7 @@ const MAX_SEARCHED_ENTRIES: usize = 200_000;
 
 /// The context paths of a run, and the task with each `@path` that exists replaced by its absolute path. Symbolic links
 /// are resolved here and not again later. Fails if a path of the config or of `--context-path` does not exist, or if a
-/// relative path of the config leaves the working directory through a symbolic link.
+/// path of the config leaves the working directory through a symbolic link.
 pub fn collect_paths(
     configured: &[ContextPath],
     named: &[String],
@@ -41,7 +41,8 @@ pub fn collect_paths(
     Ok((paths, task))
 }
 
-/// What the user must know about the paths of `--context-path`: where links lead that leave the working directory.
+/// Notices for the user about those paths of `--context-path` that leave the working directory through links: their
+/// targets.
 pub fn link_notices(named: &[String], from: &BaseDirs) -> Vec<String> {
     let path = |text: &'_ String| match text.rsplit_once(':') {
         Some((path, "rw" | "ro")) => path.to_owned(),
@@ -133,8 +134,8 @@ fn confined_path(path: &str, dirs: &[PathBuf]) -> Result<PathBuf, String> {
 }
 
 /// Says which file in `dir` often contains secrets: `.env` or a file such as `.env.local`; None if there is none. All
-/// subdirectories are searched, except git directories, installed packages and `target`. If `dir` is too large or nested
-/// too deeply to be searched completely, the returned text says so.
+/// subdirectories are searched, except git directories, installed packages and `target`. If `dir` is too large or
+/// nested too deeply to be searched completely, the returned text says so.
 fn secret_file_below(dir: &Path) -> Option<String> {
     let mut left = MAX_SEARCHED_ENTRIES;
     let mut open = vec![dir.to_owned()];

@@ -1,8 +1,8 @@
 //! `--continue` and `--session`: the session that a run or a conversation continues.
 //!
-//! A conversation is resumed and goes on in its own log. A run is over once it has answered; a run or a conversation that
-//! continues it is a new session, with the history of the earlier one and, unless the user names another, its team and
-//! project. A run without a screen that continues a conversation is a new session, too.
+//! A conversation is resumed and goes on in its own log. A run is over once it has answered; a run or a conversation
+//! that continues it is a new session, with the history of the earlier session and, unless the user names others, with
+//! its team and project. A run without a screen that continues a conversation is a new session, too.
 
 use crate::context::AppContext;
 use crate::failure::Failure;
@@ -21,8 +21,9 @@ pub struct Continuation {
     pub history: Vec<Exchange>,
 }
 
-/// The conversation that the settings ask to continue, and that can be resumed. None if they ask for none, or ask for a
-/// run: a conversation that continues a run is a new one (see [`of`]).
+/// The session that the settings ask to continue and that must be resumed. None if they ask for none, or for a run: a
+/// conversation that continues a run is a new one (see [`of`]). A session that is not a conversation, or that cannot be
+/// read, is returned as well; resuming it fails with the reason.
 pub fn conversation_to_resume(app: &AppContext) -> Result<Option<SessionId>, Failure> {
     let session = session_to_continue(app)?;
     Ok(session.filter(|(_, kind)| *kind != Some(SessionKind::Run)).map(|(id, _)| id))
@@ -64,8 +65,8 @@ fn refusal(id: &SessionId, why: NothingToContinue) -> Failure {
     }
 }
 
-/// The session that the settings ask to continue: the one that they name, or else the newest run or conversation that no
-/// process uses. Its kind is None if the session cannot be read; then opening it fails with the reason.
+/// The session that the settings ask to continue: the one that they name, or else the newest run or conversation that
+/// no process uses. Its kind is None if the session cannot be read; then opening it fails with the reason.
 fn session_to_continue(app: &AppContext) -> Result<Option<(SessionId, Option<SessionKind>)>, Failure> {
     let kind = |session: &SessionSummary| session.checkpoint.as_ref().map(|checkpoint| checkpoint.kind);
     let store = app.existing_store()?;

@@ -100,9 +100,9 @@ impl Environment {
         (done, Some(notice).filter(|_| !names.is_empty()))
     }
 
-    /// Whether the user chose the state directory; otherwise the default in the working directory is used. A relative
-    /// `ALTHING_STATE_DIR` does not count: a profile may set it for every directory, also for those that somebody else
-    /// made.
+    /// Whether the user chose the state directory; otherwise it is in the working directory. A relative
+    /// `ALTHING_STATE_DIR` does not count as a choice: a profile may set it for every working directory, also for those
+    /// that somebody else made.
     pub fn state_dir_is_named(&self, asked: Option<&Path>) -> bool {
         let set = self.variable("ALTHING_STATE_DIR");
         asked.is_some() || set.is_some_and(|dir| Path::new(&dir).is_absolute())

@@ -1,6 +1,6 @@
-//! Resolves the symbolic links in the paths of a chat agent's `launch_run` calls, before anything else sees the call: the
-//! run that a person is asked about names the paths that agents really get. The deciders, which make the proposal, do not
-//! access the file system.
+//! Resolves the symbolic links in the paths of a chat agent's `launch_run` calls, before anything else uses the calls:
+//! the run that a person is asked about names the paths that agents really get. The deciders, which make the proposal,
+//! do not access the file system.
 
 use crate::context_paths::with_real_paths;
 use crate::session::TeamBackends;

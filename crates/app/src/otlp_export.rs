@@ -28,8 +28,8 @@ const CONTENT: &str = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT";
 // Static: all sessions of a process share one exporter, which lives until the process ends.
 static EXPORTER: OnceLock<Exporter> = OnceLock::new();
 
-/// Starts the exporter, if `--otlp` is given and a config is not only played. OpenTelemetry's standard variables configure the exporter; none of them
-/// turns it on.
+/// Starts the exporter if `--otlp` is given, unless the config is only played. OpenTelemetry's standard variables
+/// configure the exporter; none of them turns it on.
 pub fn prepare(app: &AppContext) -> Result<(), Failure> {
     let Some(address) = &app.settings.otlp else { return Ok(()) };
     let endpoint = Endpoint::parse(address).map_err(|error| {

@@ -60,8 +60,9 @@ pub fn sign_in_hint(adapter: &str, app: &AppContext) -> Option<&'static str> {
 }
 
 /// Checks the CLI agents of a workflow's tasks before anything starts. Notices name each CLI agent that the user does
-/// not seem to be signed in to, or that the available sandbox limits. The error names a task whose CLI agent does not
-/// run in the available sandbox. If the programs are played, one notice names their tasks.
+/// not seem to be signed in to, that the available sandbox limits, or that is started in spite of `--offline`. The
+/// error names a task whose CLI agent does not run in the available sandbox. If the programs are played, nothing is
+/// checked, and one notice names their tasks.
 pub fn check_tasks(spec: &WorkflowSpec, team: &Team, app: &AppContext) -> Result<(), Failure> {
     let tasks = spec.stages.iter().flat_map(|stage| &stage.tasks);
     let tasks = tasks.filter_map(|task| match &task.body {

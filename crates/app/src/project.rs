@@ -56,10 +56,10 @@ pub fn registry(environment: &Environment) -> Option<ProjectRegistry> {
     environment.user_state_dir().map(|dir| ProjectRegistry::of(&dir))
 }
 
-/// The directory of a project given by name or directory: if it is a name, a known project in the directory of this name
-/// or else a known project of this name; otherwise a directory, which may not exist yet. Known projects come first,
-/// because an unknown directory here may be somebody else's. Fails if the name is that of a link in the working
-/// directory that leads out of it, unless a project of this name is known.
+/// The directory of a project that is given by its name or its directory. A name means the directory of this name in
+/// the working directory if a project is known there, or else a known project of this name, because an unknown
+/// directory here may be somebody else's. Anything else means the directory itself, which may not exist yet; so does a
+/// name if no such project is known. Fails if that directory leads out of the working directory through a link.
 pub fn find(which: &Path, environment: &Environment) -> Result<PathBuf, Failure> {
     let is_name = matches!(which.components().collect::<Vec<_>>().as_slice(), [Component::Normal(_)])
         && !which.as_os_str().as_bytes().contains(&b'/');

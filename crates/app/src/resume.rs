@@ -100,7 +100,7 @@ pub(crate) async fn resume(id: &SessionId, app: &AppContext) -> Result<StartedSe
 }
 
 /// Writes the result files of a session that is over if some are missing, for example because the disk was full when
-/// the session ended. The files of a session that was found here and not started by the user are left alone.
+/// the session ended. The files of a session that the user neither started nor accepted are left alone.
 pub fn write_missing_files(id: &SessionId, recorded: &[Arc<Event>], app: &AppContext) -> Result<(), Failure> {
     let task_dir = |task: &TaskId| app.task_dir(id, task).display().to_string();
     let files = althing_engine::result_files(id, recorded, &task_dir)

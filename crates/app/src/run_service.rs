@@ -106,7 +106,7 @@ impl LocalRunService {
                 let path = path.ok_or_else(|| {
                     format!("run {run} has no workspace: there is no answer, or the agent that gave it has no file tools")
                 })?;
-                // The path is from the log. Of a session that was copied here, it could be any directory.
+                // The path is from the log. In the log of a session that was copied here, it could be any directory.
                 let tasks = self.app.session_dir(&SessionId::new(session)).join("tasks");
                 let inside = service::blocking(move || {
                     Ok((tasks.canonicalize().ok(), PathBuf::from(path).canonicalize().ok()))

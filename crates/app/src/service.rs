@@ -53,7 +53,7 @@ pub trait SessionService: Send + Sync {
     /// Summaries of all sessions, newest first.
     fn list(&self) -> BoxFuture<'_, Result<Vec<SessionSummary>, Failure>>;
 
-    /// Summaries of the newest `most` sessions of this kind, newest first. Older sessions are not read.
+    /// Summaries of the newest `most` sessions of this kind, newest first. Sessions older than these are not read.
     fn newest(&self, most: usize, kind: SessionKind) -> BoxFuture<'_, Result<Vec<SessionSummary>, Failure>>;
 
     /// Everything that a session has recorded so far.

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 ///
 /// [`crate::prepare`] turns settings into the team and the request to launch. `LocalSessions::launch` itself reads
 /// only the limits, `state_dir` and `unconfined`; for a conversation also `context_path`, `quick` and `plan`; for a
-/// workflow also `context_path`; and to resume a session also `trust`. A request that a front end builds by hand
-/// contains the rest.
+/// workflow also `context_path` and `offline`; and to resume a session also `offline` and `trust`. A request that a
+/// front end builds by hand contains the rest.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// The config file, if one is named.
@@ -51,7 +51,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Whether a config is only played: nothing that it names, no workflow's program and no telemetry is started or sent.
+    /// Whether a config is only played: nothing that it names is started, no program of a workflow is started, and no
+    /// telemetry is sent.
     pub fn is_played(&self) -> bool {
         self.offline && self.config.is_some()
     }

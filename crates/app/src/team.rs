@@ -79,8 +79,8 @@ impl Team {
         self.file().is_some()
     }
 
-    /// Whether the config is only played: the offline model replaces its models and CLI agents, and nothing else that it
-    /// names is started.
+    /// Whether the config is only played: the offline model replaces its models and CLI agents, and nothing else that
+    /// the config names is started.
     pub fn is_played(&self) -> bool {
         self.source.starts_with(OFFLINE_CONFIG)
     }

@@ -1,10 +1,10 @@
 //! Trust in what was found rather than named. A config is remembered by path and content, so a changed file must be
 //! trusted again. A session or plan is remembered by its directory and a random token in it when this user creates it,
-//! and by its directory and contents when this user accepts it with `--trust`. Others are refused: a session or plan that
-//! came with somebody else's files could start anything, also in the place of one that this user made and removed.
+//! and by its directory and contents when this user accepts it with `--trust`. Others are refused: a session or plan
+//! that came with somebody else's files could start anything, even in the place of one that this user made and removed.
 //!
-//! What `--trust` accepts is remembered only when the command has succeeded ([`remember_accepted`]): a command that fails
-//! accepts nothing.
+//! What `--trust` accepts is remembered only when the command has succeeded ([`remember_accepted`]): a command that
+//! fails accepts nothing for later commands.
 
 use crate::context::AppContext;
 use crate::environment::{Environment, create_private_dir};
@@ -29,8 +29,8 @@ const TOKEN: &str = "token";
 /// The start of a line that remembers an accepted session or plan; its digest and path follow.
 const ACCEPTED: &str = "accepted ";
 
-/// The limits on what a session or plan may contain that is accepted for later commands, too: more is accepted only for
-/// one command.
+/// The maximum number of entries and bytes in a session or plan that `--trust` can accept for later commands. A larger
+/// one is accepted only for the command with `--trust`.
 const MAX_ENTRIES: usize = 100_000;
 const MAX_BYTES: u64 = 256 << 20;
 
@@ -132,7 +132,7 @@ pub fn remember_own(dir: &Path, environment: &Environment) {
     }
 }
 
-/// Writes a new token. It comes from the kernel, so that nobody can compute it from what is public, such as session ids.
+/// Writes a new token. It is random data of the kernel, so that nobody can compute it, for example from session ids.
 fn write_token(dir: &Path) -> io::Result<Vec<u8>> {
     let mut random = [0; 16];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
@@ -157,7 +157,7 @@ pub fn remembered_path(dir: &Path) -> PathBuf {
     dir.canonicalize().unwrap_or_else(|_| dir.to_owned())
 }
 
-/// Forgets everything that is remembered about a session that was deleted: what appears in its place is not this user's.
+/// Forgets everything that is remembered about a deleted session: what appears in its place is not this user's.
 pub fn forget(real: &Path, environment: &Environment) {
     let Some(file) = own_dirs_file(environment) else { return };
     let shown = one_line(real);
@@ -198,8 +198,8 @@ fn rewrite<'a>(file: &Path, lines: impl Iterator<Item = &'a str>) -> io::Result<
     std::fs::rename(&new, file)
 }
 
-/// Remembers the new contents of a session that this user accepted earlier, and that this command checked and changed.
-/// Called after the command has succeeded.
+/// Remembers what the user accepted in this command, and the new contents of a session that this user accepted earlier
+/// and that this command checked and changed. Called after the command has succeeded.
 pub fn remember_again(dir: &Path, app: &AppContext) {
     remember_accepted(app);
     let Ok(real) = dir.canonicalize() else { return };
@@ -266,7 +266,7 @@ pub fn require_own_plan(dir: &Path, app: &AppContext) -> Result<(), Failure> {
 }
 
 /// Refuses a session that was found in the working directory and that this user neither started nor accepted earlier,
-/// unless `--trust` is given. Only for a command that names the session: `--trust` may be meant for a config.
+/// unless `--trust` is given. Only for commands about this session: elsewhere, `--trust` may be meant for a config.
 pub fn require_own_session(dir: &Path, app: &AppContext) -> Result<(), Failure> {
     if !is_remembered(dir, app) {
         refuse_links(dir)?;
@@ -280,7 +280,7 @@ pub fn require_own_session(dir: &Path, app: &AppContext) -> Result<(), Failure> 
     Ok(())
 }
 
-/// The same, except that `--trust` accepts nothing.
+/// Like [`require_own_session`], but `--trust` does not accept the session.
 pub fn require_known_session(dir: &Path, app: &AppContext) -> Result<(), Failure> {
     if is_remembered(dir, app) {
         return Ok(());

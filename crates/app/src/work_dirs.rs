@@ -9,7 +9,7 @@ use althing_protocol::{Op, StageBody, WorkflowSpec};
 use althing_runner::own_places;
 use std::path::{Path, PathBuf};
 
-/// The directories in which a session works that this op started in `cwd`.
+/// The directories in which a session works; `op` started the session in `cwd`.
 pub(crate) fn work_dirs(op: Option<&Op>, cwd: &Path, project: Option<&Project>) -> Vec<PathBuf> {
     let mut dirs = vec![cwd.to_owned()];
     dirs.extend(project.map(|project| project.workspace.dir().to_owned()));

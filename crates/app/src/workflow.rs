@@ -36,8 +36,8 @@ impl Workflow {
         tasks.any(|task| !matches!(task.body, TaskBody::Program(_)))
     }
 
-    /// Resolves the workflow: each of its runs gets members and rules from the team. The paths of its tasks are resolved
-    /// before any task begins, because a task could replace a path of a later one with a symbolic link.
+    /// Resolves the workflow: each of its runs gets members and rules from the team. The paths of its tasks are
+    /// resolved before any task begins, because a task could replace a path of a later one with a symbolic link.
     pub(crate) fn resolve(self, team: &TeamSpec, app: &AppContext) -> Result<WorkflowSpec, Failure> {
         let Self { file, path, text } = self;
         let run = |launch: LaunchRun| {

@@ -1,7 +1,7 @@
-//! Finds quoted texts that go on over several lines, to report a quote that was not closed where it opens.
+//! Finds quoted texts that span several lines, so that an error about an unclosed quote can point to the opening quote.
 //!
-//! YAML allows such texts, so a quote that somebody forgot to close ends at the next quote of its kind, often many lines
-//! below, and the parser reports an error there.
+//! YAML allows such texts. Therefore a quote that somebody forgot to close ends at the next quote of its kind, often
+//! many lines below, and the parser reports an error there.
 
 /// A quoted text that does not end on the line where it opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub(crate) struct Quote {
     pub(crate) end: Option<usize>,
 }
 
-/// The quoted texts over several lines, in order. The text may be invalid YAML, so the result is only likely.
+/// The quoted texts that span several lines, in order. The text may be invalid YAML, so the result is only a guess.
 pub(crate) fn over_several_lines(text: &str) -> Vec<Quote> {
     let mut found = Vec::new();
     let mut open: Option<(char, usize)> = None;

@@ -1,7 +1,7 @@
 //! Diagnostics as text for a person: file, line, column, path, the line with a caret, and a suggestion.
 //!
 //! This module returns text and prints nothing. The text is complete without color. Names of files and directories and
-//! the content of the file may be hostile, so every part of the text is sanitized; the only control characters are our
+//! the content of the file may be hostile, so every part of the text is sanitized; the only escape sequences are our
 //! own colors.
 
 use std::fmt::Write as _;

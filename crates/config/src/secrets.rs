@@ -201,9 +201,9 @@ fn is_secret_option(argument: &str) -> bool {
 }
 
 /// One argument of a command line that the user has to judge, with its secrets hidden. The author of the text might try
-/// to hide a program, a path or an address behind a name such as `TOKEN=`. So a hidden value ends at the first character
-/// with another meaning, a value that looks like part of a path or an address is not hidden, and neither is the word
-/// after `TOKEN= `, which a shell would run.
+/// to hide a program, a path or an address behind a name such as `TOKEN=`. Therefore a hidden value ends at the first
+/// character that is unusual in a key, and a value that looks like part of a path or an address stays visible. After
+/// `TOKEN= ` (with a space), the next word stays visible too, because a shell would run it.
 pub(crate) fn without_secret_words(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut is_value_next = false;
@@ -232,8 +232,8 @@ pub(crate) fn without_secret_words(text: &str) -> String {
 /// What is shown in place of a hidden word.
 const HIDDEN: &str = "…";
 
-/// Removes the value at the start of a text, if there is one, and writes [`HIDDEN`] to `out` in its place. Returns the
-/// rest of the text.
+/// Removes the value at the start of a text and writes [`HIDDEN`] to `out` in its place. Returns the rest of the text:
+/// the whole text if there is no value, or if the value is part of a path or an address.
 fn hide_value<'a>(text: &'a str, out: &mut String) -> &'a str {
     let bare = text.trim_start_matches(['"', '\'']);
     let is_part = |c: char| c.is_alphanumeric() || "_-+=~%".contains(c);

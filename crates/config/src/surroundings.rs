@@ -14,8 +14,8 @@ use crate::{LoadPurpose, Variables};
 pub struct Surroundings<'a> {
     /// Whether a context path, as written in the config, is missing.
     pub is_missing: &'a dyn Fn(&str) -> bool,
-    /// Whether a backend type's provider has no model of this name, as far as is known; None: it has one, or the models
-    /// of this provider are not known.
+    /// Takes a backend type and the name of a model. Returns Some if the type's provider does not seem to have this
+    /// model; None if it has the model, or if its models are not known.
     pub unknown_model: &'a dyn Fn(&str, &str) -> Option<UnknownModel>,
 }
 
@@ -26,8 +26,8 @@ pub struct UnknownModel {
     pub similar: Option<&'static str>,
 }
 
-/// Reports context paths that do not exist, if the config is only checked (a run reports them itself), and models that
-/// are not known.
+/// Reports context paths that do not exist, if the config is only checked (a run reports them itself). Reports models
+/// that are not known, unless the config is read for the offline model.
 pub(crate) fn check(
     root: &Node,
     env: Variables<'_>,

@@ -64,7 +64,7 @@ fn end_of_line(text: &str, at: usize) -> usize {
     rest.find('\n').map_or(text.len(), |length| at + length)
 }
 
-/// One character of the text.
+/// The span of the character at this byte offset.
 fn span_at(text: &str, start: usize) -> Span {
     let before = text.get(..start).unwrap_or_default();
     let line = before.matches('\n').count() + 1;

@@ -56,7 +56,8 @@ pub(crate) fn find(root: &Node, backends: &'static BackendTypes) -> Vec<TrustReq
 struct Search {
     /// All known backend types.
     backends: &'static BackendTypes,
-    /// What needs trust so far, and whether it is an act (a program, address or path) rather than a setting or variable.
+    /// What needs trust so far, each with whether it is an act (a program, address or path) rather than a setting or
+    /// variable.
     found: Vec<(bool, TrustRequirement)>,
     /// The number of acts in `found`.
     acts: usize,
@@ -239,15 +240,15 @@ fn shown(text: &str) -> String {
     text + &cut
 }
 
-/// A name for a question to the user, in backticks and without secrets; the number of missing characters comes after the
-/// closing backtick.
+/// A name for a question to the user, in backticks and without secrets. If the name is cut, the number of missing
+/// characters follows the closing backtick.
 fn quoted(text: &str) -> String {
     let (text, cut) = shortened(&secrets::without_secret_words(text));
     format!("`{text}`{cut}")
 }
 
-/// Like [`quoted`], for a program and its arguments. Arguments with spaces or quotes are quoted as in a shell, so that it
-/// is visible where each begins and ends.
+/// Like [`quoted`], for a program and its arguments. Empty arguments and arguments with spaces or quotes are quoted as
+/// in a shell, so that it is visible where each begins and ends.
 pub(crate) fn quoted_command(words: &[String]) -> String {
     let quote = |word: &String| {
         let word = secrets::without_secret_words(word);

@@ -172,7 +172,7 @@ impl<W: Wire> ApiBackend<W> {
         retries: u32,
         on_delta: &mut DeltaSink<'_>,
     ) -> Result<Reply, CallFailure> {
-        // If this call was rejected itself, it has already reported the wait.
+        // A retry reports no wait here: if this call itself was rejected, it has already reported the wait.
         if let Some(after) = self.throttle.paused_for().filter(|_| retries == 0) {
             on_delta(Delta::RateLimited { after, reason: "another call with this API key was rejected" });
         }
@@ -213,8 +213,8 @@ impl<W: Wire> ApiBackend<W> {
         Ok(reply)
     }
 
-    /// Marks calls that used tokens as calls of unknown cost, if the price of the model is not known. A model on this
-    /// machine costs nothing.
+    /// Marks all calls as calls of unknown cost if they used tokens and the price of the model is not known. A model on
+    /// this machine costs nothing.
     fn with_unpriced(&self, usage: Usage) -> Usage {
         let is_unpriced = self.price.is_none()
             && !self.url.host_str().is_some_and(is_local)

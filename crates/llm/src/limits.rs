@@ -33,7 +33,8 @@ pub const LOCAL_WHOLE: Duration = Duration::from_secs(1);
 /// How long an idle connection is kept open.
 pub const KEEP_ALIVE: Duration = Duration::from_secs(90);
 
-/// Maximum number of retries. Key: `max_retries`, which can only lower this number.
+/// Maximum number of retries, except for rate-limited calls (see `CallLimits::rate_limit_retries`). Key: `max_retries`,
+/// which can only lower this number.
 pub const MAX_RETRIES: u32 = 4;
 /// Maximum number of retries after failures where retrying is slow or rarely helps: no connection, a timeout, an
 /// empty reply.
@@ -42,7 +43,7 @@ pub const MAX_SLOW_RETRIES: u32 = 2;
 pub const RETRY_BASE: Duration = Duration::from_millis(500);
 /// Upper limit of the backoff.
 pub const RETRY_CAP: Duration = Duration::from_secs(20);
-/// How long one call waits in total for the rate limits of the provider. Key: `rate_limit_wait_seconds`.
+/// The longest time that one call waits in total for the rate limits of the provider. Key: `rate_limit_wait_seconds`.
 pub const RATE_LIMIT_WAIT: Duration = Duration::from_mins(5);
 /// The longest wait that a provider may request after a failure other than a rate limit. If a provider requests a
 /// longer wait, the call fails at once.
@@ -70,7 +71,7 @@ pub(crate) struct CallLimits {
     pub(crate) idle: Duration,
     pub(crate) whole: Duration,
     pub(crate) max_retries: u32,
-    /// The maximum number of retries of a rate-limited call. It is unlimited, unless the config sets `max_retries`.
+    /// The maximum number of retries of a rate-limited call: unlimited, unless the config sets `max_retries`.
     pub(crate) rate_limit_retries: u32,
     pub(crate) rate_limit_wait: Duration,
     pub(crate) retry_base: Duration,

@@ -82,8 +82,8 @@ impl PartialReply {
         self.finish = Some(finish);
     }
 
-    /// Whether the provider has said why the model stopped, or that the stream ended. The model may have stopped because
-    /// of the output limit, and the stream may still send events such as token counts.
+    /// Whether the provider has said why the model stopped, or that the stream ended. The model may have stopped
+    /// because of the output limit, and the stream may still send events such as token counts.
     pub(crate) fn is_finished(&self) -> bool {
         self.done || self.finish.is_some()
     }

@@ -57,8 +57,9 @@ impl PriceTable {
     }
 }
 
-/// Whether a name seems to be that of a model in the built-in table: its own name, or a version or variant of it (a date,
-/// `-preview`). A name that differs in one letter from that of a model is more likely a typo than a variant.
+/// Whether a name is that of a model in the built-in table, or seems to be that of a version or variant of such a model
+/// (with a date, `-preview`). A name that differs in one letter from that of a model counts as a typo, not as a
+/// variant.
 pub fn is_known_model(name: &str) -> bool {
     let full = name.trim().to_ascii_lowercase();
     let bare = full.rsplit('/').next().unwrap_or(&full);

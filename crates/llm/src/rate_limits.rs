@@ -6,7 +6,8 @@ use std::time::{Duration, SystemTime};
 
 /// The wait until the exhausted limits are reset, according to the headers of OpenAI and compatible servers
 /// (`x-ratelimit-reset-requests: 6m0s`), of Anthropic (`anthropic-ratelimit-tokens-reset`, a time), and of others
-/// (`x-ratelimit-reset`: seconds, or the time since 1970 in seconds or milliseconds).
+/// (`x-ratelimit-reset`: seconds, or the time since 1970 in seconds or milliseconds). A limit counts as exhausted
+/// unless its header `…remaining…` says that something is left.
 pub(crate) fn reset_wait(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     let is_used_up = |remaining: &str| text(remaining).is_none_or(|left| left.parse() == Ok(0.0));
@@ -60,7 +61,7 @@ fn duration(text: &str) -> Option<Duration> {
     (!text.is_empty()).then_some(total)
 }
 
-/// The wait that a text states: a number of seconds, or a time since 1970 in seconds or milliseconds.
+/// The wait that a text states: a duration, or a time since 1970 in seconds or milliseconds.
 fn since_or_after(text: &str, now: SystemTime) -> Option<Duration> {
     let number = text.parse::<f64>().ok();
     let Some(number) = number.filter(|number| *number > 1e9) else { return duration(text) };

@@ -42,8 +42,8 @@ impl<R: StreamReader> ReplyStream<R> {
         self.reply.is_done()
     }
 
-    /// Whether the provider has said why the model stopped, or that the stream ended. The model may have stopped because
-    /// of the output limit, and the stream may still send events such as token counts.
+    /// Whether the provider has said why the model stopped, or that the stream ended. The model may have stopped
+    /// because of the output limit, and the stream may still send events such as token counts.
     pub(crate) fn is_finished(&self) -> bool {
         self.reply.is_finished()
     }

@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 /// The window in which request starts are counted.
 const MINUTE: Duration = Duration::from_mins(1);
 
-/// The time over which the requests that waited for the same pause are spread.
+/// The time over which the requests that waited for the same probe are spread.
 const SPREAD: Duration = Duration::from_secs(1);
 
 /// The rate limits in a config.

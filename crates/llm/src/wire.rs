@@ -57,8 +57,8 @@ pub(crate) trait StreamReader: Send {
         self.partial_reply().done
     }
 
-    /// Whether the provider has said why the model stopped, or that the stream ended. The model may have stopped because
-    /// of the output limit, and the stream may still send events such as token counts.
+    /// Whether the provider has said why the model stopped, or that the stream ended. The model may have stopped
+    /// because of the output limit, and the stream may still send events such as token counts.
     fn is_finished(&self) -> bool {
         self.partial_reply().is_finished()
     }
@@ -97,8 +97,8 @@ pub(crate) fn address(config: &BackendConfig) -> Result<Url, BuildError> {
     Ok(url)
 }
 
-/// Appends the segments of a model's name to the path. Every character of a segment stays part of it: a question mark
-/// starts no query, a slash no other segment, and no segment leads to another path.
+/// Appends the segments of a model's name to the path. Special characters in a segment are encoded, so that `?` starts
+/// no query and `/` no new segment. A segment that is blank, `.` or `..`, or contains control characters, is an error.
 pub(crate) fn with_model(mut url: Url, segments: &[&str]) -> Result<Url, BuildError> {
     let is_wrong =
         |part: &&&str| matches!(part.trim(), "" | "." | "..") || part.chars().any(char::is_control);

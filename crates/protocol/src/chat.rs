@@ -194,8 +194,8 @@ pub struct Proposal {
 }
 
 impl Proposal {
-    /// The context paths that may be written to, as text for people. Paths to files that run code later have a note and
-    /// come first.
+    /// The context paths that may be written to, as text for people. Paths to files that run code later, except to
+    /// ordinary files of a project ([`crate::RunsCode::ordinary`]), have a note and come first.
     pub fn writes_text(&self) -> String {
         self.writes().join(", ")
     }
@@ -203,7 +203,7 @@ impl Proposal {
     /// The parts that [`Self::writes_text`] joins, one for each path.
     pub fn writes(&self) -> Vec<String> {
         let described = |path: &String| {
-            // Only the end of the path counts: what is above it is not written to.
+            // Only the last names of the path are compared with the rows: the directories above are not written to.
             let names: Vec<&OsStr> = Path::new(path).iter().collect();
             let end: PathBuf = names.iter().rev().take(MAX_ROW_NAMES).rev().collect();
             let row = runs_code(&end).filter(|row| !row.ordinary);

@@ -201,7 +201,7 @@ pub struct DockerConfig {
     pub memory_limit: Option<String>,
     /// Docker's CPU limit: a number of CPUs, such as `1.5`.
     pub cpu_limit: Option<f64>,
-    /// The environment variables that commands get, by name.
+    /// The names of the environment variables that commands get.
     pub env_vars: Vec<String>,
     /// The file with variables that commands get.
     pub env_file: Option<String>,

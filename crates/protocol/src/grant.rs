@@ -203,8 +203,9 @@ pub fn private_name(path: &Path) -> Option<String> {
 /// context path, nor to a context path that has this name itself.
 pub const GIT_DIR: &str = ".git";
 
-/// The mode of the empty directories that mark missing protected paths while sandboxes mount over them. Other directories
-/// do not have it: nobody can write to the directory, and yet it is sticky. Lists of changes leave them out.
+/// The mode of the empty directories that mark missing protected paths while sandboxes mount over them. Ordinary
+/// directories do not have this mode (sticky, although nobody can write to them), so lists of changes recognize the
+/// marking directories and leave them out.
 pub const PLACEHOLDER_MODE: u32 = 0o1555;
 /// The same for empty files.
 pub const PLACEHOLDER_FILE_MODE: u32 = 0o1444;

@@ -121,8 +121,9 @@ pub struct CallRecord {
     /// SHA-256 of the request: of the system prompt, the messages and the tools, with secrets masked. A request that is
     /// rebuilt from the log is the one that was sent if its digest is the same.
     pub digest: String,
-    /// The time from the start of the call until the model sent something; None if it sent nothing piece by piece. After
-    /// a retry, this is the time until the first piece of the reply that counts.
+    /// The time from the start of the call until the model sent the first piece of the reply; None if it sent no
+    /// pieces. After a retry, this is the time from the start of the call until the first piece of the reply that
+    /// counts.
     #[serde(default, rename = "first_token_ms", skip_serializing_if = "Option::is_none")]
     pub first_token: Option<Millis>,
     /// The duration of the call, including retries and waits for rate limits.

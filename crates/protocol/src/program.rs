@@ -40,8 +40,8 @@ pub enum ProgramReport {
     MovedOn,
     /// The program's screen changed.
     ScreenChanged,
-    /// Something that the user must know: for example, that the program cannot reach its model, or that it wrote files that
-    /// run code later.
+    /// Something that the user must know: for example, that the program cannot reach its model, or that it wrote files
+    /// that run code later.
     Notice(Notice),
 }
 

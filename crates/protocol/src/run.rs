@@ -92,8 +92,10 @@ impl RunOverrides {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FinalAnswerStrategy {
-    /// The answer of the winner, or of the agent that a person chose instead, is used unchanged, without another call,
-    /// unless the presenter must still write to context paths or act.
+    /// The answer of the winner, or of the agent that a person chose instead, is used unchanged, without another call.
+    /// But if the run has writable context paths, or its agents only planned so far, that agent presents as with
+    /// `WinnerPresent`, because only a presenter may write or act. (In a quick run of a single agent, nobody presents:
+    /// the agent writes while it works.)
     WinnerReuse,
     /// The presenter rewrites its own answer for the user.
     WinnerPresent,

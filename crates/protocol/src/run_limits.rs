@@ -23,8 +23,8 @@ pub struct RunLimits {
     /// of 0.1): unlimited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answers_per_agent: Option<u32>,
-    /// The number of tool calls after which further tool calls of the same agent are refused. None (in logs of 0.1):
-    /// unlimited.
+    /// The number of tool calls after which further tool calls of the same agent are refused. Answers, votes and
+    /// evaluations do not count. None (in logs of 0.1): unlimited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_calls_per_agent: Option<u32>,
     /// The number of model calls after which the run ends with its best answer so far. None (in logs of 0.1):

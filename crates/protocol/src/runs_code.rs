@@ -225,7 +225,7 @@ pub const RUNS_CODE_LATER: &str = "This file runs code when";
 /// The maximum number of names in a row of [`RUNS_CODE`].
 pub const MAX_ROW_NAMES: usize = 3;
 
-/// Whether a file's name is one of a row of [`RUNS_CODE`].
+/// Whether a file's name matches `known`, a name in a row of [`RUNS_CODE`].
 pub fn is_name(name: &OsStr, known: &str) -> bool {
     let end = known.strip_prefix('*').and_then(|end| {
         let name = name.as_encoded_bytes();

@@ -68,8 +68,8 @@ pub enum NameMeaning {
     Secret,
 }
 
-/// The words of a name in lower case: `apiKey`, `API_KEY` and `api-key` have the same words. Trailing numbers are
-/// ignored.
+/// The words of a name in lower case: `apiKey`, `API_KEY` and `api-key` have the same words. Words at the end that are
+/// numbers are ignored, as in `API_KEY_2`.
 fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut before = ' ';

@@ -23,7 +23,8 @@ pub trait SessionStore: Send + Sync {
     fn list(&self) -> Result<Vec<SessionSummary>, JournalError>;
 
     /// The ids of all sessions, the most recently changed first. A store should implement this without reading the
-    /// sessions, unlike the default implementation; of very many sessions, it may sort the old ones by their creation.
+    /// sessions, unlike the default implementation. If there are very many sessions, a store may sort the old ones by
+    /// their creation instead.
     fn ids(&self) -> Result<Vec<SessionId>, JournalError> {
         Ok(self.list()?.into_iter().map(|session| session.id).collect())
     }

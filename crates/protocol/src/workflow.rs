@@ -13,8 +13,8 @@ pub struct WorkflowSpec {
     pub goal: String,
     /// The stages, in order.
     pub stages: Vec<StageSpec>,
-    /// The custom adapters that the workflow file itself defines. They take precedence over those of the config, which are
-    /// not included.
+    /// The custom adapters that the workflow file itself defines. They take precedence over those of the config, which
+    /// are not included.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub adapters: Vec<CustomAdapter>,
     /// The path of the workflow file.

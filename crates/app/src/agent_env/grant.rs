@@ -40,8 +40,8 @@ impl SessionEnvs {
     }
 
     /// The most that an agent may touch. Every path was resolved when it was granted; whoever uses the grant refuses a
-    /// symbolic link in its place. [`Grant::with_access`] narrows it for a single call, and [`Self::protected`] must be
-    /// called on it.
+    /// symbolic link in place of such a path. The caller must pass the grant to [`Self::protected`];
+    /// [`Grant::with_access`] narrows the grant for a single call.
     pub(super) fn grant(&self, agent: &Grantee<'_>, tools: &ToolsConfig) -> Grant {
         let (workspace, output_dir, start, mut views, context) = match agent {
             Grantee::Member { run_dir, spec, member_index } => {

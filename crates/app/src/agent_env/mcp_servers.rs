@@ -172,8 +172,8 @@ impl ServerProcess for GuardedServer {
     }
 }
 
-/// The servers with real paths in place of the `cwd`s of their configs. Shows the user a notice about each server that is
-/// left out because its `cwd` leaves the working directory through a link.
+/// The servers with real paths in place of the `cwd`s of their configs. A server whose `cwd` leaves the working
+/// directory through a link is left out, and the user gets a notice.
 pub fn with_real_dirs(
     configs: Vec<McpServerConfig>,
     workspace: &str,

@@ -129,8 +129,8 @@ impl MemberEnv {
     }
 
     /// Ends every process of the agent that may write to context paths: its MCP servers, its container, and the
-    /// programs of its aborted calls, which may act until they are killed. The next call of a tool starts its server or
-    /// the container again, without write access.
+    /// programs of its aborted calls, which may act until they are killed. The container is replaced by one without
+    /// write access to context paths; the next call of a server's tool starts the server again, also without it.
     async fn end_processes(&self) -> Result<(), String> {
         if let Some(servers) = &self.servers {
             servers.end().await;

@@ -51,13 +51,15 @@ pub struct SessionEnvs {
     notes: PathBuf,
     sandboxes: Sandboxes,
     environment: Vec<(std::ffi::OsString, std::ffi::OsString)>,
-    /// The real path of the directory where the session was started; the chat agent's project without a project workspace.
+    /// The real path of the directory where the session was started. Without a project workspace, this directory is the
+    /// chat agent's project.
     cwd: PathBuf,
     project: Option<Arc<Project>>,
     home: Option<PathBuf>,
     /// Where Althing keeps the user's own configs and what it remembers about the user. No agent may write there.
     own_dirs: Vec<PathBuf>,
-    /// An empty directory to which no agent may write; MCP servers start there.
+    /// An empty directory to which no agent may write. MCP servers without `cwd` start there if agents may write to the
+    /// directory in which they would start otherwise.
     empty_dir: PathBuf,
     /// The directories with the settings of CLI agents.
     agent_dirs: Vec<PathBuf>,
@@ -166,7 +168,8 @@ impl SessionEnvs {
     ) -> Result<MemberEnv, String> {
         let member = spec.members.get(member_index).ok_or("no such agent")?;
         let tools = self.tools.agent(&member.id);
-        // CLI agents, commands and MCP servers write without the file tools: for an undo, all files are copied in advance.
+        // CLI agents, commands and MCP servers write without the file tools, so all files are copied in advance for an
+        // undo.
         let is_cli_agent = member.is_cli_agent();
         let coverage = if is_cli_agent || tools.commands.is_some() || !tools.mcp_servers.is_empty() {
             UndoCoverage::Everything
@@ -306,7 +309,7 @@ impl SessionEnvs {
         {
             configs.retain(|config| !server_code::starts_in(config, &self.empty_dir));
             (self.notify)(&format!(
-                "MCP servers without `cwd` are not started: {} cannot be created: {error}",
+                "MCP servers that would start in {} are not started: the directory cannot be created: {error}",
                 self.empty_dir.display()
             ));
         }

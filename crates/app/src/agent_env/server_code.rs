@@ -63,9 +63,9 @@ pub fn server_code(
     named_code(&here(command), &args, base, search)
 }
 
-/// The existing code that a command names: its executable, the files, directories and Python modules (`-m`) in its
-/// arguments, and the directories from which these load more code. Relative paths are resolved against `base`. `search`
-/// is the value of `PATH`.
+/// The existing code that a command names: its executable, the files (except data files) and Python modules (`-m`) in
+/// its arguments, and the directories from which these load more code. Relative paths are resolved against `base`.
+/// `search` is the value of `PATH`.
 pub fn named_code(command: &str, args: &[String], base: &Path, search: Option<&OsStr>) -> ServerCode {
     let mut code = ServerCode::default();
     let parts = |arg| str::split(arg, [' ', '\t', '\n', '=', ';', '"', '\'']);
@@ -180,7 +180,8 @@ pub fn starts_in(config: &McpServerConfig, dir: &Path) -> bool {
     matches!(&config.transport, McpTransport::Stdio { cwd: Some(cwd), .. } if Path::new(cwd) == dir)
 }
 
-/// What an interpreter runs: the first argument that is not an option and names an existing file or directory.
+/// What an interpreter runs: the first argument that names an existing file or directory, and is neither an option nor
+/// the subcommand `run`. None if the command is not an interpreter.
 fn program(command: &str, args: &[String], base: &Path) -> Option<PathBuf> {
     let is_interpreter = is_one_of(command, &INTERPRETERS);
     let args = args.iter().filter(|arg| is_interpreter && !arg.starts_with('-') && *arg != "run");
@@ -201,7 +202,7 @@ fn absolute(command: &str, arg: &str, base: &Path) -> String {
     format!("{option}{}", path.display())
 }
 
-/// Whether an argument is clearly the relative path of something that exists below `base`. The name of a package or of
+/// Whether an argument is clearly a path, relative to `base`, of something that exists. The name of a package or of
 /// a subcommand does not count as a path, even if an agent creates a file with that name.
 fn is_path(command: &str, arg: &str, base: &Path) -> bool {
     let is_explicit = arg == "." || arg == ".." || arg.starts_with("./") || arg.starts_with("../");

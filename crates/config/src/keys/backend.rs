@@ -38,7 +38,7 @@ pub(crate) static BACKEND: Section = Section {
         passthrough("idle_timeout_seconds", Kind::Number(SECONDS), "Longest pause within a reply, in seconds; after that the reply counts as failed.").before_trust(),
         passthrough("request_timeout_seconds", Kind::Number(SECONDS), "Longest time of one model call, including retries and the waits between them, in seconds.").before_trust(),
         passthrough("max_retries", Kind::Integer(COUNT_OR_ZERO), "Maximum number of retries of a failed model call; values greater than 4 count as 4.").before_trust(),
-        passthrough("rate_limit_wait_seconds", Kind::Number(SECONDS), "Longest total wait of one model call for the provider's rate limits, in seconds (300 by default). All calls with the same API key wait together; `max_retries` does not count these waits unless it is set.").before_trust(),
+        passthrough("rate_limit_wait_seconds", Kind::Number(SECONDS), "Longest total wait of one model call for the provider's rate limits, in seconds (300 by default). All calls with the same API key wait together. These waits count toward `max_retries` only if the config sets that key.").before_trust(),
         passthrough("retry_base_ms", Kind::Integer(COUNT_OR_ZERO), "Longest random wait before the first retry, in milliseconds; it doubles with each further retry, up to 20 seconds. If the provider requests a wait, the random wait is added to it.").before_trust(),
         passthrough("max_concurrent_requests", Kind::Integer(COUNT), "Maximum number of concurrent model calls with the same API key.").before_trust(),
         passthrough("requests_per_minute", Kind::Integer(COUNT), "Maximum number of model calls per minute with the same API key.").before_trust(),

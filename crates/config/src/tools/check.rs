@@ -78,8 +78,9 @@ fn image(backend: &AgentNode<'_>, sink: &mut Sink<'_>) {
     }
 }
 
-/// Reports what a container should get and Althing does not give it: as errors if the config is read to run it, because an
-/// agent that lacks what its config promises wastes its calls; as warnings otherwise.
+/// Reports what the config wants to give to a container but Althing does not support: as errors if the config is read
+/// to run it, because an agent that lacks what its config promises wastes its calls; as warnings otherwise. Also
+/// reports `env_vars_from_file` without `env_file`, always as an error.
 fn credentials(backend: &AgentNode<'_>, purpose: LoadPurpose, sink: &mut Sink<'_>) {
     if !is_docker(backend.node) || !is_on(backend.node, "enable_mcp_command_line") {
         return;

@@ -43,7 +43,8 @@ impl AgentLimit {
 }
 
 impl RunState {
-    /// Whether the agent has given as many answers as `max_new_answers_per_agent` or the limit `answers_per_agent` allows.
+    /// Whether the agent has given as many answers as `max_new_answers_per_agent` allows since the run last started
+    /// over, or as many as the limit `answers_per_agent` allows in the whole run.
     pub(super) fn has_all_answers(&self, member: &MemberState) -> bool {
         let cap = self.spec.rules.max_new_answers_per_agent;
         cap.is_some_and(|cap| member.answers.len() >= cap as usize) || self.is_at_answer_limit(member)
@@ -68,7 +69,7 @@ impl RunState {
     pub(super) fn too_many_calls(&self) -> String {
         let most = self.spec.rules.limits.tool_calls_per_agent.unwrap_or_default();
         format!(
-            "Refused: you have used up your {most} tool calls. Finish your turn now, without another tool call."
+            "Refused: you have used up your {most} tool calls. Finish your turn now, without calling such a tool again."
         )
     }
 
@@ -93,7 +94,8 @@ impl Coordination {
         facts
     }
 
-    /// Folds a notice of a member's work: a limit that the notice tells about is not told again.
+    /// Folds a notice of a member's work: stores a warning in the running attempt, and marks a limit that the notice is
+    /// about as told, so that it is not told again.
     pub(super) fn fold_notice(&mut self, index: usize, notice: &Notice) {
         if let Some(attempt) = self.state.members.get_mut(index).and_then(|member| member.attempt.as_mut())
             && notice.level == NoticeLevel::Warning

@@ -343,8 +343,8 @@ fn contribute(
         {
             ReplyMeaning::Answer(reply.text.clone())
         }
-        // Some models write text instead of calling tools. After one reminder, the text counts as the answer or, if the
-        // agent could vote, as an abstention.
+        // Some models write text instead of calling tools. If the attempt already had a reminder of any kind, the text
+        // counts as the answer or, if the agent could vote, as an abstention.
         (None, None) if writes_only_text(attempt, reply) => match offered {
             OfferedTools { vote: true, .. } => ReplyMeaning::Abstain,
             OfferedTools { vote: false, .. } => {
@@ -367,7 +367,7 @@ fn accepts_plain_text(state: &RunState) -> bool {
     state.spec.rules.skip_voting && state.members.len() == 1
 }
 
-/// Whether a reply is plain text although its agent was reminded to call a tool.
+/// Whether a reply is plain text although its agent has already got a reminder in this attempt.
 fn writes_only_text(attempt: &MemberAttempt, reply: &Reply) -> bool {
     reply.tool_calls.is_empty() && !reply.text.trim().is_empty() && attempt.faults > 0
 }

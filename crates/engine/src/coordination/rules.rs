@@ -54,7 +54,7 @@ impl RunState {
         self.spec.rules.max_new_answers_global.is_some_and(|cap| self.answered() >= cap)
     }
 
-    /// Whether the run has reached its cost limit, which `--max-cost` or the config sets.
+    /// Whether the run has reached its cost limit, which `--max-cost` sets.
     pub(crate) fn is_over_budget(&self) -> bool {
         let cap = self.spec.rules.limits.cost_micro_usd;
         cap.is_some_and(|cap| self.usage.cost_usd * 1e6 >= cap as f64)

@@ -98,7 +98,7 @@ pub(crate) struct MemberAttempt {
     /// How many turns the attempt had when another agent answered. If this attempt judges, its agent is shown the
     /// answer before its next call.
     pub(crate) stale: Option<usize>,
-    /// Whether the hard time limit passed.
+    /// Whether the hard time limit passed, or the wait for a silent agent (see `straggled`).
     pub(crate) expired: bool,
     /// The last warning about the attempt, for example that its CLI agent cannot reach its model.
     pub(crate) warning: Option<String>,

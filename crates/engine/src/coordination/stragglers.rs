@@ -10,7 +10,8 @@ use althing_protocol::{Notice, NoticeLevel, Phase, Timer};
 
 impl Coordination {
     /// The timer for the straggler's call. None if several agents are still working, if the only working agent is not
-    /// in a model call, or if no other agent could continue the run.
+    /// in a model call, or if no other agent could continue the run. Also None without `straggler_wait`, after the
+    /// vote, and while agents wait for first answers or for other judges (see `turns`).
     pub(super) fn straggler_timer(&self) -> Option<SilenceTimer> {
         let state = &self.state;
         let after = state.spec.rules.straggler_wait?;

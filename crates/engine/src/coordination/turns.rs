@@ -3,7 +3,8 @@
 //! Calls cost money, so agents are called as seldom as the rules allow. An agent that has not judged yet judges as soon
 //! as the first answers are in. An agent that has already judged waits until nobody else judges. Then it sees all newer
 //! answers at once, and no answer that was being written can invalidate its vote. Both waits are limited by
-//! `first_answer_wait`.
+//! `first_answer_wait`, except that some rules wait for all first answers without a limit (see
+//! `waits_for_all_first_answers`).
 
 use super::state::{MemberState, RunState};
 use althing_protocol::{Ballot, Purpose, Revision};
@@ -23,8 +24,8 @@ pub(super) struct TeamProgress {
 }
 
 impl RunState {
-    /// Whether a vote does not count because, since the answers up to `knows` that the voter knew, an agent other than
-    /// the voter and the one it voted for has answered. Always false with `disable_injection`.
+    /// Whether a vote does not count because the voter, who knew the answers up to `knows`, did not know a newer answer
+    /// of a third agent (neither of the voter nor of the agent voted for). Always false with `disable_injection`.
     pub(super) fn is_overtaken(&self, ballot: &Ballot, knows: Revision) -> bool {
         let unknown = self.answers.iter().skip(knows.0 as usize);
         let mut of_others = unknown.filter(|it| it.agent != ballot.voter && it.agent != ballot.target);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// Why a session cannot be continued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NothingToContinue {
-    /// The run was interrupted, and can be resumed.
+    /// The run is not over: it was interrupted and can be resumed, or it is still running.
     Interrupted,
     /// The run is over, and has no answer.
     NoAnswer,

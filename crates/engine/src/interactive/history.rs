@@ -13,8 +13,8 @@ use crate::summary::{excerpt, first_sentence, structural_summary};
 use althing_protocol::Exchange;
 use std::fmt::Write;
 
-/// The limit on the history that a run gets, in tokens, if the session has no chat agent; otherwise the limit is the
-/// chat agent's compaction threshold. The contexts of current models are larger.
+/// The limit on the history that a run gets, in tokens, if the session has no chat agent, or if the run continues a
+/// run; otherwise the limit is the chat agent's compaction threshold. The contexts of current models are larger.
 pub(super) const MAX_HISTORY: u64 = 100_000;
 /// The limit on the history that a run gets, in tokens, if the chat agent's compaction threshold is lower than this.
 const MIN_HISTORY: u64 = 4_000;
@@ -97,8 +97,9 @@ fn token_count(exchange: &Exchange) -> u64 {
     tokens::estimate_message(&exchange.user) + tokens::estimate_message(&exchange.assistant)
 }
 
-/// The newest exchanges that fit into `room` tokens, oldest first; also how many bytes an exchange may have that sums up
-/// the others. If the newest exchange alone does not fit, it is shortened; `whole` says where its whole text is.
+/// The newest exchanges that fit into `room` tokens, oldest first, and the maximum size in bytes of an exchange that
+/// sums up the others. If the newest exchange alone does not fit, it is shortened; `whole` says where its whole text
+/// is.
 fn newest_that_fit(exchanges: Vec<Exchange>, room: u64, whole: &str) -> (Vec<Exchange>, usize) {
     let fits = exchanges.iter().map(token_count).sum::<u64>() <= room;
     // If not all exchanges fit, an eighth of the room is reserved for one exchange that sums up those that do not.
@@ -110,8 +111,8 @@ fn newest_that_fit(exchanges: Vec<Exchange>, room: u64, whole: &str) -> (Vec<Exc
             if !newest.is_empty() {
                 break;
             }
-            // Only the newest exchange is shortened. At four bytes per token, its message and its answer get half of the
-            // room each.
+            // Only the newest exchange is shortened. At four bytes per token, its message and its answer get half of
+            // the room each.
             let most = usize::try_from(left).unwrap_or(usize::MAX).saturating_mul(2);
             exchange.user = excerpt(&exchange.user, most, whole);
             exchange.assistant = structural_summary(&exchange.assistant, most, whole);
@@ -123,7 +124,8 @@ fn newest_that_fit(exchanges: Vec<Exchange>, room: u64, whole: &str) -> (Vec<Exc
     (newest, usize::try_from(share).unwrap_or(usize::MAX).saturating_mul(4))
 }
 
-/// The first sentence of each message and answer, in at most about `most` bytes. If not all fit, the oldest are dropped.
+/// The first sentence of each message and answer, in about `most` bytes at most. If not all fit, the oldest are
+/// dropped.
 fn first_sentences(texts: &[(&str, &str)], most: usize) -> String {
     let mut left = most;
     let mut lines: Vec<String> = Vec::new();
@@ -141,7 +143,7 @@ fn first_sentences(texts: &[(&str, &str)], most: usize) -> String {
     lines.join("\n")
 }
 
-/// Says how many messages are left out.
+/// Says how many messages are replaced by a summary.
 fn omission(messages: usize, bytes: usize, whole: &str) -> String {
     let what = match messages {
         1 => "one older message and its answer".to_owned(),

@@ -238,7 +238,8 @@ impl Effects {
         let (inbox, feed, mask) = (self.inbox.clone(), self.feed.clone(), self.mask.clone());
         let (alive, observer) = self.new_alive();
         let sink = program_reports::report_sink(id.clone(), job.task.clone(), inbox, feed, mask);
-        // The program may report something as long as the sink exists, so the effect has not ended before that.
+        // The program may report something as long as the sink exists, so the effect ends only when the sink is
+        // dropped.
         let held = Arc::clone(&alive);
         let sink: ReportSink = Arc::new(move |report| {
             let _held = &held;

@@ -1,5 +1,5 @@
 //! Effects that were aborted but have not ended yet: a program that is asked to end may act until it is killed. Later
-//! effects that depend on them, and the end of the session, wait until they have ended.
+//! effects that depend on them, and the end of the session, wait for a limited time until they have ended.
 
 use super::Input;
 use super::effects::EffectId;

@@ -99,8 +99,8 @@ impl Ring {
         }
     }
 
-    /// A cursor for a reader that has received everything up to `from`. If facts after `from` were published already, the
-    /// first read returns `Behind`: position 0 is before the first item of any buffer.
+    /// A cursor for a reader that has received everything up to `from`. If facts after `from` were published already,
+    /// the first read returns `Behind`: position 0 is before the first item of any buffer.
     pub(crate) fn subscribe(&self, from: Seq) -> Cursor {
         let end = self.start + self.items.len() as u64;
         Cursor { position: if from < self.last { 0 } else { end }, last: from }

@@ -71,7 +71,7 @@ pub struct SessionDeps {
     pub agent_envs: Option<Arc<dyn AgentEnvs>>,
     /// Runs programs; None if the session cannot run programs.
     pub programs: Option<Arc<dyn Programs>>,
-    /// Stores and reads plans; None if the session cannot store plans.
+    /// Stores and reads plans. Without it (None), a session can neither store nor read plans.
     pub plans: Option<Arc<dyn Plans>>,
     /// Records what outlives the session, such as project files.
     pub observer: Option<Observer>,

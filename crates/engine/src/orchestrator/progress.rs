@@ -22,7 +22,7 @@ impl ProgressStream {
     }
 
     pub(super) fn push(&mut self, delta: Delta<'_>) {
-        // Retries are rare and always published.
+        // Retries and waits for rate limits are rare and always published.
         if !self.feed.is_watched() && !matches!(delta, Delta::Retry { .. } | Delta::RateLimited { .. }) {
             return;
         }

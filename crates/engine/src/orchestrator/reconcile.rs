@@ -73,8 +73,9 @@ impl Session {
         }
     }
 
-    /// Ends the session: stops its effects, waits until they have ended, commits the last facts and closes the feed. If
-    /// the session was asked to stop before its tasks had ended, returns the partial results of its runs.
+    /// Ends the session: stops its effects, waits for a limited time until they have ended, commits the last facts and
+    /// closes the feed. If the session was asked to stop before its tasks had ended, returns the partial results of its
+    /// runs without a parent.
     pub(super) fn stop(mut self, inbox: &Receiver<Input>) -> SessionEnd {
         self.effects.stop_all();
         self.wait_for_ending(inbox);
@@ -96,8 +97,8 @@ impl Session {
         }
     }
 
-    /// Waits until the stopped effects have ended, and records notices about them. A program that ignores the request
-    /// to end is killed after two seconds; if that fails as well, the session ends without waiting any longer.
+    /// Waits until the stopped effects have ended, at most for [`ENDING_LIMIT`], and records notices about them. (The
+    /// runner kills a program that ignores the request to end.)
     fn wait_for_ending(&mut self, inbox: &Receiver<Input>) {
         let mut silent = Duration::ZERO;
         while self.effects.is_ending() && silent < ENDING_LIMIT {

@@ -31,7 +31,7 @@ pub struct ModelCall {
     pub request: ModelRequest,
     /// Whether the rebuilt request is the one that was sent.
     pub fidelity: Fidelity,
-    /// What the session recorded about the call; None if the call did not end, or in logs of 0.1.
+    /// What the session recorded about the call; None if the call did not end, if nothing was sent, and in logs of 0.1.
     pub record: Option<CallRecord>,
     /// How the call ended.
     pub end: CallEnd,

@@ -37,7 +37,7 @@ pub(super) struct Session {
     /// The tasks whose result files were written, or could not be written for a reason that does not pass. Writing them
     /// is not repeated.
     pub(super) files_written: BTreeSet<TaskId>,
-    /// Whether the session waited in vain until result files could be written. It does not wait a second time.
+    /// Whether the session has given up waiting until result files can be written. It does not wait a second time.
     pub(super) gave_up_files: bool,
     /// The last recorded briefing of each task.
     pub(super) briefings: BTreeMap<TaskId, Briefing>,
@@ -114,8 +114,8 @@ impl Session {
                 self.record(None, None, Fact::accepted(Op::Shutdown, Origin::System));
                 self.settle();
             }
-            // As long as effects have not ended, notices about them may still arrive. Then `stop` records the end of
-            // the session.
+            // As long as effects have not ended, notices about them may still arrive. In that case, `stop` records the
+            // end of the session.
             if self.is_over() && !self.closed && self.effects.is_idle() {
                 self.record(None, None, Fact::SessionClosed {});
             }

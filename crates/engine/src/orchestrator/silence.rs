@@ -39,7 +39,7 @@ impl Session {
     }
 
     /// Whether an expired timer counts. The timer for a silent call does not count if the call has sent something
-    /// meanwhile.
+    /// meanwhile, or if the timer is no longer wanted.
     pub(super) fn counts(&self, owner: &TaskId, timer: &Timer) -> bool {
         if !matches!(timer, Timer::Straggler { .. }) {
             return true;

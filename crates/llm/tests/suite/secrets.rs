@@ -38,7 +38,7 @@ async fn a_provider_that_quotes_the_key_does_not_get_it_into_a_message() {
 #[tokio::test]
 async fn a_content_type_that_quotes_the_key_does_not_get_it_into_a_message() {
     let key = "sk-Very-Secret-Key";
-    // In the last one, the key begins within the longest text that is shown, and ends after it.
+    // In the last text, the key begins before byte 60 and ends after it; at most 60 bytes are shown.
     let quoted = [key.to_owned(), format!("page/{key}; charset=utf-8"), format!("{}{key}", "x".repeat(50))];
     for (kind, quoted) in KINDS.iter().flat_map(|kind| quoted.iter().map(move |quoted| (kind, quoted))) {
         let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {quoted}\r\ncontent-length: 0\r\n\r\n");
