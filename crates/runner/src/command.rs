@@ -66,8 +66,8 @@ impl CommandHost {
         })
     }
 
-    /// The reason why no command can run at all, if there is one. Callers show it to the user before a run
-    /// starts.
+    /// The reason why no command can run at all, if there is one. Then the agent is offered no command tool; the user is
+    /// told when the session starts.
     pub fn refusal(&self) -> Option<&str> {
         match &self.policy.sandbox {
             Sandbox::Refused { why } => Some(why),
@@ -114,7 +114,8 @@ impl CommandHost {
                 // The container has its own environment; nothing is passed on from ours.
                 let env = self.policy.env.set.clone();
                 let home = &self.policy.sandbox_paths.workspace;
-                let command = Exec { command: &arguments.command, cwd: &cwd, home, env, time };
+                let is_full = self.disk.is_full();
+                let command = Exec { command: &arguments.command, cwd: &cwd, home, env, time, is_full };
                 container.run(command, access, &mut output).await.map_err(io::Error::other)
             }
             local => {

@@ -4,11 +4,12 @@
 //! read or is too deep, or if there are too many entries, the result is marked as incomplete.
 
 use rustix::fs::{AtFlags, CWD, Dev, Dir, FileType, Mode, OFlags, Stat, openat, statat, statvfs};
+use rustix::time::{ClockId, clock_gettime};
 use std::collections::HashSet;
 use std::ffi::CStr;
 use std::iter::Sum;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The deepest level that is measured; each level needs an open file descriptor.
 const MAX_DEPTH: usize = 256;
@@ -59,6 +60,11 @@ pub(crate) fn free_space<'a>(paths: impl Iterator<Item = &'a PathBuf>) -> u64 {
         }
     }
     free
+}
+
+/// The CPU time that this thread has used. The CPU time of a measurement says what it costs, however busy the machine is.
+pub(crate) fn cpu_time() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
 
 #[derive(Default)]
@@ -155,7 +161,6 @@ fn open_flags() -> OFlags {
 mod tests {
     use super::*;
     use std::fs;
-    use std::time::Duration;
 
     #[test]
     fn stored_blocks_count_once_and_holes_and_links_do_not() {

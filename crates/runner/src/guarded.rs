@@ -55,7 +55,8 @@ impl GuardLauncher {
         Self { program, limits: ProcessLimits::default(), owner: None }
     }
 
-    /// Sets the limits of each program, except for the user's own commands without a sandbox.
+    /// Sets the limits of each program that is started. Only a workflow's own `command` that runs without a sandbox has
+    /// no limits.
     #[must_use]
     pub fn with_limits(self, limits: ProcessLimits) -> Self {
         Self { limits, ..self }

@@ -9,7 +9,7 @@
 //! counts for a command only if there are signs that the command holds it, so that no command is ended for what another
 //! program uses.
 
-use crate::disk_usage::{DiskUsage, free_space, measure};
+use crate::disk_usage::{DiskUsage, cpu_time, free_space, measure};
 use crate::guard_protocol::WrittenPaths;
 use crate::kernel::{self, Memory, ResidentMemory};
 use crate::limits::{MachineLimits, ReachedLimit};
@@ -37,6 +37,9 @@ const LONG_PAUSE_FACTOR: u32 = 100;
 /// How long a command runs before the writable context paths are measured although too little free space was lost to
 /// reach the limit.
 const SHORT_COMMAND: Duration = Duration::from_secs(10);
+/// File systems take the times of changes from a clock that advances only once per tick. A file that was changed just
+/// after the start may therefore have a time that is this much before the start.
+const CLOCK_TICK: Duration = Duration::from_millis(20);
 /// How long a memory limit that was exceeded only by pages counted several times is not verified again.
 const VERIFY_PAUSE: Duration = Duration::from_secs(1);
 
@@ -219,13 +222,17 @@ pub(crate) struct DiskWatch {
     /// The configured limit, or more if the workspace was larger than that when the command began.
     limit: u64,
     began: SystemTime,
+    began_at: Instant,
     free_at_start: u64,
     last: Option<LastMeasurement>,
 }
 
 struct LastMeasurement {
     at: Instant,
+    /// The CPU time of the measurement: on a busy machine, much more time may have passed.
     took: Duration,
+    /// Whether the writable context paths were measured, too.
+    is_whole: bool,
     free: u64,
     bytes: u64,
 }
@@ -234,7 +241,15 @@ impl DiskWatch {
     /// Begins the watch. Call this before the command is started.
     pub(crate) fn new(paths: WrittenPaths, limit: u64) -> Self {
         let free_at_start = free_space(paths.all());
-        Self { paths, configured: limit, limit, began: SystemTime::now(), free_at_start, last: None }
+        Self {
+            paths,
+            configured: limit,
+            limit,
+            began: SystemTime::now() - CLOCK_TICK,
+            began_at: Instant::now(),
+            free_at_start,
+            last: None,
+        }
     }
 
     /// How much free space the file systems have lost since the start.
@@ -268,24 +283,36 @@ impl DiskWatch {
         if !self.must_measure(free) {
             return None;
         }
-        let start = Instant::now();
-        let usage = self.measure(lost);
+        let start = cpu_time();
+        let own: DiskUsage = self.paths.own.iter().map(|path| measure(path, None, &[])).sum();
+        let shared = self.measure_shared(own.bytes, lost);
+        let is_whole = shared.is_some();
+        let usage: DiskUsage = shared.into_iter().chain([own]).sum();
         let bytes = usage.bytes.saturating_add(unnamed);
         if self.last.is_none() && bytes > self.limit {
             let new = self.paths.own.iter().map(|path| measure(path, Some(self.began), &[]).bytes);
-            let before = usage.bytes.saturating_sub(new.fold(0, u64::saturating_add));
+            let before = own.bytes.saturating_sub(new.fold(0, u64::saturating_add));
             if before > self.limit {
                 // The workspace was too large before the command began. The command may delete, but hardly add.
                 self.limit = before.saturating_add(self.limit / 16);
             }
         }
-        self.last = Some(LastMeasurement { at: Instant::now(), took: start.elapsed(), free, bytes });
+        self.last = Some(LastMeasurement {
+            at: Instant::now(),
+            took: cpu_time().saturating_sub(start),
+            is_whole,
+            free,
+            bytes,
+        });
         let is_hidden = usage.incomplete && lost > self.limit;
         (bytes > self.limit || is_hidden).then_some(ReachedLimit::Disk(self.configured))
     }
 
     fn must_measure(&self, free: u64) -> bool {
         let Some(last) = &self.last else { return true };
+        if !last.is_whole && !self.is_short() {
+            return true;
+        }
         let left = self.limit.saturating_sub(last.bytes);
         let lost = last.free.saturating_sub(free);
         let pause = if lost >= left {
@@ -300,18 +327,22 @@ impl DiskWatch {
         last.at.elapsed() >= last.took * pause
     }
 
-    fn measure(&self, lost: u64) -> DiskUsage {
-        let own = self.paths.own.iter().map(|path| measure(path, None, &[]));
-        let own: DiskUsage = own.sum();
-        // The user's own directories may be large. For a short command, they are measured only if so much space was
-        // lost that the limit may have been reached. Other programs may free space meanwhile, so for a longer command
-        // they are measured in any case.
-        let is_short = self.began.elapsed().unwrap_or_default() < SHORT_COMMAND;
-        if is_short && own.bytes.saturating_add(lost) <= self.limit {
-            return own;
+    /// Whether the command has not run for long.
+    fn is_short(&self) -> bool {
+        self.began_at.elapsed() < SHORT_COMMAND
+    }
+
+    /// What the command has stored in the user's directories; `None` if they are not measured.
+    ///
+    /// These directories may be large. For a short command, they are measured only if so much space was lost that the
+    /// limit may have been reached. Other programs may free space meanwhile, so for a longer command they are measured in
+    /// any case.
+    fn measure_shared(&self, own_bytes: u64, lost: u64) -> Option<DiskUsage> {
+        if self.is_short() && own_bytes.saturating_add(lost) <= self.limit {
+            return None;
         }
         let shared = self.paths.shared.iter().map(|path| measure(path, Some(self.began), &self.paths.own));
-        shared.chain([own]).sum()
+        Some(shared.sum())
     }
 }
 
@@ -326,6 +357,47 @@ mod tests {
         let resident = ResidentMemory { private: 3 * GIB, in_files: 5 * GIB };
         assert_eq!(memory_with_files(resident, 5 * GIB), 8 * GIB);
         assert_eq!(memory_with_files(resident, 7 * GIB), 10 * GIB);
+    }
+
+    #[test]
+    fn a_long_command_has_its_context_paths_measured_although_other_programs_freed_space() {
+        let dir = tempfile::tempdir().unwrap();
+        let (own, shared) = (dir.path().join("own"), dir.path().join("shared"));
+        for path in [&own, &shared] {
+            std::fs::create_dir(path).unwrap();
+        }
+        let paths = WrittenPaths { own: vec![own], shared: vec![shared.clone()], full: false };
+        let mut watch = DiskWatch::new(paths, 1 << 20);
+        // As if other programs had freed much space since the start.
+        watch.free_at_start = 0;
+        assert_eq!(watch.look(0, false), None);
+        // As if that measurement had taken long.
+        watch.last.as_mut().unwrap().took = Duration::from_secs(3600);
+        std::fs::write(shared.join("big"), vec![1; 2 << 20]).unwrap();
+        watch.last.as_mut().unwrap().free = 0;
+        assert_eq!(watch.look(0, false), None, "the command is short");
+        watch.began_at -= SHORT_COMMAND;
+        assert_eq!(watch.look(0, false), Some(ReachedLimit::Disk(1 << 20)));
+    }
+
+    #[test]
+    fn what_is_written_to_a_context_path_before_the_first_look_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        let (own, shared) = (dir.path().join("own"), dir.path().join("shared"));
+        for path in [&own, &shared] {
+            std::fs::create_dir(path).unwrap();
+        }
+        let paths = WrittenPaths { own: vec![own.clone()], shared: vec![shared.clone()], full: false };
+        let mut watch = DiskWatch::new(paths.clone(), 1 << 20);
+        std::fs::write(shared.join("big"), vec![1; 2 << 20]).unwrap();
+        watch.free_at_start = u64::MAX;
+        assert_eq!(watch.look(0, false), Some(ReachedLimit::Disk(1 << 20)));
+        // What was in the workspace before does not end a command.
+        std::fs::remove_file(shared.join("big")).unwrap();
+        std::fs::write(own.join("big"), vec![1; 2 << 20]).unwrap();
+        let mut watch = DiskWatch::new(paths, 1 << 20);
+        (watch.began, watch.free_at_start) = (watch.began + Duration::from_secs(60), u64::MAX);
+        assert_eq!(watch.look(0, false), None);
     }
 
     #[test]

@@ -4,11 +4,12 @@
 //! the size is also checked after each command. While the workspace is too large, commands under a guard may delete
 //! files but not write any.
 
-use crate::disk_usage::{free_space, measure};
+use crate::disk_usage::{cpu_time, free_space, measure};
 use crate::limits::ReachedLimit;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// The workspace of one agent.
 #[derive(Debug)]
@@ -19,18 +20,26 @@ pub(crate) struct WorkspaceDisk {
     last: Arc<Mutex<LastSize>>,
 }
 
-/// The workspace's size, and the free space on its disk at that time.
+/// The last measurement of the workspace.
 #[derive(Clone, Copy, Debug)]
 struct LastSize {
     bytes: u64,
+    /// The free space on the workspace's disk at that time.
     free: u64,
+    at: Instant,
+    /// The CPU time of the measurement.
+    took: Duration,
 }
+
+/// The time between two measurements is at least this many times as long as a measurement, unless the disk lost so much
+/// free space that the workspace may be too large.
+const PAUSE_FACTOR: u32 = 20;
 
 impl WorkspaceDisk {
     pub(crate) fn new(workspace: PathBuf, limit: u64) -> Self {
-        // The workspace is not measured until the disk's free space has shrunk by more than the limit; until then the
-        // size of the workspace counts as zero.
-        let last = LastSize { bytes: 0, free: free_space([&workspace].into_iter()) };
+        // Until the workspace is measured after the first command, its size counts as zero.
+        let free = free_space([&workspace].into_iter());
+        let last = LastSize { bytes: 0, free, at: Instant::now(), took: Duration::ZERO };
         Self { workspace, limit, is_full: AtomicBool::new(false), last: Arc::new(Mutex::new(last)) }
     }
 
@@ -47,11 +56,15 @@ impl WorkspaceDisk {
             let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
             let free = free_space([&workspace].into_iter());
             let may_be_full = last.bytes.saturating_add(last.free.saturating_sub(free)) > limit;
-            if !may_be_full && !was_full {
+            // Other programs may have freed as much space as the commands have used.
+            let is_due = last.at.elapsed() >= last.took * PAUSE_FACTOR;
+            if !may_be_full && !was_full && !is_due {
                 return last.bytes;
             }
+            let start = cpu_time();
             let bytes = measure(&workspace, None, &[]).bytes;
-            *last = LastSize { bytes, free };
+            let took = cpu_time().saturating_sub(start);
+            *last = LastSize { bytes, free, at: Instant::now(), took };
             bytes
         };
         let bytes = tokio::task::spawn_blocking(measured).await.ok()?;

@@ -31,6 +31,9 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 /// The name of the marker variable.
 const MARK: &str = "ALTHING_CALL";
 
+/// What comes before [`SHELL`] if the command must not write any file.
+const WRITE_NOTHING: &str = "ulimit -f 0 || exit 1; ";
+
 /// Runs the command with bash, because models write bash, or with sh if the image does not contain bash.
 const SHELL: &str = r#"if command -v bash >/dev/null 2>&1; then exec bash -c "$0"; else exec sh -c "$0"; fi"#;
 
@@ -71,6 +74,8 @@ pub(crate) struct Exec<'a> {
     pub(crate) home: &'a Path,
     pub(crate) env: Vec<(String, String)>,
     pub(crate) time: CommandTimes,
+    /// Whether the workspace is full, so that the command may delete files but not write any.
+    pub(crate) is_full: bool,
 }
 
 /// Ends a command whose future was dropped, or whose end could not be observed because of an error.
@@ -120,11 +125,12 @@ pub(super) async fn run(
 async fn create(docker: &Docker, id: &str, command: &Exec<'_>, mark: &str) -> Result<String, DockerError> {
     let home = format!("HOME={}", command.home.display());
     let set = command.env.iter().map(|(name, value)| format!("{name}={value}"));
+    let shell = if command.is_full { format!("{WRITE_NOTHING}{SHELL}") } else { SHELL.to_owned() };
     let config = ExecConfig {
         attach_stdout: Some(true),
         attach_stderr: Some(true),
         env: Some([home].into_iter().chain(set).chain([mark.to_owned()]).collect()),
-        cmd: Some(["/bin/sh", "-c", SHELL, command.command].map(str::to_owned).to_vec()),
+        cmd: Some(["/bin/sh", "-c", &shell, command.command].map(str::to_owned).to_vec()),
         user: Some(user()),
         working_dir: Some(command.cwd.to_string_lossy().into_owned()),
         ..ExecConfig::default()

@@ -310,6 +310,33 @@ async fn the_disk_limit_of_a_container_covers_context_paths_and_volumes_of_the_i
     container.close().await.unwrap();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_workspace_of_a_container_can_be_emptied_but_not_filled() {
+    if is_excluded("docker") {
+        return;
+    }
+    let daemon = TestDockerDaemon::start();
+    let agent_files = AgentFixture::new();
+    let containers = DockerClient::connect(&daemon.socket()).await.unwrap();
+    let limits = ProcessLimits { disk: 32 << 20, ..ProcessLimits::default() };
+    let container = containers
+        .start(ContainerSpec { limits, ..spec(&agent_files) }, ContextAccess::ReadOnly)
+        .await
+        .unwrap();
+    let host = agent_files.host_limited(Sandbox::Docker(Arc::clone(&container)), limits);
+    let mut told = String::new();
+    for number in 0..3 {
+        told = run(&host, &format!("head -c 20000000 /dev/zero > big{number}")).await.content;
+    }
+    assert!(told.contains("`orchestrator.limits.disk`") && told.contains("delete"), "{told}");
+    run(&host, "echo x > more").await;
+    let stored = std::fs::metadata(agent_files.path("workspace/more")).map_or(0, |file| file.len());
+    assert_eq!(stored, 0, "nothing can be written");
+    run(&host, "rm -f big*").await;
+    assert_eq!(run(&host, "echo again > again; cat again").await.content, "exit code: 0\nagain\n");
+    container.close().await.unwrap();
+}
+
 /// A chain of processes, each of which starts the next one and ends at once, is in no list of processes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chain_of_processes_in_a_container_does_not_outlive_its_command() {
