@@ -53,11 +53,13 @@ fn row_of(file: &Path) -> Option<&'static RunsCode> {
 
 /// The commands in a settings file; the whole text if it is not JSON.
 fn commands(file: &Path) -> Vec<String> {
-    let mut text = String::new();
-    let read = std::fs::File::open(file).and_then(|file| file.take(MAX_BYTES).read_to_string(&mut text));
+    let mut bytes = Vec::new();
+    let read = std::fs::File::open(file).and_then(|file| file.take(MAX_BYTES).read_to_end(&mut bytes));
     if read.is_err() {
         return Vec::new();
     }
+    // The last character may be cut, and other bytes need not be text either.
+    let text = String::from_utf8_lossy(&bytes);
     let mut found = Vec::new();
     match serde_json::from_str::<Value>(&text) {
         Ok(value) => add_commands(&value, false, &mut found),
@@ -102,6 +104,9 @@ mod tests {
             settings.iter().copied().chain(scripts.map(|name| (name, ""))).chain([("src/main.rs", "")]);
         for (name, text) in files {
             std::fs::create_dir_all(root.join(name).parent().unwrap()).unwrap();
+            // Bytes that are not UTF-8 hide nothing.
+            let text =
+                if name.ends_with("tasks.json") { [text.as_bytes(), b"\xff"].concat() } else { text.into() };
             std::fs::write(root.join(name), text).unwrap();
         }
         let paths = settings.map(|(name, _)| root.join(name));

@@ -278,6 +278,26 @@ fn a_warning_says_that_the_changes_in_context_paths_could_not_be_determined() {
 }
 
 #[test]
+fn a_file_that_runs_code_is_named_among_many_files_of_packages() {
+    let dir = tempfile::tempdir().unwrap();
+    let project = dir.path().canonicalize().unwrap().join("project");
+    put(&project.join("node_modules/a/index.js"), "before\n");
+    let command = format!(
+        "cd {}/node_modules && for n in $(seq 40); do echo $n > a/$n.js; done; mkdir a/.vscode; \
+         echo code > a/.vscode/tasks.json",
+        project.display()
+    );
+    let fixture = commander(command);
+    let path = format!("{}:rw", project.display());
+    let output = fixture.run(&["--json", "--quick", "--context-path", &path, "task"]).expect_code(0);
+    let result: Value = serde_json::from_str(&output.stdout).unwrap();
+    let writes = result["context_path_writes"].as_array().unwrap();
+    let notes: Vec<&str> = writes.iter().filter_map(|write| write["note"].as_str()).collect();
+    assert!(notes.contains(&"41 files changed here"), "{writes:#?}");
+    assert!(notes.contains(&"runs code when VS Code opens the directory"), "{writes:#?}");
+}
+
+#[test]
 fn many_files_that_a_command_writes_to_packages_are_counted_and_undone() {
     let dir = tempfile::tempdir().unwrap();
     let project = dir.path().canonicalize().unwrap().join("project");

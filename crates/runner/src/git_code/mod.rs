@@ -303,12 +303,13 @@ impl<'a> CodePaths<'a> {
         repository: &Repository,
     ) -> bool {
         let Some(mentions) = Mentions::of(command) else { return false };
-        let mut dirs = BTreeSet::new();
+        // The directories that are searched; 1 stands for a directory that the command names, 0 for one in which it runs.
+        let mut dirs: BTreeMap<PathBuf, usize> = tops.iter().map(|top| (top.clone(), 0)).collect();
         for (n, word) in mentions.words.iter().enumerate() {
             for base in tops.iter().chain(&repository.git_dirs) {
                 let Some(path) = word.path(base, self.home) else { continue };
                 match path.metadata() {
-                    Ok(data) if data.is_dir() => drop(dirs.insert(path)),
+                    Ok(data) if data.is_dir() => drop(dirs.insert(path, 1)),
                     Ok(_) => self.add_file(&path, which),
                     Err(_) if which == Which::AlsoMissing && tops.contains(base) => {
                         self.add_missing(&path, n == 0, mentions.has_interpreter);
@@ -323,9 +324,8 @@ impl<'a> CodePaths<'a> {
                 self.add_hooks(base, &path, &repository.top);
             }
         }
-        dirs.extend(tops.iter().cloned());
         let mut searched = BTreeSet::new();
-        let mut dirs: Vec<(PathBuf, usize)> = dirs.into_iter().map(|dir| (dir, 0)).collect();
+        let mut dirs: Vec<(PathBuf, usize)> = dirs.into_iter().collect();
         while let Some((dir, depth)) = dirs.pop() {
             if depth > MAX_DEPTH || !searched.insert(dir.clone()) {
                 continue;

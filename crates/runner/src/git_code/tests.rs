@@ -50,6 +50,7 @@ fn what_the_config_of_a_repository_names_is_found_even_if_it_is_missing() {
             "[merge \"a\"]\ndriver = node tools/drv %O\n",
             &["tools/drv", "tools/drv.cjs", "tools/drv.js", "tools/drv.mjs"],
         ),
+        ("[merge \"a\"]\ndriver = node lib/pkg %O\n", &["lib/pkg/index.js"]),
         ("[diff \"a\"]\ntextconv = run-parts tools/h*\n", &["tools"]),
         ("[alias]\nt = rebase -x ./tools/x HEAD~1\nu = -c core.fsmonitor=tools/x status\n", &["tools/x"]),
         ("[alias]\nt = -c core.hooksPath=tools/hooks commit\n", &["tools/hooks"]),
@@ -59,9 +60,14 @@ fn what_the_config_of_a_repository_names_is_found_even_if_it_is_missing() {
     ] {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
-        for path in
-            ["top/tools/hooks/pre-commit", "top/tools/x", "top/tools/drv.js", "top/fsm", "top/main.py"]
-        {
+        for path in [
+            "top/tools/hooks/pre-commit",
+            "top/tools/x",
+            "top/tools/drv.js",
+            "top/lib/pkg/index.js",
+            "top/fsm",
+            "top/main.py",
+        ] {
             put(&root, path, "");
         }
         put(&root, "elsewhere/x", "");

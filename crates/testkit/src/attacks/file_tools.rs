@@ -31,7 +31,8 @@ const READ_ONLY: [&str; 8] = [
     "/etc/althing-was-here",
 ];
 
-/// Every file tool on every forbidden path; with [`Outside::fill`](super::Outside::fill) as `fill`.
+/// Attempts to read and to write every path of `HIDDEN`, and to write every path of `READ_ONLY`. `fill` is
+/// [`Outside::fill`](super::Outside::fill).
 pub fn file_tool_attempts(fill: impl Fn(&str) -> String) -> Vec<ToolAttempt> {
     let mut attempts = Vec::new();
     for path in HIDDEN.map(&fill) {

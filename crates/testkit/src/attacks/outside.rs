@@ -38,7 +38,7 @@ pub const FILES: [(&str, &str); 9] = [
 ];
 
 /// Directories of the machine in which no attempt may leave a file.
-const MACHINE: [&str; 10] = [
+const MACHINE: [&str; 12] = [
     "/tmp",
     "/var/tmp",
     "/dev/shm",
@@ -48,6 +48,8 @@ const MACHINE: [&str; 10] = [
     "/usr/local/bin",
     "/usr/lib",
     "/root",
+    "/var/spool/cron",
+    "/opt",
     "/",
 ];
 

@@ -13,6 +13,7 @@ use crate::manifest::{ManifestEntry, path_from_text, path_to_text};
 use althing_disk::DiskError;
 use althing_protocol::{
     ContextPath, FileChange, FileWrite, GIT_DIR, PLACEHOLDER_FILE_MODE, PLACEHOLDER_MODE, is_git_dir,
+    runs_code,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -95,6 +96,13 @@ impl PathChange {
             sets_id: false,
             error: Some(error.to_string()),
         }
+    }
+
+    /// Whether lists of changes name this file even if it is one of very many in a directory of installed packages:
+    /// installing packages seldom makes such a change.
+    pub(crate) fn must_be_named(&self) -> bool {
+        let is_protected = || runs_code(&self.path).is_some_and(|row| row.protected);
+        self.sets_id || self.error.is_some() || (self.change != FileChange::Deleted && is_protected())
     }
 
     /// The change for a list; `shown` is the path as shown to the user.

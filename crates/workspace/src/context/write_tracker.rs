@@ -93,7 +93,7 @@ impl WriteTracker {
                     .and_then(|dir| PathState::left_by_run(&dir, &changed.path, has_new_mode))
                     .unwrap_or(PathState::Unreadable),
             };
-            writes.push(changed.to_write(path));
+            writes.push((changed.to_write(path), changed.must_be_named()));
             after.push(RecordedChange {
                 root: changed.root,
                 path: changed.path,
@@ -128,11 +128,12 @@ impl WriteTracker {
 
 /// Replaces the changes in a directory of installed packages with one entry that says how many there are, if there are
 /// more than [`MAX_NAMED_FILES`]: an installation writes tens of thousands of files. Files of repositories stay in the
-/// list. `after` and `writes` list the same changes in the same order.
+/// list. So do changes with [`PathChange::must_be_named`], which `writes` contains with each change. `after` and `writes`
+/// list the same changes in the same order.
 fn count_packages(
     before: &ContextSnapshot,
     after: &[RecordedChange],
-    writes: Vec<FileWrite>,
+    writes: Vec<(FileWrite, bool)>,
 ) -> Vec<FileWrite> {
     let in_repository =
         |after: &RecordedChange| after.in_git_dir || after.path.iter().any(|name| name == GIT_DIR);
@@ -146,12 +147,15 @@ fn count_packages(
     }
     counts.retain(|_, count| *count > MAX_NAMED_FILES);
     let (mut shown, mut counted) = (Vec::new(), BTreeSet::new());
-    for (after, write) in after.iter().zip(writes) {
+    for (after, (write, must_be_named)) in after.iter().zip(writes) {
         let found = dir_of(after).and_then(|dir| counts.get(&dir).map(|count| (dir, *count)));
         let Some(((root, dir), count)) = found else {
             shown.push(write);
             continue;
         };
+        if must_be_named {
+            shown.push(write);
+        }
         // The first change in the directory stands for all of them.
         if let Some(tracked) = before.roots.get(root).filter(|_| counted.insert((root, dir.clone()))) {
             let change = if tracked.entry(&dir).is_some() { FileChange::Modified } else { FileChange::New };
