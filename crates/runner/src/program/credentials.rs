@@ -82,7 +82,10 @@ fn only_tokens_differ(before: &Value, after: &Value, is_token: bool) -> bool {
                 })
         }
         // The name of an address can contain a word for a token; an address never changes.
-        (Value::String(_), Value::String(after)) if is_token => !after.contains("://"),
+        (Value::String(before), Value::String(after)) if is_token => {
+            let is_address = |text: &str| text.contains("://");
+            before == after || !(is_address(before) || is_address(after))
+        }
         (Value::Number(_), Value::Number(_)) if is_token => true,
         (before, after) => before == after,
     }
@@ -164,7 +167,7 @@ mod tests {
     fn user_file() -> Value {
         json!({
             "claudeAiOauth": {"accessToken": "a1", "refreshToken": "r1", "expiresAt": 1, "scopes": ["x"]},
-            "mcpOAuth": {"s|1": {"serverUrl": "https://good", "accessToken": "m1"}},
+            "mcpOAuth": {"s|1": {"serverUrl": "https://good", "tokenUri": "https://good/token", "accessToken": "m1"}},
         })
     }
 
@@ -226,6 +229,8 @@ mod tests {
             more,
             inner,
             changed("/mcpOAuth/s|1/serverUrl", json!("https://bad")),
+            changed("/mcpOAuth/s|1/tokenUri", json!("https://bad")),
+            changed("/mcpOAuth/s|1/tokenUri", json!("bad")),
             changed("/claudeAiOauth/scopes", json!(["y"])),
             changed("/claudeAiOauth/accessToken", json!({"a": 1})),
             changed("/claudeAiOauth/accessToken", Value::Null),

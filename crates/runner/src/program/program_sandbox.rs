@@ -1,8 +1,9 @@
 //! Converts an adapter's launch config into a command for the guard: which executable, which environment, which
 //! sandbox.
 //!
-//! Without a working sandbox, a program whose task sets `sandbox: true` is refused, and a CLI agent runs with
-//! restricted permissions unless the user accepted running unconfined. The user's own commands need no sandbox.
+//! Without a working sandbox, a program whose task sets `sandbox: true` is refused. Unless the user accepted running
+//! unconfined, a CLI agent then runs with restricted permissions, and a headless program of `adapters`, whose
+//! permissions cannot be restricted, is refused. The user's own commands need no sandbox.
 
 use super::prepare::PrepareError;
 use super::private_settings::{PrivateSettings, PrivateSettingsGuard, SettingsPlaces};
@@ -61,7 +62,15 @@ pub(super) fn choose_program_sandbox<'a>(
         (_, Some(true)) => return Err(format!("the task asks for a sandbox, but {why}")),
         (false, _) => (None, PermissionLevel::Full),
         (true, _) if accepted => (None, PermissionLevel::Full),
-        // No sandbox works, or the task sets `sandbox: false`; and the user did not accept running unconfined.
+        // No sandbox works and the user did not accept running unconfined, or the task sets `sandbox: false`.
+        (true, asked) if adapter.is_user_defined() => {
+            let why = if asked.is_some() { "the task sets `sandbox: false`" } else { why };
+            return Err(format!(
+                "{} is a program of `adapters`, which only a sandbox keeps from writing your files, and {why}; to let \
+                 it run with all your rights, pass `--unconfined` where no sandbox works, or start it with `command`",
+                adapter.name()
+            ));
+        }
         (true, _) => (None, PermissionLevel::ReadOnly),
     };
     Ok(ProgramSandbox { sandbox, permissions })

@@ -44,6 +44,8 @@ async fn what_a_program_in_the_sandbox_plants_is_not_run_by_one_outside() {
     for (planted, is_new, is_agent) in [
         (".claude/settings.json", true, false),
         ("sub/.mcp.json", true, true),
+        (".env", true, false),
+        (".envrc", true, true),
         ("scripts/hook.sh", false, true),
     ] {
         let Some(fixture) = sandboxed_fixture().await else { return };
@@ -114,6 +116,24 @@ async fn without_a_sandbox_a_command_that_asks_for_one_is_refused() {
     assert!(fixture.agent_log().is_empty(), "nothing of it ran");
     job.spec.sandbox = None;
     assert!(fixture.run(&job).await.ok);
+}
+
+#[tokio::test]
+async fn without_a_sandbox_a_program_of_adapters_is_refused_unless_the_user_accepted_it() {
+    let refused = TaskFixture::with(Sandbox::Refused { why: "no sandbox works here".to_owned() });
+    let end = refused.run(&refused.agent("claude", "say hello")).await;
+    let error = end.error.as_deref().unwrap();
+    assert!(error.contains("no sandbox works here") && error.contains("--unconfined"), "{end:?}");
+    assert!(refused.agent_log().is_empty(), "nothing of it ran");
+    if let Some(fixture) = sandboxed_fixture().await {
+        let mut job = fixture.agent("claude", "say hello");
+        job.spec.sandbox = Some(false);
+        let end = fixture.run(&job).await;
+        assert!(end.error.as_deref().is_some_and(|error| error.contains("`sandbox: false`")), "{end:?}");
+        assert!(fixture.agent_log().is_empty(), "nothing of it ran");
+    }
+    let accepted = TaskFixture::new();
+    assert!(accepted.run(&accepted.agent("claude", "say hello")).await.ok);
 }
 
 #[tokio::test]
