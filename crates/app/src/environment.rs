@@ -35,6 +35,21 @@ pub struct Environment {
 }
 
 impl Environment {
+    /// The absolute path of a file that the user named. A `..` at the beginning is resolved here, so that the path does
+    /// not depend on the names of the directories that it leaves.
+    pub fn named_path(&self, named: &Path) -> PathBuf {
+        let (mut dir, mut rest) = (self.cwd.as_path(), named);
+        loop {
+            if let Ok(below) = rest.strip_prefix("..") {
+                (dir, rest) = (dir.parent().unwrap_or(dir), below);
+            } else if let Ok(below) = rest.strip_prefix(".") {
+                rest = below;
+            } else {
+                return dir.join(rest);
+            }
+        }
+    }
+
     /// Reads the environment, then `.env` in the user's config directory, then `.env` in the working directory. If a
     /// variable is set more than once, the first value counts.
     pub fn read() -> Result<Self, Failure> {

@@ -129,7 +129,7 @@ enum ConfigOrigin {
 /// Finds or generates the team that the settings ask for.
 pub fn assemble(app: &AppContext) -> Result<Team, Failure> {
     if let Some(path) = app.settings.config.as_ref().filter(|_| app.settings.offline) {
-        let path = app.environment.cwd.join(path);
+        let path = app.environment.named_path(path);
         return load(&format!("{OFFLINE_CONFIG}{}", path.display()), &read_config(&path)?, &app.environment);
     }
     if app.settings.offline {
@@ -139,7 +139,7 @@ pub fn assemble(app: &AppContext) -> Result<Team, Failure> {
         return load("--model", &models(&app.settings.model)?, &app.environment);
     }
     if let Some(path) = &app.settings.config {
-        return from_file(&app.environment.cwd.join(path), ConfigOrigin::Named, app);
+        return from_file(&app.environment.named_path(path), ConfigOrigin::Named, app);
     }
     let here = ["althing.yaml", ".althing/config.yaml"].map(|name| app.environment.cwd.join(name));
     let here = here.into_iter().map(|path| (path, ConfigOrigin::Found));

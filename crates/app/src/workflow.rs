@@ -23,7 +23,7 @@ impl Workflow {
     /// Reads a workflow file, to run it with this team. If no workflow is returned, the report says what is wrong with
     /// the file.
     pub fn read(file: &Path, team: &Team, app: &AppContext) -> Result<(Option<Self>, ConfigReport), Failure> {
-        let path = app.environment.cwd.join(file);
+        let path = app.environment.named_path(file);
         let text = team::read_config(&path)?;
         let purpose = if team.is_played() { LoadPurpose::Offline } else { LoadPurpose::Run };
         let (workflow, report) = load(&file.display().to_string(), &text, team, purpose, app);

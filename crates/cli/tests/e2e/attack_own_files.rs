@@ -293,7 +293,7 @@ fn no_agent_writes_the_config_or_workflow_that_is_in_use() {
     let output = run(&althing, &["--config", "conf/real.yaml", "--automation", "--quick", "task"]);
     assert!(intact(&CONFIGS) && work.join("by-command").is_file(), "{output:?}");
 
-    // If the user names the file as a context path, agents may write it.
+    // If the user names the config file itself as a writable context path, agents may write it.
     let paths = [work.join("conf/real.yaml")];
     let server = FakeModel::start_on_thread(Script::from_fn(move |request: &RecordedRequest| {
         let acted = request.messages().iter().any(|message| message["role"] == "tool");
@@ -306,6 +306,21 @@ fn no_agent_writes_the_config_or_workflow_that_is_in_use() {
         ["--config", "conf/real.yaml", "--context-path", "conf/real.yaml:rw", "--automation", "--quick"];
     let output = althing.new_command().args(args).arg("task").spawn().wait(LIMIT);
     assert_eq!(std::fs::read_to_string(work.join("conf/real.yaml")).unwrap(), "EVIL", "{output:?}");
+}
+
+#[test]
+fn a_workflow_above_the_working_directory_leaves_the_directory_writable() {
+    let althing = althing();
+    let task = json!({"id": "t", "agent": "command", "executionMode": "headless", "prompt": "", "sandbox": true,
+        "command": ["sh", "-c", "echo written > made"]});
+    let flow = json!({"name": "n", "goal": "g", "stages": [{"name": "s", "tasks": [task]}]});
+    althing.file("../flow.yaml", flow.to_string());
+    let made = althing.work_dir().join("made");
+    for named in ["../flow.yaml", "./../flow.yaml"] {
+        let output = run(&althing, &["workflow", "run", named]).expect_code(0);
+        assert!(made.is_file(), "{named}: {output:?}");
+        std::fs::remove_file(&made).unwrap();
+    }
 }
 
 #[test]
