@@ -1,5 +1,6 @@
 //! What a user asked for, independent of the front end.
 
+use althing_text::shell_word;
 use std::path::PathBuf;
 
 /// What a user asked for. The defaults ask for nothing special.
@@ -42,7 +43,8 @@ pub struct Settings {
     pub session: Option<String>,
     /// Continue the newest conversation or run that no process uses.
     pub continue_newest: bool,
-    /// Allow commands and CLI agents without a sandbox where no sandbox works.
+    /// If no sandbox works, run commands, which are otherwise refused, and CLI agents, which are otherwise restricted by
+    /// their own rules, with all rights of the user.
     pub unconfined: bool,
     /// The OpenTelemetry collector to send spans to.
     pub otlp: Option<String>,
@@ -59,7 +61,8 @@ impl Settings {
 
     /// ` --state-dir DIR`, for the end of a command that is shown to the user; empty if no state directory is named.
     pub fn state_dir_option(&self) -> String {
-        self.state_dir.as_ref().map(|dir| format!(" --state-dir {}", dir.display())).unwrap_or_default()
+        let option = |dir: &PathBuf| format!(" --state-dir {}", shell_word(&dir.to_string_lossy()));
+        self.state_dir.as_ref().map(option).unwrap_or_default()
     }
 }
 

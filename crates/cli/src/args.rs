@@ -121,7 +121,7 @@ pub struct Options {
     #[arg(long = "continue", global = true)]
     pub continue_newest: bool,
 
-    /// Let commands and CLI agents run without a sandbox where no sandbox works
+    /// If no sandbox works, run commands (otherwise refused) and CLI agents (otherwise restricted) with all your rights
     #[arg(long, global = true)]
     pub unconfined: bool,
 

@@ -196,7 +196,7 @@ impl TuiHost for LocalHost {
             }
             error => error.to_string(),
         })?;
-        let files = report.restored.len() + report.removed.len();
+        let files = report.restored.len() + report.removed.len() + report.earlier.len();
         let kept = if report.not_covered.is_empty() {
             String::new()
         } else {

@@ -105,7 +105,8 @@ fn key_of(config: &BackendConfig, url: &Url) -> u64 {
 
 /// Whether a host is the local machine.
 pub(crate) fn is_local(host: &str) -> bool {
-    host == "localhost" || host.ends_with(".localhost") || host.starts_with("127.") || host == "[::1]"
+    let is_loopback = || host.parse::<std::net::Ipv4Addr>().is_ok_and(|address| address.is_loopback());
+    host == "localhost" || host.ends_with(".localhost") || host == "[::1]" || is_loopback()
 }
 
 fn tls_config(options: &HttpOptions) -> Result<rustls::ClientConfig, BuildError> {

@@ -68,9 +68,10 @@ pub enum NameMeaning {
     Secret,
 }
 
-/// The words of a name in lower case: `apiKey`, `API_KEY` and `api-key` have the same words. Words at the end that are
-/// numbers are ignored, as in `API_KEY_2`.
+/// The words of a name in lower case: `apiKey`, `API_KEY` and `api-key` have the same words. A number at the end is
+/// ignored, as in `API_KEY_2` and `TOKEN2`.
 fn words(name: &str) -> Vec<String> {
+    let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || !c.is_alphanumeric());
     let mut words = vec![String::new()];
     let mut before = ' ';
     for c in name.chars() {
@@ -83,9 +84,6 @@ fn words(name: &str) -> Vec<String> {
         before = c;
     }
     words.retain(|word| !word.is_empty());
-    while words.last().is_some_and(|word| word.chars().all(|c| c.is_ascii_digit())) {
-        words.pop();
-    }
     words
 }
 

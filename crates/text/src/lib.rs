@@ -9,6 +9,7 @@ mod nearest;
 mod numbers;
 mod rows;
 pub mod sanitize;
+mod shell;
 mod tokens;
 mod truncate;
 
@@ -17,5 +18,6 @@ pub use hex::hex;
 pub use nearest::{did_you_mean, edit_distance, misspelled, nearest};
 pub use numbers::{count, short_number};
 pub use rows::{ROW_MARK, marked_rows};
+pub use shell::shell_word;
 pub use tokens::estimate_tokens;
 pub use truncate::{head_and_tail, truncate_bytes, truncate_chars};

@@ -88,7 +88,13 @@ fn collect(store: &dyn SessionStore, since: Timestamp, group: CostGroup) -> Resu
     let (mut costs, mut older) = (Costs::default(), 0);
     for id in store.ids().map_err(Failure::stored)? {
         if since.0 > 0 {
-            let summary = store.summary(&id).map_err(Failure::stored)?;
+            let summary = match store.summary(&id) {
+                Ok(summary) => summary,
+                Err(error) => {
+                    costs.unreadable.push((id.to_string(), error.message));
+                    continue;
+                }
+            };
             if summary.is_none_or(|summary| summary.updated_at < since) {
                 older += 1;
                 if older >= OLDER_IN_A_ROW {

@@ -132,7 +132,8 @@ fn try_out(world: &World, outside: Outside, attempts: Vec<(String, Act)>, may_re
 /// The targets of attacks by system calls, held by a process outside of the sandbox.
 struct SystemCallTargets {
     process: RunningProcess,
-    /// The command that tries the attacks. It prints only what succeeded.
+    /// The command that tries the attacks. It prints the attacks that succeeded, and whether it stopped before it had tried
+    /// all of them.
     command: String,
 }
 

@@ -370,7 +370,7 @@ fn three_hundred_turns_and_twenty_runs_survive_kill_9_without_a_run_launched_twi
         let dir = newest_session(&fixture.althing.state_dir())?;
         dir.file_name().map(|name| name.to_string_lossy().into_owned())
     };
-    // The pinned message must be recorded before the first kill.
+    // The message and its `/pin`, which keeps it verbatim in compactions, must be recorded before the first kill.
     let running = start(None);
     running.write_stdin(format!("{}\n{}\n{}\n{}\n/pin\n", message(0), message(1), message(2), message(3)));
     wait_for_event(&fixture.althing.state_dir(), LIMIT, |event| event["data"]["op"]["op"] == "pin");

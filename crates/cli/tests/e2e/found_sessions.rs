@@ -172,6 +172,27 @@ fn a_session_that_changed_since_it_was_accepted_must_be_accepted_again() {
 }
 
 #[test]
+fn trust_on_the_command_line_accepts_no_session_that_is_opened_later_on_the_screen() {
+    let althing = althing();
+    let here = || althing.new_command().env("ALTHING_STATE_DIR", "");
+    let chat = |text: &str| {
+        here().args(["chat", "--offline"]).stdin(format!("{text}\n")).spawn().wait(LIMIT).expect_code(0);
+        let session = althing_testkit::process::newest_session(&althing.work_dir().join(".althing")).unwrap();
+        session.file_name().unwrap().to_str().unwrap().to_owned()
+    };
+    let (_planted, named) = (chat("the planted one"), chat("the named one"));
+    let another = althing.work_dir().join("home-of-another");
+    let command = here().env("HOME", &another).args(["--offline", "--trust", "--session", &named]);
+    let mut terminal = command.terminal(100, 30);
+    terminal.wait_for("the named one", LIMIT);
+    terminal.keys("/sessions\r");
+    terminal.wait_for("the planted one", LIMIT);
+    terminal.keys("\r");
+    assert_ne!(terminal.wait(LIMIT), 0);
+    assert!(terminal.screen().contains("was found here and not started by you"), "{}", terminal.screen());
+}
+
+#[test]
 fn a_session_planted_in_the_place_of_an_own_one_is_not_the_users() {
     let fixture = Fixture::new(1, super::hostile::overwrites_a_file());
     let file = fixture.althing.file("project/file.txt", "before");

@@ -346,7 +346,8 @@ impl InteractiveSession {
         self.attempts = number;
         let Some(turn) = &mut self.turn else { return };
         let mut faults = 0;
-        // A new compaction continues no attempt: a reply that waits for the compaction stays suspended.
+        // A new attempt drops the suspended ones, up to the one that it continues. A new compaction drops none: the reply
+        // that waits for it continues afterwards.
         while let Some(old) = turn.suspended.pop_if(|_| purpose != Purpose::Compact || continues.is_some()) {
             if continues == Some(old.number) {
                 faults = old.faults;

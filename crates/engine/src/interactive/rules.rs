@@ -240,7 +240,9 @@ impl InteractiveSession {
         // Only a stored plan can be approved, because the stored plan is what would be executed.
         let Some((plan, preview)) = planned.plan.clone().zip(tasks) else {
             let text = format!("run {} ended without a plan that can be executed", planned.run_id);
-            let hint = Some("say what is missing, and send the message again".to_owned());
+            let hint = Some(
+                "send the message again, and add what the agents need to know to make a plan".to_owned(),
+            );
             return Fact::Notice(Notice { level: NoticeLevel::Warning, text, hint });
         };
         let id = InteractionId::new(format!("{}.plan{}", self.task, self.interactions + 1));

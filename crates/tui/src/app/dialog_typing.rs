@@ -2,8 +2,8 @@
 //! while the user is typing.
 //!
 //! The input keeps what is typed. While the input contains text it receives the keys: Enter sends the text, and the
-//! dialog waits. Only PgUp, PgDn, Tab and, after a pause in typing, Esc go to the dialog. While the input is empty the
-//! dialog receives Enter, Esc and the arrow keys at once, and a letter shortcut of the dialog acts only if no other
+//! dialog waits. Only `PgUp`, `PgDn`, Tab and, after a pause in typing, Esc go to the dialog. While the input is empty
+//! the dialog receives Enter, Esc and the arrow keys at once, and a letter shortcut of the dialog acts only if no other
 //! letter follows it within a short time (one second for letters that answer). Otherwise the letter starts a message.
 //! Time is passed in with every key and by `wake`.
 //!
@@ -14,10 +14,12 @@ use super::{App, Field, Modal, keys};
 use althing_protocol::{InteractionId, Timestamp};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// A shortcut letter that answers acts only if no other letter follows within this many milliseconds.
+/// A shortcut letter that answers the question takes effect only if no other letter follows within this many
+/// milliseconds.
 const ALONE_MS: u64 = 1000;
 
-/// A shortcut letter that only changes what the dialog shows acts after this many milliseconds without other letters.
+/// A shortcut letter that only changes what the dialog shows takes effect after this many milliseconds without other
+/// letters.
 const BRIEFLY_MS: u64 = 500;
 
 /// Presses of the same key that follow each other within this many milliseconds count as one key that is held down.

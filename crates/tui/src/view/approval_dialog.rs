@@ -98,7 +98,7 @@ fn paths(label: &str, paths: &[String], end: &str, width: usize) -> Vec<Line> {
 }
 
 impl RunParts<'_> {
-    /// What the run may do, except the paths.
+    /// Who takes part and how: agents, modes, added prompts and changed rules.
     fn team(&self, app: &App, width: usize) -> Vec<Line> {
         let members = approval_members::members(self.proposal, self.edited, &app.model.team);
         let agents: Vec<String> =

@@ -6,7 +6,7 @@ use super::run::{FilePlace, RunReport};
 use super::{SessionReport, Warning};
 use crate::labels;
 use althing_protocol::{AnswerLabel, FileWrite, Millis, SessionKind};
-use althing_text::{count, short_number};
+use althing_text::{count, shell_word, short_number};
 
 /// The report of a run.
 pub fn run_blocks(run: &RunReport) -> Vec<Block> {
@@ -263,7 +263,8 @@ fn agent_blocks(run: &RunReport, agent: &AgentReport, level: usize) -> Vec<Block
         "outcome",
     ];
     blocks.push(Block::Table { head, rows: rows.collect() });
-    let prompt = format!("`althing sessions prompt {} {}` shows what it was sent.", run.run_id, agent.id);
+    let id = shell_word(agent.id.as_str());
+    let prompt = format!("`althing sessions prompt {} {id}` shows what it was sent.", run.run_id);
     blocks.push(Block::Paragraph(prompt));
     for answer in &agent.answers {
         blocks.extend(answer_blocks(run, answer, level + 1));

@@ -244,9 +244,9 @@ impl SessionReport {
             };
             self.conversation.push(MessageReport { at: entry.at, who, text, run });
         }
-        if self.goal.is_empty() {
-            let first = self.conversation.iter().find(|message| message.who == "you");
-            self.goal = first.map(|message| message.text.clone()).unwrap_or_default();
+        let first = self.conversation.iter().find(|message| message.who == "you");
+        if let Some(first) = first.filter(|_| self.kind == SessionKind::Chat) {
+            self.goal.clone_from(&first.text);
         }
     }
 

@@ -1,4 +1,4 @@
-//! The agents and programs at work, as lists name them.
+//! The agents of runs and the programs of workflows, with the names under which front ends list them.
 
 use super::{MemberView, RunView, SessionView, TaskKind, TaskView};
 use althing_protocol::{TaskId, TaskStatus};

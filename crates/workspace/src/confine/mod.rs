@@ -74,7 +74,7 @@ fn ensure_mode(file: &File, mode: u32) -> io::Result<()> {
     Ok(rustix::fs::fchmod(file, permissions(mode))?)
 }
 
-/// Sets the mode of an open file or directory. The handle may be opened with O_PATH, which needs no permission on the
+/// Sets the mode of an open file or directory. The handle may be opened with `O_PATH`, which needs no permission on the
 /// file itself. The kernel accepts such a handle only as a path in /proc, so this fails on systems without /proc.
 fn set_mode_of(handle: BorrowedFd<'_>, mode: u32) -> io::Result<()> {
     Ok(rustix::fs::chmod(format!("/proc/self/fd/{}", handle.as_raw_fd()), permissions(mode))?)

@@ -13,7 +13,7 @@ use althing_disk::DiskError;
 use althing_protocol::FileChange;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 /// Why the steps of an undo did not reach their end.
@@ -117,14 +117,18 @@ pub(super) fn remove_created(
             }
         }
     }
+    let mut kept = BTreeSet::new();
     for (n, path) in made.iter().rev() {
         let Some(step) = steps.iter().chain(gone).find(|step| step.after.root == *n) else { continue };
         let (above, name) = split_path(path);
+        let dir = step.root.open().and_then(|root| root.open_dir_path(above));
         // A directory with other files in it stays.
-        let _ =
-            step.root.open().and_then(|root| root.open_dir_path(above)).and_then(|dir| dir.remove_dir(name));
+        if dir.is_ok_and(|dir| dir.remove_dir(name).is_err_and(|error| error.kind() != ErrorKind::NotFound)) {
+            kept.insert((*n, path.as_path()));
+        }
     }
-    done.extend(created.map(|(n, _)| n));
+    let is_kept = |step: &UndoStep<'_>| kept.contains(&(step.after.root, step.after.path.as_path()));
+    done.extend(created.filter(|(_, step)| !is_kept(step)).map(|(n, _)| n));
     Ok(())
 }
 
@@ -150,7 +154,7 @@ pub(super) fn restore<'a>(
         // The file had several names. It gets them all back, instead of becoming several files.
         return link(other, first, &dir, name).map_err(step.io("restore"));
     }
-    let gone = || io::Error::new(io::ErrorKind::NotFound, "its pre-image is missing");
+    let gone = || io::Error::new(ErrorKind::NotFound, "its pre-image is missing");
     let (stored, _) =
         preimages.find(step.after.root, &step.after.path).ok_or_else(gone).map_err(step.io("restore"))?;
     let staged = match &step.wanted {

@@ -292,7 +292,7 @@ fn check(seed: u64, world: &World, coverage: &Coverage) {
                 }
             }
             Fact::AttemptStarted { purpose: Purpose::Evaluate, .. } if restarts >= may_restart => {
-                fail("an answer is judged although nothing can follow from it")
+                fail("the final answer is evaluated although the run may not restart any more")
             }
             Fact::StatusChanged { status, .. } => {
                 let before = statuses.insert(event.task.clone(), *status);
