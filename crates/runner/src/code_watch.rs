@@ -28,31 +28,31 @@ const BUILD_DIR: &str = "target";
 /// The longest path that is searched, in bytes.
 const MAX_PATH: usize = 3_500;
 /// The maximum number of files that a notice names.
-const MAX_NAMED: usize = 10;
+pub(crate) const MAX_NAMED: usize = 10;
 
 /// What identifies the state of a file: its inode, its size and the time of its last change.
-type Stamp = (u64, u64, i64, i64);
+pub(crate) type Stamp = (u64, u64, i64, i64);
 
 /// The state of the files that run code later, from before a program started.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CodeWatch {
-    roots: Vec<PathBuf>,
+    pub(crate) roots: Vec<PathBuf>,
     /// Directories to which the grant gives no access, or only read access. For repositories in them, git may run code
     /// that is in the roots.
-    elsewhere: Vec<PathBuf>,
-    before: Found,
+    pub(crate) elsewhere: Vec<PathBuf>,
+    pub(crate) before: Found,
 }
 
 /// The files that run code later.
 #[derive(Clone, Debug, Default)]
-struct Found {
-    files: BTreeMap<PathBuf, (Stamp, &'static RunsCode)>,
+pub(crate) struct Found {
+    pub(crate) files: BTreeMap<PathBuf, (Stamp, &'static RunsCode)>,
     /// Whether there were too many entries, so that not all were searched.
-    is_incomplete: bool,
+    pub(crate) is_incomplete: bool,
     /// The same for directories of packages and builds.
-    are_packages_incomplete: bool,
+    pub(crate) are_packages_incomplete: bool,
     /// The same for the settings files that lie directly in the directories in which programs work.
-    are_settings_incomplete: bool,
+    pub(crate) are_settings_incomplete: bool,
 }
 
 /// The files that run code later and that a program created or changed.

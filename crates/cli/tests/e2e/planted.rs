@@ -7,6 +7,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use althing_testkit::process::{Signal, wait_for_event};
 use althing_testkit::{
     Action, FakeModel, Machine, Output, Parliament, RecordedRequest, Reply, Script, User, wait,
 };
@@ -653,5 +654,59 @@ fn no_command_writes_what_runs_at_login_or_althings_own_files() {
     ] {
         let text = fs::read_to_string(home.join(path)).unwrap_or_default();
         assert!(!text.contains("EVIL"), "{path}");
+    }
+}
+
+/// A workflow whose first task plants settings in the sandbox and whose last task runs in the same directory without a
+/// sandbox. Althing is killed: while the first task runs (which is then started again, or fails), or after it ended and
+/// its notice was given.
+#[test]
+fn after_kill_9_a_resume_starts_nothing_on_code_that_no_notice_named() {
+    for (case, is_named) in [("restarted", false), ("failed", false), ("ended", true)] {
+        let althing = althing();
+        let dir = althing.work_dir().canonicalize().unwrap();
+        let elsewhere = dir.parent().unwrap().join("elsewhere");
+        fs::create_dir(&elsewhere).unwrap();
+        let task = |id: &str, line: &str| json!({"id": id, "agent": "command", "command": ["sh", "-c", line], "prompt": ""});
+        let waits = "while [ ! -e go ]; do sleep 0.02; done";
+        let plants = "[ -e go ] || { mkdir .claude; echo '{}' > .claude/settings.json; }";
+        let end = if case == "ended" { "true" } else { waits };
+        let mut planter = task("planter", &format!("{plants}; {end}"));
+        planter["sandbox"] = true.into();
+        if case == "failed" {
+            planter["on_interrupt"] = "fail".into();
+            planter["continue_on_failure"] = true.into();
+        }
+        let mut slow = task("slow", waits);
+        slow["cwd"] = elsewhere.to_str().unwrap().into();
+        let last = task("last", "touch ran");
+        let stages = [planter, slow, last].map(|task| json!({"name": task["id"], "tasks": [task]}));
+        althing.file("flow.yaml", json!({"name": "n", "goal": "g", "stages": stages}).to_string());
+        let running = althing.new_command().args(["workflow", "run", "flow.yaml"]).spawn();
+        let planted = dir.join(".claude/settings.json");
+        assert!(wait::holds_within(LIMIT, || planted.exists()), "{case}: {}", running.stderr());
+        if case == "ended" {
+            wait_for_event(&althing.state_dir(), LIMIT, |event| {
+                event["type"] == "attempt_started" && event["task"].as_str().unwrap().ends_with("slow")
+            });
+        }
+        running.signal(Signal::KILL);
+        running.wait(LIMIT);
+        fs::write(dir.join("go"), "").unwrap();
+        fs::write(elsewhere.join("go"), "").unwrap();
+        let resumed = althing.new_command().arg("resume").spawn().wait(LIMIT);
+        let said = format!("{case}: {}{}", resumed.stdout, resumed.stderr);
+        assert_eq!(dir.join("ran").exists(), is_named, "{said}");
+        let named = format!("{} (runs code when", planted.display());
+        let notices: Vec<Value> =
+            althing.events().into_iter().filter(|event| event["type"] == "notice").collect();
+        assert!(format!("{notices:?}").contains(&named), "{said} {notices:?}");
+        if !is_named {
+            let error = "wrote files that could run code here outside the sandbox";
+            assert!(said.contains(error) && said.contains(&named), "{said}");
+            // A new start of the workflow accepts what is there.
+            let again = althing.new_command().args(["workflow", "run", "flow.yaml"]).spawn().wait(LIMIT);
+            assert!(dir.join("ran").exists(), "{case}: {}{}", again.stdout, again.stderr);
+        }
     }
 }

@@ -18,6 +18,7 @@ mod private_settings;
 mod program_sandbox;
 mod raw_output;
 mod reply_collector;
+mod stored_code;
 mod structured_session;
 mod usage_tracker;
 
@@ -386,6 +387,7 @@ impl Programs for ProgramRunner {
                 return end;
             }
             let is_confined = self.starter.is_confined(&job.spec);
+            self.planted.load(Path::new(&job.dir), &reports).await;
             if !is_confined && let Some((error, hint)) = self.planted.problem(Path::new(&job.spec.cwd)).await
             {
                 return failed(error, Some(hint));
@@ -394,15 +396,23 @@ impl Programs for ProgramRunner {
             // The user's own commands do what the user wrote, so they are not watched, except for those that run in a
             // sandbox.
             let watch = if is_agent || is_confined { Some(CodeWatch::start(&grant).await) } else { None };
-            let number = watch.as_ref().filter(|_| is_confined).map(|watch| self.planted.started(watch));
+            let number = match watch.as_ref().filter(|_| is_confined) {
+                Some(watch) => match self.planted.started(Path::new(&job.dir), watch) {
+                    Ok(number) => Some(number),
+                    Err(error) => {
+                        return failed(format!("the files here could not be listed: {error}"), None);
+                    }
+                },
+                None => None,
+            };
             let on_written = {
                 let (reports, planted) = (Arc::clone(&reports), Arc::clone(&self.planted));
                 move |written: Option<WrittenCode>| {
+                    if let Some(written) = &written {
+                        reports(ProgramReport::Notice(written.notice()));
+                    }
                     if let Some(number) = number {
                         planted.ended(number, written.as_ref());
-                    }
-                    if let Some(written) = written {
-                        reports(ProgramReport::Notice(written.notice()));
                     }
                 }
             };

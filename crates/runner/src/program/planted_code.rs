@@ -1,74 +1,195 @@
 //! Remembers which files that run code later were written by programs in a sandbox. A program is not started without a
 //! sandbox where it would run these files: the code would then have all rights of the user.
+//!
+//! What is remembered is also stored (`stored_code`), so that it is known after a crash and a resume. A resume lets
+//! programs run only those files that the user was told about before the resume.
 
-use crate::code_watch::{CodeWatch, WrittenCode, name_files};
-use althing_protocol::{RunsCode, runs_code_in};
+use super::stored_code::{TaskCode, Told, load, store};
+use crate::code_watch::{CodeWatch, MAX_NAMED, WrittenCode, name_files};
+use althing_protocol::{Notice, ProgramReport, ReportSink, RunsCode, runs_code_in};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokio::sync::OnceCell;
 
-/// What programs in a sandbox have written since this process started, and which of them are still running.
+/// What programs in a sandbox have written since the session began, and which of them are still running.
 #[derive(Debug, Default)]
-pub(super) struct PlantedCode(Mutex<State>);
+pub(super) struct PlantedCode {
+    state: Mutex<State>,
+    is_loaded: OnceCell<()>,
+}
 
 #[derive(Debug, Default)]
 struct State {
-    written: Vec<WrittenCode>,
-    running: BTreeMap<u64, CodeWatch>,
+    findings: Vec<Finding>,
+    running: BTreeMap<u64, Running>,
     next: u64,
+}
+
+/// A program that is running.
+#[derive(Debug)]
+struct Running {
+    /// The directory of the program's task.
+    dir: PathBuf,
+    watch: CodeWatch,
+}
+
+/// What a program wrote until it ended.
+#[derive(Debug)]
+struct Finding {
+    /// The directory of the program's task.
+    dir: PathBuf,
+    written: WrittenCode,
+    /// What the user was told before the session was resumed the last time. The resume accepts it.
+    accepted: Told,
+    /// What the user has been told so far.
+    told: Told,
+}
+
+impl Finding {
+    /// What a notice tells about the code that a program wrote.
+    fn told_by_notice(dir: &Path, written: WrittenCode) -> Self {
+        let files = written.files.iter().take(MAX_NAMED).map(|(path, _)| path.clone()).collect();
+        let told = Told { files, is_incomplete: written.is_incomplete };
+        Self { dir: dir.to_owned(), written, accepted: Told::default(), told }
+    }
+}
+
+impl State {
+    /// Stores what is known about the programs of a task.
+    fn store(&self, dir: &Path) -> Result<(), String> {
+        let running = self.running.values().find(|running| running.dir == dir);
+        let findings = self.findings.iter().filter(|finding| finding.dir == dir);
+        let code = TaskCode {
+            before: running.map(|running| running.watch.clone()),
+            written: findings.map(|finding| (finding.written.clone(), finding.told.clone())).collect(),
+        };
+        store(dir, &code).map_err(|error| error.to_string())
+    }
+
+    /// Stores what is known about the programs of a task. If this fails, what is already on disk is stricter.
+    fn store_or_log(&self, dir: &Path) {
+        if let Err(error) = self.store(dir) {
+            tracing::warn!(error, "what the user was told about the files of a task could not be stored");
+        }
+    }
 }
 
 impl PlantedCode {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records that a program in a sandbox is started; returns the number of the program.
-    pub(super) fn started(&self, watch: &CodeWatch) -> u64 {
+    /// Loads what is stored for the tasks of the session, once. The first call has to be made before the first program
+    /// starts. `dir` is the directory of any task. What programs wrote that were interrupted by a crash is reported.
+    pub(super) async fn load(&self, dir: &Path, reports: &ReportSink) {
+        self.is_loaded.get_or_init(|| self.load_all(dir, reports)).await;
+    }
+
+    async fn load_all(&self, dir: &Path, reports: &ReportSink) {
+        let tasks = dir.parent().and_then(|parent| std::fs::read_dir(parent).ok());
+        for dir in tasks.into_iter().flatten().flatten().map(|entry| entry.path()) {
+            let Some(code) = load(&dir) else { continue };
+            let finding = |(written, told): (WrittenCode, Told)| Finding {
+                dir: dir.clone(),
+                written,
+                accepted: told.clone(),
+                told,
+            };
+            self.state().findings.extend(code.written.into_iter().map(finding));
+            let Some(watch) = code.before else { continue };
+            if let Some(written) = watch.written().await {
+                let Notice { text, .. } = written.notice();
+                let text = format!("a task was interrupted before its files were searched: {text}");
+                reports(ProgramReport::Notice(Notice { text, ..written.notice() }));
+                self.state().findings.push(Finding::told_by_notice(&dir, written));
+            }
+            self.state().store_or_log(&dir);
+        }
+    }
+
+    /// Records that a program in a sandbox is started; returns the number of the program. `dir` is the directory of the
+    /// program's task. An error says why this could not be stored.
+    pub(super) fn started(&self, dir: &Path, watch: &CodeWatch) -> Result<u64, String> {
         let mut state = self.state();
         state.next += 1;
         let number = state.next;
-        state.running.insert(number, watch.clone());
-        number
+        state.running.insert(number, Running { dir: dir.to_owned(), watch: watch.clone() });
+        if let Err(error) = state.store(dir) {
+            state.running.remove(&number);
+            return Err(error);
+        }
+        Ok(number)
     }
 
-    /// Records that a program has ended, and what it wrote.
+    /// Records that a program has ended, and what it wrote. Called after the notice about it was given.
     pub(super) fn ended(&self, number: u64, written: Option<&WrittenCode>) {
         let mut state = self.state();
-        state.running.remove(&number);
-        state.written.extend(written.cloned());
+        let Some(Running { dir, .. }) = state.running.remove(&number) else { return };
+        state.findings.extend(written.map(|written| Finding::told_by_notice(&dir, written.clone())));
+        state.store_or_log(&dir);
     }
 
     /// Why no program may be started without a sandbox in this directory, and what the user can do; `None` if it may.
     pub(super) async fn problem(&self, cwd: &Path) -> Option<(String, String)> {
-        let (mut written, running) = {
-            let state = self.state();
-            (state.written.clone(), state.running.values().cloned().collect::<Vec<_>>())
-        };
+        let running: Vec<CodeWatch> =
+            self.state().running.values().map(|running| running.watch.clone()).collect();
+        let mut written = Vec::new();
         for watch in running {
             written.extend(watch.written().await);
         }
+        let mut state = self.state();
         let mut files: Vec<(PathBuf, &'static RunsCode)> =
             written.iter().flat_map(|written| used_in(cwd, written)).collect();
+        for finding in &state.findings {
+            let used = used_in(cwd, &finding.written).into_iter();
+            files.extend(used.filter(|(path, _)| !finding.accepted.files.contains(path)));
+        }
         files.sort_by(|one, other| one.0.cmp(&other.0));
         files.dedup_by(|one, other| one.0 == other.0);
-        let is_related = |root: &PathBuf| root.starts_with(cwd) || cwd.starts_with(root);
+        let is_related = |written: &WrittenCode| {
+            let mut roots = written.roots.iter();
+            written.is_incomplete && roots.any(|root| root.starts_with(cwd) || cwd.starts_with(root))
+        };
+        let is_unknown = |finding: &Finding| is_related(&finding.written) && !finding.accepted.is_incomplete;
+        let is_incomplete = written.iter().any(is_related) || state.findings.iter().any(is_unknown);
         let text = if !files.is_empty() {
             format!(
                 "a program in the sandbox wrote files that could run code here outside the sandbox: {}",
                 name_files(&files)
             )
-        } else if written.iter().any(|written| written.is_incomplete && written.roots.iter().any(is_related))
-        {
+        } else if is_incomplete {
             "a program in the sandbox wrote so many files here that not all of them were searched for code that \
              could run outside the sandbox"
                 .to_owned()
         } else {
             return None;
         };
-        let hint = "look at the files, and delete what you do not want; then continue with `althing resume`, or let the \
-                    task run in the sandbox (`sandbox: true`)";
+        let is_all_named = files.is_empty();
+        state.tell(files.into_iter().take(MAX_NAMED).map(|(path, _)| path), is_all_named);
+        drop(state);
+        let hint = "look at the files, and delete what you do not want; then start the workflow again, or let the task \
+                    run in the sandbox (`sandbox: true`)";
         Some((text, hint.to_owned()))
+    }
+}
+
+impl State {
+    /// Records that an error named these files and, if `is_incomplete` is set, that not all files were searched.
+    fn tell(&mut self, files: impl Iterator<Item = PathBuf>, is_incomplete: bool) {
+        let files: Vec<PathBuf> = files.collect();
+        let mut dirs = Vec::new();
+        for finding in &mut self.findings {
+            let is_of = |path: &&PathBuf| finding.written.files.iter().any(|(other, _)| other == *path);
+            finding.told.files.extend(files.iter().filter(is_of).cloned());
+            finding.told.is_incomplete |= is_incomplete && finding.written.is_incomplete;
+            dirs.push(finding.dir.clone());
+        }
+        dirs.sort();
+        dirs.dedup();
+        for dir in dirs {
+            self.store_or_log(&dir);
+        }
     }
 }
 

@@ -80,7 +80,7 @@ async fn what_a_program_in_the_sandbox_plants_is_not_run_by_one_outside() {
                 "{planted} in {cwd}: {end:?} {:?}",
                 fixture.reports()
             );
-            assert!(end.hint.as_deref().unwrap().contains("`althing resume`"), "{end:?}");
+            assert!(end.hint.as_deref().unwrap().contains("start the workflow again"), "{end:?}");
         }
         assert!(fixture.run(&outside("other")).await.ok, "{planted}");
         let mut inside = outside("work");
