@@ -30,7 +30,8 @@ args = flags.parse_args()
 
 out_lock = threading.Lock()
 cancelled = {}
-state = {"extra": False, "sessions": set(), "next_session": 1, "requests": []}
+replies = threading.Semaphore(0)
+state = {"extra": False, "stuck": False, "sessions": set(), "next_session": 1, "requests": []}
 OBJECT = {"type": "object", "properties": {}}
 MODERN = "2026-07-28"
 
@@ -38,7 +39,7 @@ MODERN = "2026-07-28"
 def names():
     return ["echo", "environment", "die", "hang", "progress", "huge_frame", "endless_frame", "big", "noise", "change", "fail",
             "refuse", "append", "grandchild", "picture", "structured", "close_stdout", "batch", "odd_content",
-            "expire", "seen", "deny_next", "cwd", "daemon"]
+            "expire", "seen", "deny_next", "cwd", "daemon", "pings"]
 
 
 def tools():
@@ -168,6 +169,13 @@ def call(request, say):
         return text("expired")
     if name == "seen":
         return text(json.dumps(state["requests"]))
+    if name == "pings":
+        state["stuck"] = given.get("stuck", False)
+        for number in range(given["count"]):
+            say({"jsonrpc": "2.0", "id": f"ping-{number}", "method": "ping"})
+            if not state["stuck"]:
+                replies.acquire()
+        return text("pinged")
     if name == "deny_next":
         args.refuse = given["status"]
         return text("denied from now on")
@@ -234,10 +242,20 @@ def notified(message):
             cancelled[request].set()
 
 
+def replied():
+    """Takes a reply to a ping."""
+    while state["stuck"]:
+        time.sleep(1000)
+    replies.release()
+
+
 def serve_stdio():
     for line in sys.stdin:
         message = json.loads(line)
         if args.deaf:
+            continue
+        if "method" not in message:
+            replied()
             continue
         if "method" in message and "id" in message:
             def work(message=message):
@@ -298,9 +316,11 @@ class Http(BaseHTTPRequestHandler):
         starts = message.get("method") in ("initialize", "server/discover")
         if not starts and not args.modern_only and session not in state["sessions"]:
             return self.plain(404, b"no such session")
+        if "method" not in message:
+            replied()
+            return self.plain(202)
         if "id" not in message:
-            if "method" in message:
-                notified(message)
+            notified(message)
             return self.plain(202)
         headers = []
         if starts and not args.modern_only:

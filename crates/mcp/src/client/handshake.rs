@@ -5,6 +5,7 @@
 //! error gets a fresh connection and `server/discover`.
 
 use super::bounded_http::BoundedHttp;
+use super::bounded_requests::BoundedRequests;
 use super::exit_reason::ExitReason;
 use super::host::Shared;
 use super::http;
@@ -138,6 +139,7 @@ async fn open_stdio(
     tokio::spawn(log.clone().drain(child.stderr, shutdown.clone(), grace * 4));
     let notes = (exit_reason.clone(), log.clone(), skipped_tools.clone());
     let transport = StdioTransport::new(child.stdin, child.stdout, shutdown, notes);
+    let transport = BoundedRequests::new(transport, exit_reason.clone());
     match client.serve_with_lifecycle(transport, mode).await {
         Ok(service) => Ok(OpenConnection { service, process: Some(process), exit_reason, skipped_tools }),
         Err(ClientInitializeError::JsonRpcError(error)) => {
@@ -182,6 +184,7 @@ async fn open_http(
         .custom_headers(http::headers(headers)?)
         .max_sse_event_size(limits::FRAME);
     let transport = StreamableHttpClientTransport::with_client(http_client, config);
+    let transport = BoundedRequests::new(transport, exit_reason.clone());
     match client.serve_with_lifecycle(transport, mode).await {
         Ok(service) => Ok(OpenConnection { service, process: None, exit_reason, skipped_tools }),
         Err(error) if error.is_authorization_required() => Err(StartError::Unauthorized { origin }.into()),

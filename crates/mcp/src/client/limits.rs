@@ -64,3 +64,5 @@ pub(crate) const LOG_LAST: usize = 3;
 pub(crate) const NOTICES: usize = 256;
 /// Limit on messages queued for a server that does not read.
 pub(crate) const OUTBOX: usize = 64;
+/// How many requests of a server may wait for our replies.
+pub(crate) const UNANSWERED: usize = 64;

@@ -4,6 +4,7 @@
 //! run goes on.
 
 mod bounded_http;
+mod bounded_requests;
 mod catalog;
 mod connection;
 mod exit_reason;

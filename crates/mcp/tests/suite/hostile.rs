@@ -77,3 +77,16 @@ async fn messages_in_a_batch_are_understood() {
     let (host, _) = started(&[]).await;
     assert_eq!(call(&host, "batch", json!({})).await, good("in a batch"));
 }
+
+#[tokio::test]
+async fn a_server_that_sends_requests_and_does_not_take_the_replies_is_stopped() {
+    let (host, _) = started(&[]).await;
+    let outcome = call(&host, "pings", json!({"count": 500})).await;
+    assert_eq!(outcome, good("pinged"), "replies that are taken have no limit");
+    let outcome = call(&host, "pings", json!({"count": 20_000, "stuck": true})).await;
+    let reason = "more than 64 requests without taking the replies";
+    assert!(outcome.is_error && outcome.content.contains(reason), "{outcome:?}");
+    until("the end", || !host.servers()[0].up).await;
+    let back = call(&host, "echo", json!({"text": "back"})).await;
+    assert!(back.content.ends_with("\nback"), "{back:?}");
+}

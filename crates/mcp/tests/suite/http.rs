@@ -209,3 +209,14 @@ async fn an_invalid_url_or_header_is_reported() {
     let is_told = |kind: &NoticeKind| matches!(kind, NoticeKind::NotStarted(StartError::BadSpec { .. }));
     assert!(notices(&host).iter().all(is_told) && notices(&host).len() == 2, "{:?}", host.notices());
 }
+
+#[tokio::test]
+async fn a_server_that_sends_requests_over_http_and_does_not_take_the_replies_is_disconnected() {
+    let server = HttpFake::start(&["--sse"]).await;
+    let host = host(server.spec()).await;
+    let outcome = call(&host, "pings", json!({"count": 500})).await;
+    assert_eq!(outcome, good("pinged"), "replies that are taken have no limit");
+    let outcome = call(&host, "pings", json!({"count": 20_000, "stuck": true})).await;
+    let reason = "more than 64 requests without taking the replies";
+    assert!(outcome.is_error && outcome.content.contains(reason), "{outcome:?}");
+}

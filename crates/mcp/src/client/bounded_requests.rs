@@ -1,0 +1,116 @@
+//! Limits how many requests of a server may wait for our replies.
+//!
+//! Each request of a server (above all `ping`) has a reply. If the server sends requests without end and does not take
+//! the replies, `rmcp` would keep them all in memory. So the connection is closed instead.
+
+use super::exit_reason::ExitReason;
+use super::limits;
+use rmcp::RoleClient;
+use rmcp::model::{ClientJsonRpcMessage, RequestId, ServerJsonRpcMessage, ServerNotification};
+use rmcp::transport::Transport;
+use std::collections::HashSet;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+/// A transport that is closed when too many requests of the server wait for replies.
+pub(crate) struct BoundedRequests<T> {
+    /// `None` after the transport was closed because of the limit.
+    transport: Option<T>,
+    /// The requests to which `rmcp` has not replied yet.
+    open: HashSet<RequestId>,
+    /// One more reference for each reply that the server has not taken yet.
+    sending: Arc<()>,
+    /// Ends the sending of replies.
+    closed: CancellationToken,
+    exit_reason: Arc<ExitReason>,
+}
+
+impl<T> BoundedRequests<T> {
+    pub(crate) fn new(transport: T, exit_reason: Arc<ExitReason>) -> Self {
+        Self {
+            transport: Some(transport),
+            open: HashSet::new(),
+            sending: Arc::default(),
+            closed: CancellationToken::new(),
+            exit_reason,
+        }
+    }
+
+    /// Counts the requests that wait for replies, with this message. Returns false if there are too many.
+    fn count(&mut self, message: &ServerJsonRpcMessage) -> bool {
+        match message {
+            ServerJsonRpcMessage::Request(request) => {
+                self.open.insert(request.id.clone());
+            }
+            // A cancelled request gets no reply.
+            ServerJsonRpcMessage::Notification(notification) => {
+                if let ServerNotification::CancelledNotification(cancelled) = &notification.notification
+                    && let Some(id) = &cancelled.params.request_id
+                {
+                    self.open.remove(id);
+                }
+            }
+            ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_) => {}
+        }
+        let sending = Arc::strong_count(&self.sending) - 1;
+        self.open.len() + sending <= limits::UNANSWERED
+    }
+}
+
+impl<T: Transport<RoleClient> + 'static> Transport<RoleClient> for BoundedRequests<T> {
+    type Error = T::Error;
+
+    fn send(
+        &mut self,
+        item: ClientJsonRpcMessage,
+    ) -> impl Future<Output = Result<(), T::Error>> + Send + 'static {
+        let reply_to = match &item {
+            ClientJsonRpcMessage::Response(response) => Some(Some(&response.id)),
+            ClientJsonRpcMessage::Error(error) => Some(error.id.as_ref()),
+            ClientJsonRpcMessage::Request(_) | ClientJsonRpcMessage::Notification(_) => None,
+        };
+        let sending = reply_to.is_some().then(|| Arc::clone(&self.sending));
+        if let Some(id) = reply_to.flatten() {
+            self.open.remove(id);
+        }
+        let closed = self.closed.clone();
+        let sent = self.transport.as_mut().map(|transport| transport.send(item));
+        async move {
+            let result = match sent {
+                Some(sent) => tokio::select! {
+                    result = sent => result,
+                    () = closed.cancelled() => Ok(()),
+                },
+                None => Ok(()),
+            };
+            // The reply counts until it is sent.
+            drop(sending);
+            result
+        }
+    }
+
+    /// The next message; None if the connection has ended or there are too many requests. Cancel-safe if the transport
+    /// is.
+    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
+        let message = self.transport.as_mut()?.receive().await?;
+        if self.count(&message) {
+            return Some(message);
+        }
+        self.exit_reason.set(format!(
+            "was disconnected: it sent more than {} requests without taking the replies",
+            limits::UNANSWERED
+        ));
+        self.closed.cancel();
+        // Dropped and not closed: closing waits for the server.
+        self.transport = None;
+        None
+    }
+
+    async fn close(&mut self) -> Result<(), T::Error> {
+        self.closed.cancel();
+        match &mut self.transport {
+            Some(transport) => transport.close().await,
+            None => Ok(()),
+        }
+    }
+}
