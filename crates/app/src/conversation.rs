@@ -9,7 +9,7 @@ use crate::launch_links;
 use crate::project::{Project, with_project};
 use crate::session::{self, TeamBackends};
 use crate::session_launch::ChatRequest;
-use crate::team::Team;
+use crate::team::{self, Team};
 use althing_engine::inherited_history;
 use althing_protocol::{
     AgentConfig, AgentId, BackendConfig, ChatSpec, ContextPath, CustomAdapter, InteractiveAgent,
@@ -65,7 +65,7 @@ pub fn assemble(
                 can_ask: request.can_ask,
                 append_system_prompt: config.append_system_prompt.clone(),
                 compaction: config.context_compaction,
-                budget_micro_usd: config.budget_usd.map(|dollars| (dollars * 1e6).ceil() as u64),
+                budget_micro_usd: config.budget_usd.map(team::micro_usd),
                 limits: team.config.chat_limits,
             })
         }

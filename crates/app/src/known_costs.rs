@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::team::Team;
 use althing_config::is_on_this_machine;
 use althing_llm::PriceTable;
-use althing_protocol::{AgentId, AgentKind, BackendConfig, Usage};
+use althing_protocol::{AGENT_KINDS, AgentId, AgentKind, BackendConfig, ExecutionMode, ProgramSpec, Usage};
 use althing_runner::ModelPrices;
 
 /// The prices of a team, for CLI agents that report tokens but no cost.
@@ -47,12 +47,51 @@ pub(crate) fn check(
     Ok(())
 }
 
+/// Fails if `--max-cost` is set and the cost of a workflow's task cannot be known: its program is a CLI agent without
+/// known prices, is a program of a custom adapter, or works in a terminal. The user's own commands cost nothing.
+pub(crate) fn check_task(
+    id: &str,
+    program: &ProgramSpec,
+    team: &Team,
+    app: &AppContext,
+) -> Result<(), Failure> {
+    if app.settings.max_cost.is_none() || !program.command.is_empty() {
+        return Ok(());
+    }
+    let refused = |why: &str| {
+        let message = format!("task {id}: `--max-cost` cannot limit its cost, because {why}");
+        Failure::usage(message).hint("leave out `--max-cost`, or the task")
+    };
+    let Some(kind) = AGENT_KINDS.iter().find(|kind| kind.adapter == program.adapter) else {
+        return Err(refused("a program of a custom adapter does not report its cost"));
+    };
+    if program.mode == ExecutionMode::Interactive {
+        return Err(refused("a program in a terminal does not report its cost"));
+    }
+    if is_known_of_program(kind, program.model.as_deref(), team) {
+        return Ok(());
+    }
+    let name = program.model.as_deref().unwrap_or(kind.kind);
+    let hint = format!(
+        "add its price to the config: `prices: {{{name}: {{input_per_million: …, output_per_million: …}}}}`"
+    );
+    Err(refused(&format!("{} does not report its cost and the price of its model is not known", kind.title))
+        .hint(hint))
+}
+
 /// Whether the cost of the agent's calls will be known. Models on this machine cost nothing.
 fn is_known(config: &BackendConfig, model: Option<&str>, team: &Team) -> bool {
+    if let Some(kind) = AgentKind::of(&config.kind) {
+        return is_known_of_program(kind, model, team);
+    }
     let prices = PriceTable::new(&team.config.prices);
     let has_price = |name: &str| prices.price(name).is_some();
-    match AgentKind::of(&config.kind) {
-        Some(kind) => kind.reports_cost || model.is_some_and(has_price) || has_price(kind.kind),
-        None => config.base_url.as_deref().is_some_and(is_on_this_machine) || model.is_none_or(has_price),
-    }
+    config.base_url.as_deref().is_some_and(is_on_this_machine) || model.is_none_or(has_price)
+}
+
+/// Whether the cost of a CLI agent will be known.
+fn is_known_of_program(kind: &AgentKind, model: Option<&str>, team: &Team) -> bool {
+    let prices = PriceTable::new(&team.config.prices);
+    let has_price = |name: &str| prices.price(name).is_some();
+    kind.reports_cost || model.is_some_and(has_price) || has_price(kind.kind)
 }

@@ -61,7 +61,7 @@ pub fn sign_in_hint(adapter: &str, app: &AppContext) -> Option<&'static str> {
 
 /// Checks the CLI agents of a workflow's tasks before anything starts. Notices name each CLI agent that the user does
 /// not seem to be signed in to, that the available sandbox limits, or that is started in spite of `--offline`. The
-/// error names a task whose CLI agent does not run in the available sandbox. If the programs are played, nothing is
+/// error names a task whose CLI agent does not run in the available sandbox, or whose cost `--max-cost` cannot limit. If the programs are played, nothing is
 /// checked, and one notice names their tasks.
 pub fn check_tasks(spec: &WorkflowSpec, team: &Team, app: &AppContext) -> Result<(), Failure> {
     let tasks = spec.stages.iter().flat_map(|stage| &stage.tasks);
@@ -81,6 +81,7 @@ pub fn check_tasks(spec: &WorkflowSpec, team: &Team, app: &AppContext) -> Result
     let (mut limited, mut offline_told) = (BTreeSet::new(), BTreeSet::new());
     let mut starter = None;
     for (id, program) in tasks {
+        known_costs::check_task(id, program, team, app)?;
         if !adapters.get(&program.adapter).is_some_and(|adapter| adapter.is_agent()) {
             continue;
         }

@@ -47,6 +47,16 @@ pub struct Team {
     workflow_agents: Vec<(AgentId, WorkflowAgent)>,
 }
 
+/// The limit of `--max-cost`, in millionths of a US dollar.
+pub(crate) fn max_cost(app: &AppContext) -> Option<u64> {
+    app.settings.max_cost.map(micro_usd)
+}
+
+/// An amount in US dollars as a limit in millionths of a US dollar.
+pub(crate) fn micro_usd(dollars: f64) -> u64 {
+    (dollars * 1e6).ceil() as u64
+}
+
 impl Team {
     /// Shows the user the warnings and notices.
     pub fn announce(&self, app: &AppContext) {
@@ -61,9 +71,7 @@ impl Team {
         if let Some(seconds) = app.settings.orchestrator_timeout {
             rules.limits.orchestrator = Millis::from_secs(seconds);
         }
-        if let Some(dollars) = app.settings.max_cost {
-            rules.limits.cost_micro_usd = Some((dollars * 1e6).ceil() as u64);
-        }
+        rules.limits.cost_micro_usd = max_cost(app).or(rules.limits.cost_micro_usd);
         rules
     }
 

@@ -46,6 +46,7 @@ impl Workflow {
                 .map_err(|why| Failure::usage(format!("{}: {why}", path.display())))
         };
         let mut spec = file.into_spec(&path.display().to_string(), &team::digest(&text), run)?;
+        spec.cost_micro_usd = team::max_cost(app);
         let from = BaseDirs::of(&app.environment);
         for task in spec.stages.iter_mut().flat_map(|stage| &mut stage.tasks) {
             if let StageBody::Program(program) = &mut task.body {

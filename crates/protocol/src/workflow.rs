@@ -21,6 +21,9 @@ pub struct WorkflowSpec {
     pub source: String,
     /// SHA-256 of the workflow file, to detect later changes.
     pub digest: String,
+    /// The limit on the cost of all tasks together, in millionths of a US dollar.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_micro_usd: Option<u64>,
 }
 
 /// A stage: its tasks run in parallel, and all of them end before the next stage begins.

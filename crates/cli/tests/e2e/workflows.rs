@@ -7,6 +7,7 @@ use althing_testkit::process::{Signal, newest_session, wait_for_event};
 use althing_testkit::{Action, Althing, Gate, Script, wait};
 use serde_json::{Value, json};
 
+use super::scripted_claude;
 use super::support::{Fixture, LIMIT, althing, run};
 
 /// How long nothing may happen before the test concludes that nothing will.
@@ -335,6 +336,80 @@ fn the_limits_of_the_command_line_apply_to_the_runs_of_a_workflow() {
     let run = events.iter().find(|event| event["data"]["spec"]["kind"] == "run").unwrap();
     let limits = &run["data"]["spec"]["rules"]["limits"];
     assert_eq!((&limits["orchestrator"], &limits["cost_micro_usd"]), (&json!(77_000), &json!(500_000)));
+}
+
+/// A CLI agent whose every call costs 30 cents; if its prompt says so, it waits for ever.
+const COSTLY_CLAUDE: &str = r#"#!/bin/sh
+case "$(cat)" in *forever*) sleep 3000;; esac
+id=$(cat /proc/sys/kernel/random/uuid)
+echo '{"type":"system","subtype":"init","session_id":"'$id'"}'
+echo '{"type":"result","subtype":"success","is_error":false,"result":"ok","session_id":"'$id'","total_cost_usd":0.3}'
+"#;
+
+/// A task of the CLI agent.
+fn claude(id: &str, prompt: &str) -> Value {
+    json!({"id": id, "agent": "claude", "executionMode": "headless", "prompt": prompt})
+}
+
+#[test]
+fn the_cost_limit_of_a_workflow_applies_to_all_its_tasks_together() {
+    let mut fixture = Fixture::new(1, Script::parliament());
+    fixture.althing = scripted_claude::install(&fixture.althing, COSTLY_CLAUDE);
+    let (first, team) = (claude("first", "go"), json!({"id": "team", "run": {"task": "Write"}}));
+    let parallel = vec![claude("second", "go"), claude("waits", "wait forever")];
+    workflow(&fixture.althing, &[vec![first], vec![team], parallel, vec![script("last", "touch ran")]]);
+    let command = fixture.command(&["workflow", "run", "flow.yaml", "--max-cost", "0.5", "--json"]);
+    let output = command.spawn().wait(LIMIT).expect_code(2);
+    let report: Value = serde_json::from_str(&output.stdout).unwrap();
+    // A run may spend what is left when it starts.
+    let events = fixture.althing.events();
+    let run = events.iter().find(|event| event["data"]["spec"]["kind"] == "run").unwrap();
+    assert_eq!(run["data"]["spec"]["rules"]["limits"]["cost_micro_usd"], 200_000);
+    let task = |stage: usize, task: usize| &report["stages"][stage]["tasks"][task];
+    assert_eq!(
+        (&task(2, 0)["status"], &task(2, 1)["status"]),
+        (&json!("DONE"), &json!("FAILED")),
+        "{report}"
+    );
+    let limit = "reached its cost limit (`--max-cost`)";
+    for error in [&task(2, 1)["error"], &report["error"]] {
+        assert!(error.as_str().is_some_and(|error| error.contains(limit)), "{report}");
+    }
+    assert_eq!(task(3, 0)["status"], "PENDING", "{report}");
+    assert!(!fixture.althing.work_dir().join("ran").exists());
+    // Without a task that was ended, the workflow itself says why it ended.
+    let stages = ["a", "b", "c"].map(|id| vec![claude(id, "go")]);
+    workflow(&fixture.althing, &stages);
+    let command = fixture.command(&["workflow", "run", "flow.yaml", "--max-cost", "0.5"]);
+    let output = command.spawn().wait(LIMIT).expect_code(2);
+    let told = format!("{}{}", output.stdout, output.stderr);
+    assert!(told.contains(limit) && told.contains("$0.6000 of $0.5000"), "{told}");
+    let started = fixture.althing.events().into_iter().filter(|event| event["type"] == "attempt_started");
+    assert_eq!(started.count(), 2, "the third task is not started");
+}
+
+#[test]
+fn a_limit_on_cost_is_refused_for_a_task_whose_cost_cannot_be_known() {
+    let mut in_terminal = claude("t", "go");
+    in_terminal["executionMode"] = "interactive".into();
+    let mut codex = claude("t", "go");
+    codex["agent"] = "codex".into();
+    let mut own = claude("t", "go");
+    own["agent"] = "own".into();
+    for (task, why) in [(in_terminal, "in a terminal"), (codex, "prices: {codex:"), (own, "custom adapter")] {
+        let althing = scripted_claude::install(&althing(), COSTLY_CLAUDE);
+        let adapters = json!({"own": {"program": "true", "headless_args": ["{prompt}"]}});
+        let stages = json!([{"name": "s", "tasks": [task]}]);
+        let file = json!({"name": "n", "goal": "g", "stages": stages, "adapters": adapters});
+        althing.file("flow.yaml", file.to_string());
+        let output = run(&althing, &["workflow", "run", "flow.yaml", "--max-cost", "1"]).expect_code(1);
+        let stderr = &output.stderr;
+        assert!(
+            stderr.contains("task t: `--max-cost` cannot limit its cost") && stderr.contains(why),
+            "{stderr}"
+        );
+        assert!(!althing.state_dir().join("sessions").exists(), "nothing was started");
+    }
 }
 
 // spec: core/session-persistence/resume-capability

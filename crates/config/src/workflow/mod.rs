@@ -169,7 +169,8 @@ impl WorkflowFile {
             stages.push(StageSpec { name: stage.name, tasks });
         }
         let (source, digest) = (source.to_owned(), digest.to_owned());
-        Ok(WorkflowSpec { name: self.name, goal: self.goal, stages, adapters: self.adapters, source, digest })
+        let Self { name, goal, adapters, .. } = self;
+        Ok(WorkflowSpec { name, goal, stages, adapters, source, digest, cost_micro_usd: None })
     }
 }
 

@@ -16,7 +16,8 @@ pub struct WorkflowReport {
     /// The active time, without downtime before a resume.
     #[serde(rename = "duration_ms")]
     pub duration: Millis,
-    /// The id of the first failed task in the order of the workflow file, and why it failed; None if no task failed.
+    /// The id of the first failed task in the order of the workflow file, and why it failed; if no task failed and the
+    /// cost limit ended the workflow, that limit; otherwise None.
     pub error: Option<String>,
 }
 
@@ -72,6 +73,9 @@ impl WorkflowExecutor {
                 });
             }
             stages.push(StageReport { name: stage.name.clone(), tasks });
+        }
+        if self.session.status == TaskStatus::Failed {
+            error = error.or_else(|| self.session.cost_problem());
         }
         WorkflowReport {
             status: self.session.status,

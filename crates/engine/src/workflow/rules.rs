@@ -8,7 +8,9 @@
 //!    conversation if it has one, except with `restart`. A finished task is never started again.
 //! 3. A stage ends when all of its tasks have ended. After a failed task without `continue_on_failure`, no further
 //!    stage begins.
-//! 4. A workflow is done if all tasks of all stages are done; otherwise it has failed, or it was cancelled.
+//! 4. Once the cost of the ended tasks reaches the workflow's limit, its running programs are ended, and nothing else
+//!    starts. A run may spend at most what is left when its stage begins.
+//! 5. A workflow is done if all tasks of all stages are done; otherwise it has failed, or it was cancelled.
 
 use super::session::{StageTaskState, TaskEnd};
 use super::{WorkflowExecutor, template};
@@ -37,7 +39,8 @@ impl WorkflowExecutor {
             return vec![self.finish()];
         };
         if self.session.stage != Some(index) {
-            return if self.session.cancelled || self.failed_before(index) {
+            let is_ended = self.session.cancelled || self.session.cost_problem().is_some();
+            return if is_ended || self.failed_before(index) {
                 vec![self.finish()]
             } else {
                 vec![(self.session.task.clone(), Fact::PhaseChanged { phase: Phase::Stage(index) })]
@@ -117,6 +120,9 @@ impl WorkflowExecutor {
                 let settle = |run: &mut RunSpec| {
                     run.task = values.fill_for_agent(&run.task);
                     run.context = run.context.as_deref().map(|text| values.fill_for_agent(text));
+                    let limits = &mut run.rules.limits;
+                    let left = self.session.left_micro_usd();
+                    limits.cost_micro_usd = limits.cost_micro_usd.into_iter().chain(left).min();
                     if let Some(limit) = task.timeout {
                         run.rules.limits.orchestrator = run.rules.limits.orchestrator.min(limit);
                     }
@@ -153,6 +159,9 @@ impl WorkflowExecutor {
                 _ if state.cancelled || self.session.cancelled => ended(AttemptOutcome::Cancelled),
                 _ if state.interrupted => ended(AttemptOutcome::Interrupted),
                 _ if state.expired => ended(AttemptOutcome::TimedOut),
+                _ if let Some(error) = self.session.cost_problem() => {
+                    ended(AttemptOutcome::Failed { error, hint: None, kind: None })
+                }
                 StageTaskState { status: TaskStatus::Running, question: Some(open), .. } => {
                     let why = match &open.kind {
                         InteractionKind::Program(ask) => Some(ask.text.clone()),
@@ -178,6 +187,11 @@ impl WorkflowExecutor {
         if state.cancelled || self.session.cancelled {
             return vec![status(TaskStatus::Cancelled, None)];
         }
+        if let Some(problem) = self.session.cost_problem() {
+            let mut facts = state.close(id, Decision::MovedOn);
+            facts.push(status(TaskStatus::Failed, Some(problem)));
+            return facts;
+        }
         if state.suspended && !state.restart_approved {
             return after_interruption(id, state);
         }
@@ -193,6 +207,8 @@ impl WorkflowExecutor {
             .collect();
         let (status, why) = if self.session.cancelled {
             (TaskStatus::Cancelled, None)
+        } else if let Some(problem) = self.session.cost_problem().filter(|_| self.current_stage().is_some()) {
+            (TaskStatus::Failed, Some(problem))
         } else if failed.is_empty() {
             (TaskStatus::Done, None)
         } else {

@@ -25,6 +25,8 @@ pub struct WorkflowSession {
     /// The active time: the time between facts, without downtime before a resume.
     pub(super) active: Millis,
     pub(super) last_at: Option<Timestamp>,
+    /// What the tasks that have ended cost, in US dollars.
+    pub(super) spent_usd: f64,
 }
 
 /// The state of a task that has been created.
@@ -103,6 +105,7 @@ impl WorkflowSession {
             halted: false,
             active: Millis(0),
             last_at: None,
+            spent_usd: 0.0,
         }
     }
 
@@ -136,11 +139,28 @@ impl WorkflowSession {
             (fact, Some(task)) if *task == self.task => self.apply_to_workflow(fact),
             (fact, Some(task)) => {
                 if let Some(state) = self.tasks.get_mut(task) {
+                    self.spent_usd += state.cost(fact);
                     state.apply(fact);
                 }
             }
             _ => {}
         }
+    }
+
+    /// What may still be spent, in millionths of a US dollar; None without a limit.
+    pub(super) fn left_micro_usd(&self) -> Option<u64> {
+        let spent = (self.spent_usd * 1e6).ceil() as u64;
+        self.spec.cost_micro_usd.map(|limit| limit.saturating_sub(spent))
+    }
+
+    /// Why no further task may start: what the ended tasks cost has reached the limit. None if it has not.
+    pub(super) fn cost_problem(&self) -> Option<String> {
+        let limit = self.spec.cost_micro_usd.filter(|_| self.left_micro_usd() == Some(0))?;
+        Some(format!(
+            "the workflow has reached its cost limit (`--max-cost`): its tasks cost ${:.4} of ${:.4}",
+            self.spent_usd,
+            limit as f64 / 1e6
+        ))
     }
 
     fn count_time(&mut self, event: &Event) {
@@ -215,6 +235,17 @@ impl StageTaskState {
     pub(super) fn close(&self, task: &TaskId, decision: Decision) -> Vec<Consequence> {
         let closed = |open: &Interaction| Fact::InteractionClosed { id: open.id.clone(), decision };
         self.question.as_ref().map(closed).map(|fact| (task.clone(), fact)).into_iter().collect()
+    }
+
+    /// What a fact of the task adds to the cost, in US dollars. The cost of a run is known at its end.
+    fn cost(&self, fact: &Fact) -> f64 {
+        let cost = match fact {
+            Fact::AttemptEnded { usage, .. } if self.program.is_some() => usage.cost_usd,
+            Fact::Decided(Verdict::Finished { result, .. }) => result.usage.cost_usd,
+            _ => 0.0,
+        };
+        // A CLI agent could report anything.
+        if cost.is_finite() { cost.max(0.0) } else { 0.0 }
     }
 
     fn apply(&mut self, fact: &Fact) {

@@ -43,6 +43,7 @@ fn workflow(stages: Vec<Vec<StageTask>>) -> WorkflowSpec {
         adapters: Vec::new(),
         source: "w.yaml".into(),
         digest: String::new(),
+        cost_micro_usd: None,
     }
 }
 

@@ -466,6 +466,7 @@ impl Script {
             source: "notes.yaml".into(),
             digest: String::new(),
             adapters: Vec::new(),
+            cost_micro_usd: None,
         };
         let created = |id: &str, parent: Option<&str>, spec: TaskSpec| Fact::TaskCreated {
             id: id.into(),
