@@ -30,6 +30,7 @@ pub mod project;
 pub mod project_recorder;
 pub mod reports;
 pub mod resume;
+mod run_account;
 pub mod run_service;
 pub mod secrets;
 pub mod service;

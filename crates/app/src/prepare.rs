@@ -95,7 +95,8 @@ impl RunDraft {
         };
         let plan = plan.as_ref().map(plan_run);
         let history = self.continued.map(|continued| continued.history).unwrap_or_default();
-        let request = RunRequest { launch, context_paths, plan, history, consent: Consent::Person };
+        let consent = Consent::Person;
+        let request = RunRequest { launch, context_paths, plan, history, consent, cost_micro_usd: None };
         Ok((LocalSessions::with_team(app, Arc::new(team), project), request))
     }
 }

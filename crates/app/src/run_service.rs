@@ -5,10 +5,11 @@ use crate::context_paths;
 use crate::conversation;
 use crate::failure::Failure;
 use crate::project;
+use crate::run_account::RunAccount;
 use crate::service::{self, LocalSessions, SessionService};
 use crate::session;
 use crate::session_launch::{self, RunRequest, SessionRequest};
-use crate::team::Team;
+use crate::team::{self, Team};
 use crate::trust;
 use althing_engine::{Consent, check_texts, launch_run_spec, result_for_client};
 use althing_mcp::{RunDir, RunFeed, RunFile, RunOutcome, RunService, RunSummary, RunUpdate};
@@ -29,7 +30,9 @@ const MAX_FILE_BYTES: u64 = 4 << 20;
 pub struct LocalRunService {
     app: AppContext,
     team_spec: TeamSpec,
-    sessions: LocalSessions,
+    sessions: Arc<LocalSessions>,
+    /// What the runs that were started here cost.
+    account: Arc<RunAccount>,
 }
 
 impl LocalRunService {
@@ -39,8 +42,10 @@ impl LocalRunService {
         let context_paths = conversation::team_context_paths(&team, project.as_deref(), &app)?;
         let backends = session::team_backends(&team, Some(&context_paths), &app)?;
         let team_spec = conversation::team_spec(&team, &backends, context_paths, project.as_deref(), &app);
-        let sessions = LocalSessions::with_team(app.clone(), Arc::new(team), project);
-        Ok(Self { app, team_spec, sessions })
+        let budget = team.interactive().and_then(|interactive| interactive.budget_usd).map(team::micro_usd);
+        let account = Arc::new(RunAccount::new(team::max_cost(&app).into_iter().chain(budget).min()));
+        let sessions = Arc::new(LocalSessions::with_team(app.clone(), Arc::new(team), project));
+        Ok(Self { app, team_spec, sessions, account })
     }
 
     /// The team that runs use.
@@ -59,12 +64,16 @@ impl LocalRunService {
 
     async fn start(&self, launch: LaunchRun, approved: bool) -> Result<String, Failure> {
         check_texts(&launch).map_err(Failure::usage)?;
+        self.check_costs().await?;
         let context_paths = self.team_spec.context_paths.clone();
         // Without a person's approval, an MCP client can grant only what the config grants, and reading in
         // `readable_dirs`.
         let consent = if approved { Consent::Person } else { Consent::Nobody };
-        let request = RunRequest { launch, context_paths, plan: None, history: Vec::new(), consent };
+        let cost_micro_usd = self.account.left();
+        let request =
+            RunRequest { launch, context_paths, plan: None, history: Vec::new(), consent, cost_micro_usd };
         let id = self.sessions.launch(SessionRequest::Run(Box::new(request))).await?;
+        self.count_costs(&id).await?;
         let mut events = self.sessions.follow(&id, Seq(0), Interest::Facts).await?;
         // The run can be looked up once its `TaskCreated` is on disk.
         while let Some(Ok(item)) = events.next().await {
@@ -73,6 +82,39 @@ impl LocalRunService {
             }
         }
         Ok(format!("{id}.{}", TaskId::run(1)))
+    }
+
+    /// Fails if the runs that were started here have reached their common cost limit.
+    async fn check_costs(&self) -> Result<(), Failure> {
+        if !self.account.is_limited() {
+            return Ok(());
+        }
+        for id in self.account.running() {
+            // A client that has the result of a run can launch the next one before all events were followed.
+            if let Ok(stored) = self.sessions.read(&id).await {
+                self.account.settle(&id, &stored.events);
+            }
+        }
+        self.account.problem().map_or(Ok(()), |problem| Err(Failure::usage(problem)))
+    }
+
+    /// Counts the cost of a run for the common limit. When the limit is reached, other running runs are cancelled.
+    async fn count_costs(&self, id: &SessionId) -> Result<(), Failure> {
+        if !self.account.is_limited() {
+            return Ok(());
+        }
+        self.account.add(id);
+        let events = self.sessions.follow(id, Seq(0), Interest::Facts).await?;
+        let (account, sessions, id) = (self.account.clone(), self.sessions.clone(), id.clone());
+        tokio::spawn(async move {
+            let cancel = |id: &SessionId| {
+                let cancel = Submission::new(Op::Cancel { task: TaskId::run(1) }, Origin::Client);
+                // Fails only if the run has ended.
+                let _ = sessions.submit(id, cancel);
+            };
+            account.watch(id, events, cancel).await;
+        });
+        Ok(())
     }
 
     /// Shuts down all sessions that were started here, and waits for a limited time until they have ended.

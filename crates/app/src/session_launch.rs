@@ -45,6 +45,8 @@ pub struct RunRequest {
     pub history: Vec<Exchange>,
     /// Whether a person consented to the run's permissions.
     pub consent: Consent,
+    /// A limit on the cost of the run, in millionths of a US dollar. The config and the settings may set a lower one.
+    pub cost_micro_usd: Option<u64>,
 }
 
 /// A request for a conversation. [`crate::prepare`] makes it from the settings.
@@ -138,11 +140,13 @@ fn run_spec(
     project: Option<&Project>,
     app: &AppContext,
 ) -> Result<RunSpec, Failure> {
-    let RunRequest { launch, context_paths, plan, history, consent } = request;
+    let RunRequest { launch, context_paths, plan, history, consent, cost_micro_usd } = request;
     let team = conversation::team_spec(team, backends, context_paths, project, app);
     let mut spec = resolve(&team, &launch, consent).map_err(Failure::usage)?;
     check_links(&team, &spec).map_err(Failure::usage)?;
     spec.plan = plan;
+    let limits = &mut spec.rules.limits;
+    limits.cost_micro_usd = limits.cost_micro_usd.into_iter().chain(cost_micro_usd).min();
     if let Some(execution) = &mut spec.execution {
         execution.history.clone_from(&history);
     }

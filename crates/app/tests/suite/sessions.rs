@@ -76,6 +76,7 @@ async fn a_run_is_launched_followed_to_its_end_and_listed() {
         plan: None,
         history: Vec::new(),
         consent: Consent::Person,
+        cost_micro_usd: None,
     };
     let id = sessions.launch(SessionRequest::Run(Box::new(run))).await.expect("a run");
     let mut events = sessions.follow(&id, Seq(0), Interest::Facts).await.expect("events");

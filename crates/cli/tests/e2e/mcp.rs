@@ -4,7 +4,7 @@ use althing_testkit::process::wait_for_event;
 use althing_testkit::{Action, Althing, Gate, Parliament, RecordedRequest, Reply, RunningProcess, Script};
 use serde_json::{Value, json};
 
-use super::support::{Fixture, LIMIT, althing};
+use super::support::{Fixture, LIMIT, Team, althing};
 
 /// An MCP client that exchanges lines with `althing mcp`.
 pub struct Client {
@@ -246,6 +246,56 @@ fn the_server_ends_after_its_client_has_left_even_during_a_run() {
     let launch = json!({"name": "launch_run", "arguments": {"task": "A long task"}});
     client.send(&json!({"jsonrpc": "2.0", "id": 99, "method": "tools/call", "params": launch}));
     gate.wait_waiting_blocking(1, LIMIT);
+    client.running.close_stdin();
+    client.running.wait(LIMIT).expect_code(0);
+}
+
+/// A run of this team costs more than a cent.
+fn expensive(script: Script, change: impl FnOnce(Team) -> Team) -> Fixture {
+    Fixture::with(1, script, |team| change(team.price("model-a", 1000.0)))
+}
+
+#[test]
+fn the_cost_limit_of_a_server_applies_to_all_its_runs_together() {
+    let budget = json!({"require_approval": false, "budget_usd": 0.01});
+    let cases = [(&["--max-cost", "0.01"][..], json!({"require_approval": false})), (&[][..], budget)];
+    for (args, interactive) in cases {
+        let fixture = expensive(Script::parliament(), |team| team.rule("interactive_mode", interactive));
+        let mut client = Client::start(&fixture.althing, &[&["--config", "team.yaml"], args].concat());
+        let first = client.tool("launch_run", &json!({"task": "Build it"}));
+        let error = first["structuredContent"]["error"].as_str().unwrap_or_default();
+        assert!(error.contains("cost limit"), "{args:?}: {first}");
+        let requests = fixture.server.requests().len();
+        let second = client.tool("launch_run", &json!({"task": "Build it again"}));
+        let text = second["content"][0]["text"].as_str().unwrap();
+        assert!(
+            second["isError"] == true && text.contains("no further run is started"),
+            "{args:?}: {second}"
+        );
+        assert_eq!(fixture.server.requests().len(), requests, "{args:?}: nothing was sent");
+        client.running.close_stdin();
+        client.running.wait(LIMIT).expect_code(0);
+    }
+}
+
+#[test]
+fn runs_at_the_same_time_are_cancelled_when_their_costs_together_reach_the_limit() {
+    let script = Script::from_fn(|request: &RecordedRequest| -> Action {
+        let hangs = super::support::texts(request).contains("a task that hangs");
+        if hangs { Action::Hang } else { Parliament::default().reply(request).into() }
+    });
+    let fixture = expensive(script, |team| team);
+    let args = ["--config", "team.yaml", "--wait", "0", "--max-cost", "0.01"];
+    let mut client = Client::start(&fixture.althing, &args);
+    let mut launch = |task: &str| {
+        let launched = client.tool("launch_run", &json!({"task": task}));
+        launched["structuredContent"]["run_id"].clone()
+    };
+    let (hanging, spending) = (launch("a task that hangs"), launch("a task that spends"));
+    for (run, status) in [(spending, "partial"), (hanging, "cancelled")] {
+        let result = client.result_of(&run);
+        assert_eq!(result["status"], status, "{result}");
+    }
     client.running.close_stdin();
     client.running.wait(LIMIT).expect_code(0);
 }
