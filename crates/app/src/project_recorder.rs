@@ -6,8 +6,8 @@ use crate::context::Notify;
 use crate::project::Project;
 use althing_journal::{session_dir, task_dir};
 use althing_protocol::{
-    Event, Fact, Item, PlanProgress, PlanRef, PlanRun, PlanStatus, PlanTask, RunResult, RunSpec, RunStatus,
-    SessionId, TaskId, TaskSpec, Timestamp, Verdict,
+    Event, Fact, FileChange, FileWrite, Item, PlanProgress, PlanRef, PlanRun, PlanStatus, PlanTask,
+    RunResult, RunSpec, RunStatus, SessionId, TaskId, TaskSpec, Timestamp, Verdict,
 };
 use althing_workspace::{DeliveryReport, PlanLock, PlanStore, PlanStoreError, ProjectError, StoredPlan};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -142,7 +142,11 @@ impl ProjectRecorder {
     fn report_delivery(&self, delivered: &DeliveryReport, project: &Project) {
         let dir = project.workspace.deliverables_dir();
         if !delivered.copied.is_empty() {
-            (self.notify)(&format!("delivered to {}: {}", dir.display(), delivered.copied.join(", ")));
+            // A file that runs code later has a note.
+            let write =
+                |name: &String| FileWrite::new(name.clone(), FileChange::New, Path::new(name)).to_string();
+            let copied: Vec<String> = delivered.copied.iter().map(write).collect();
+            (self.notify)(&format!("delivered to {}: {}", dir.display(), copied.join(", ")));
         }
         for (name, beside) in &delivered.beside {
             (self.notify)(&format!(

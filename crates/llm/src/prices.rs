@@ -130,15 +130,35 @@ fn longest<'a>(table: impl Iterator<Item = (&'a str, Price)>, name: &str) -> Opt
         .map(|(_, price)| price)
 }
 
-/// Whether a model name with the suffix `rest` still means the same version: the suffix is empty, a date or a variant,
-/// but not a further version number.
+/// Words in a suffix that do not change the price of a model. Any other word may name a variant that costs many times as
+/// much (`-pro`, `-deep-research`, `-fast`, `-audio`).
+const SAME_PRICE: &[&str] = &[
+    "latest",
+    "preview",
+    "exp",
+    "experimental",
+    "beta",
+    "chat",
+    "codex",
+    "instruct",
+    "it",
+    "thinking",
+    "reasoning",
+    "non",
+    "versatile",
+];
+
+/// Whether a model name with the suffix `rest` means the same version at the same price: the suffix is empty, a date, or
+/// consists of words in [`SAME_PRICE`], but is not a further version number.
 fn same_version(rest: &str) -> bool {
     let Some(mark) = rest.chars().next() else { return true };
     let tail = rest.get(mark.len_utf8()..).unwrap_or_default();
     let digits = tail.chars().take_while(char::is_ascii_digit).count();
+    let is_number = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_digit());
     match mark {
         ':' | '@' => true,
-        '-' => !(1..=2).contains(&digits),
+        '-' if (1..=2).contains(&digits) => false,
+        '-' => tail.split('-').all(|part| is_number(part) || SAME_PRICE.contains(&part)),
         _ => false,
     }
 }
@@ -227,6 +247,12 @@ mod tests {
             ("gemini-3-flash-preview", Some(0.5)),
             ("meta/llama-3.3-70b-versatile:free", Some(0.0)),
             ("my-own-model", None),
+            ("gpt-5-chat-latest", Some(1.25)),
+            ("gpt-5-pro", Some(15.0)),
+            ("gpt-5.4-pro", None),
+            ("gpt-5-deep-research", None),
+            ("gpt-5-realtime-preview", None),
+            ("claude-opus-4-5-fast", None),
             ("", None),
         ] {
             assert_eq!(input_price(&table, model), price, "{model}");

@@ -19,6 +19,9 @@ const MAX_ENTRIES: usize = 4_000_000;
 const NANOS: i128 = 1_000_000_000;
 /// The size of the blocks that `st_blocks` counts, in bytes.
 const BLOCK: u64 = 512;
+/// The least size that an entry counts with, in bytes: an empty file or a symlink has no blocks, but uses up one of the
+/// inodes of the file system.
+const ENTRY: u64 = 1024;
 
 /// The result of a measurement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -149,7 +152,8 @@ impl Measurement {
             return;
         }
         let blocks = u64::try_from(stat.st_blocks).unwrap_or_default();
-        self.usage.bytes = self.usage.bytes.saturating_add(blocks.saturating_mul(BLOCK));
+        let bytes = blocks.saturating_mul(BLOCK).max(ENTRY);
+        self.usage.bytes = self.usage.bytes.saturating_add(bytes);
     }
 }
 
@@ -178,6 +182,15 @@ mod tests {
         assert!(measure(root, Some(UNIX_EPOCH), &[]).bytes >= 1 << 20);
         fs::remove_file(root.join("same")).unwrap();
         assert!(measure(root, None, &[root.join("a")]).bytes < 1 << 20, "left out");
+    }
+
+    #[test]
+    fn entries_without_content_count_because_they_use_up_inodes() {
+        let dir = tempfile::tempdir().unwrap();
+        for n in 0..100 {
+            std::os::unix::fs::symlink("x", dir.path().join(n.to_string())).unwrap();
+        }
+        assert!(measure(dir.path(), None, &[]).bytes >= 100 * ENTRY);
     }
 
     #[test]

@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 pub(crate) struct WorkspaceDisk {
     workspace: PathBuf,
     limit: u64,
+    /// The free space on the workspace's disk before the first command.
+    free_at_start: u64,
     is_full: AtomicBool,
     last: Arc<Mutex<LastSize>>,
 }
@@ -40,7 +42,8 @@ impl WorkspaceDisk {
         // Until the workspace is measured after the first command, its size counts as zero.
         let free = free_space([&workspace].into_iter());
         let last = LastSize { bytes: 0, free, at: Instant::now(), took: Duration::ZERO };
-        Self { workspace, limit, is_full: AtomicBool::new(false), last: Arc::new(Mutex::new(last)) }
+        let is_full = AtomicBool::new(false);
+        Self { workspace, limit, free_at_start: free, is_full, last: Arc::new(Mutex::new(last)) }
     }
 
     /// Whether the workspace was too large when it was last measured.
@@ -51,7 +54,7 @@ impl WorkspaceDisk {
     /// Measures the workspace if it may be too large. If it is too large, returns what the agent must be told.
     pub(crate) async fn check(&self) -> Option<String> {
         let (workspace, limit) = (self.workspace.clone(), self.limit);
-        let (last, was_full) = (self.last.clone(), self.is_full());
+        let (last, was_full, free_at_start) = (self.last.clone(), self.is_full(), self.free_at_start);
         let measured = move || {
             let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
             let free = free_space([&workspace].into_iter());
@@ -62,7 +65,10 @@ impl WorkspaceDisk {
                 return last.bytes;
             }
             let start = cpu_time();
-            let bytes = measure(&workspace, None, &[]).bytes;
+            let usage = measure(&workspace, None, &[]);
+            // What cannot be measured, for example because it is nested too deeply, may be as large as what the disk lost.
+            let lost = if usage.incomplete { free_at_start.saturating_sub(free) } else { 0 };
+            let bytes = usage.bytes.max(lost);
             let took = cpu_time().saturating_sub(start);
             *last = LastSize { bytes, free, at: Instant::now(), took };
             bytes

@@ -1,6 +1,6 @@
 //! Interprets the events of Claude Code.
 
-use super::events::{Diagnostics, EventHandler, count, message_item, text, tool_item};
+use super::events::{Diagnostics, EventHandler, count, message_item, reported_cost, text, tool_item};
 use super::{Exit, OutputEvent, ProgramOutcome, ReportedUsage, Trouble};
 use althing_protocol::{Item, Usage};
 use serde_json::Value;
@@ -138,7 +138,7 @@ impl ClaudeEvents {
             calls: self.turns,
             unpriced_calls: 0,
         };
-        let cost_usd = result.pointer("/total_cost_usd").and_then(Value::as_f64).unwrap_or_default();
+        let cost_usd = reported_cost(result, "/total_cost_usd");
         ReportedUsage {
             this_run,
             conversation_total: Usage { cost_usd, ..Usage::default() },

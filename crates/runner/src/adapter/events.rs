@@ -161,6 +161,13 @@ pub(super) fn text<'a>(event: &'a Value, pointer: &str) -> &'a str {
     event.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
+/// The cost in dollars at a JSON pointer, or 0 if there is none or it is not a number that a cost can be: a program could report a negative
+/// one, to hide what it spent.
+pub(crate) fn reported_cost(event: &Value, pointer: &str) -> f64 {
+    let cost = event.pointer(pointer).and_then(Value::as_f64);
+    cost.filter(|cost| cost.is_finite() && *cost >= 0.0).unwrap_or_default()
+}
+
 /// The number at a JSON pointer, or 0.
 pub(super) fn count(event: &Value, pointer: &str) -> u64 {
     event.pointer(pointer).and_then(Value::as_u64).unwrap_or_default()

@@ -1,6 +1,8 @@
 //! The adapter for opencode. Verified with version 1.18.33.
 
-use super::events::{Diagnostics, EventHandler, JsonLines, count, message_item, text, tool_item};
+use super::events::{
+    Diagnostics, EventHandler, JsonLines, count, message_item, reported_cost, text, tool_item,
+};
 use super::{
     AgentAdapter, AskPattern, Conversations, Exit, GeneratedFile, LaunchConfig, LaunchRequest, LoginSigns,
     OutputEvent, OutputParser, OwnDir, OwnFiles, Pattern, PermissionLevel, ProgramOutcome, ReportedUsage,
@@ -487,7 +489,7 @@ impl OpencodeEvents {
             output_tokens: count(event, "/part/tokens/output") + reasoning,
             cached_input_tokens: cached,
             reasoning_tokens: reasoning,
-            cost_usd: event.pointer("/part/cost").and_then(Value::as_f64).unwrap_or_default(),
+            cost_usd: reported_cost(event, "/part/cost"),
             calls: 1,
             unpriced_calls: 0,
         };

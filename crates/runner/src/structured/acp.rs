@@ -9,7 +9,7 @@ use super::request_text::acp_call;
 use super::{ProtocolStep, StructuredProtocol, count, explain_failure, list, text};
 use crate::adapter::gemini::failed_attempt;
 use crate::adapter::opencode::{is_log_line, stream_error};
-use crate::adapter::{Exit, OutputEvent, ProgramOutcome, ReportedUsage, Trouble};
+use crate::adapter::{Exit, OutputEvent, ProgramOutcome, ReportedUsage, Trouble, reported_cost};
 use althing_protocol::{Ask, AskKind, AskOption, Item, Usage};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -141,8 +141,7 @@ impl Acp {
                 self.tool(update, step);
             }
             "usage_update" => {
-                self.usage.cost_usd =
-                    update.pointer("/cost/amount").and_then(Value::as_f64).unwrap_or_default();
+                self.usage.cost_usd = reported_cost(update, "/cost/amount");
             }
             _ => {}
         }

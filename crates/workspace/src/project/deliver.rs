@@ -1,13 +1,15 @@
 //! Copies a run's deliverables into the project: the `deliverables/` directory of the presenter's workspace.
 //!
 //! A file that Althing delivered earlier and nobody has edited since is replaced. A file that somebody edited
-//! or created stays unchanged, and the run's version is stored next to it. Nothing is ever deleted.
+//! or created stays unchanged, and the run's version is stored next to it. Nothing is ever deleted. Files that agents may
+//! not write in a context path because they run code later (hooks, settings, git directories) are not copied.
 
 use super::{DELIVERABLES, ProjectError, ProjectWorkspace};
 use crate::confine::{ConfinedDir, FileKind, FileStat};
 use crate::sparse::{CopyBudget, HoleDetection, digest};
 use althing_disk::DiskError;
 use althing_disk::names::is_plain_name;
+use althing_protocol::{RunsCode, SEALED_NAMES, git_dir_row, is_git_dir, runs_code};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -72,9 +74,21 @@ impl Delivery<'_> {
     fn directory(&mut self, from: &ConfinedDir, to: &ConfinedDir, at: &Path, depth: usize) -> io::Result<()> {
         let mut names = from.names()?;
         names.sort();
+        // Files that complete a git directory may be in either place.
+        let existing = to.names()?;
+        let has = |known: &str| names.iter().chain(&existing).any(|name| name.eq_ignore_ascii_case(known));
+        if let Some(row) = is_git_dir(has).then(git_dir_row).flatten() {
+            let shown = if at.as_os_str().is_empty() { Path::new(DELIVERABLES) } else { at };
+            self.report.left_out.push((shown.display().to_string(), row.note()));
+            return Ok(());
+        }
         for name in names {
             let path = at.join(&name);
             let Some(found) = from.stat(&name)? else { continue };
+            if let Some(why) = why_protected(&path) {
+                self.report.left_out.push((path.display().to_string(), why));
+                continue;
+            }
             let why = match found.kind {
                 FileKind::Dir if depth >= MAX_DEPTH => "it is nested too deeply",
                 FileKind::Dir => match to.make_dir(&name, 0o777) {
@@ -153,6 +167,15 @@ impl Delivery<'_> {
         }
         Err(io::Error::other("there is no free name next to it"))
     }
+}
+
+/// Why agents may not write to this path, if they may not; the path is relative to `deliverables/`.
+fn why_protected(path: &Path) -> Option<String> {
+    let is_sealed = |name: &OsStr| SEALED_NAMES.iter().any(|known| name.eq_ignore_ascii_case(known));
+    let row = runs_code(path).filter(|row| row.protected);
+    let sealed = || path.file_name().filter(|name| is_sealed(name));
+    row.map(RunsCode::note)
+        .or_else(|| sealed().map(|_| "agents may not write to files with this name".to_owned()))
 }
 
 /// What exists under a name.

@@ -194,6 +194,56 @@ fn no_deliverable_leads_out_of_the_workspace_or_the_project() {
     assert!(project.deliver(&dir.path().join("run2"), "r2").is_err());
 }
 
+#[test]
+fn no_deliverable_that_runs_code_later_reaches_the_project() {
+    let dir = temp();
+    let project = ProjectWorkspace::open(&dir.path().join("project")).unwrap();
+    write(&project.deliverables_dir().join(".git/HEAD"), "ref: refs/heads/main");
+    let deliver = |run: &str, names: &[&str]| {
+        for name in names {
+            write(&dir.path().join(run).join("deliverables").join(name), "code");
+        }
+        project.deliver(&dir.path().join(run), run).unwrap()
+    };
+    let names = [
+        ".git/hooks/pre-commit",
+        "sub/.git/config",
+        ".envrc",
+        ".env",
+        ".mcp.json",
+        ".claude/settings.json",
+        ".vscode/tasks.json",
+        ".althing/config.yaml",
+        "bare/HEAD",
+        "bare/objects/x",
+        "bare/refs/x",
+        "half/HEAD",
+        "half/objects/x",
+        "report.md",
+        "Makefile",
+    ];
+    let delivered = deliver("r1", &names);
+    assert_eq!(delivered.copied, ["Makefile", "half/HEAD", "half/objects/x", "report.md"]);
+    let left_out: Vec<&str> = delivered.left_out.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(
+        left_out,
+        [
+            ".althing",
+            ".claude",
+            ".env",
+            ".envrc",
+            ".git",
+            ".mcp.json",
+            ".vscode/tasks.json",
+            "bare",
+            "sub/.git"
+        ]
+    );
+    // A later run does not complete what an earlier one began.
+    assert_eq!(deliver("r2", &["half/refs/x", "half/hooks/pre-commit"]).copied, Vec::<String>::new());
+    assert!(!project.deliverables_dir().join(".git/hooks").exists());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
     /// For any sequence of deliveries and edits, no text that a person wrote is lost.
