@@ -23,6 +23,7 @@ pub fn runner(programs: &Programs) -> Arc<ProgramRunner> {
         sandbox: Sandbox::Unconfined(AcceptedByUser::explicitly()),
         state_dir: None,
         settings_dir: None,
+        trusts_project_settings: false,
         limits: ProgramLimits::default(),
         output_masking: None,
     };

@@ -129,6 +129,7 @@ pub fn program_starter(adapters: Adapters, limits: ProcessLimits, app: &AppConte
         sandbox,
         state_dir: Some(app.state_dir()),
         settings_dir: Some(app.cli_agents_dir().join(".settings")),
+        trusts_project_settings: app.settings.trust,
         limits: ProgramLimits::default(),
         output_masking: Some(crate::secrets::output_masking()),
     })

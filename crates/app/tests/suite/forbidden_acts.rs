@@ -378,6 +378,7 @@ impl World {
             sandbox: self.sandbox.clone(),
             state_dir: Some(self.base.join("state")),
             settings_dir: None,
+            trusts_project_settings: false,
             limits: ProgramLimits::default(),
             output_masking: None,
         })

@@ -78,6 +78,7 @@ mod program_checks;
 mod program_config;
 mod program_prompts;
 mod program_questions;
+mod program_strangers;
 mod program_troubles;
 mod programs;
 mod projects;

@@ -103,6 +103,7 @@ fn starter(adapters: Adapters) -> Arc<ProgramStarter> {
         sandbox: Sandbox::Unconfined(AcceptedByUser::explicitly()),
         state_dir: None,
         settings_dir: None,
+        trusts_project_settings: false,
         limits: ProgramLimits::default(),
         output_masking: None,
     })

@@ -161,21 +161,31 @@ impl GeminiCli {
     /// Gemini CLI reads MCP servers only from settings files, so our server is added to the project settings.
     /// The file contains no secret: the token is in a variable.
     fn tools(task: &LaunchRequest<'_>, tools: &ToolEndpoint, config: &mut LaunchConfig) {
-        let server = json!({
-            "httpUrl": format!("${URL_VARIABLE}"),
-            "headers": { "Authorization": format!("Bearer ${TOKEN_VARIABLE}") },
-            "timeout": 7_200_000,
-        });
         config.args.extend(["--allowed-mcp-server-names".to_owned(), SERVER.to_owned()]);
         config.files.push(GeneratedFile {
             path: Path::new(&task.spec.cwd).join(SETTINGS),
-            text: json!({ "mcpServers": { SERVER: server } }).to_string(),
+            text: server_settings().to_string(),
         });
         config.env.extend([
             (URL_VARIABLE.to_owned(), tools.url.clone()),
             (TOKEN_VARIABLE.to_owned(), tools.token.reveal().to_owned()),
         ]);
     }
+}
+
+/// Settings that name only our MCP server.
+fn server_settings() -> Value {
+    let server = json!({
+        "httpUrl": format!("${URL_VARIABLE}"),
+        "headers": { "Authorization": format!("Bearer ${TOKEN_VARIABLE}") },
+        "timeout": 7_200_000,
+    });
+    json!({ "mcpServers": { SERVER: server } })
+}
+
+/// Whether a settings file contains only what Althing writes into it.
+pub(crate) fn is_generated(text: &[u8]) -> bool {
+    serde_json::from_slice::<Value>(text).is_ok_and(|settings| settings == server_settings())
 }
 
 /// A TOML basic string; JSON strings have the same syntax.

@@ -16,6 +16,7 @@ pub(crate) mod gemini;
 mod login;
 pub(crate) mod opencode;
 mod own_dir;
+mod project_settings;
 mod registry;
 mod terminal;
 
@@ -29,6 +30,7 @@ pub use gemini::GeminiCli;
 pub use login::LoginSigns;
 pub use opencode::Opencode;
 pub use own_dir::{OwnDir, OwnFiles, Treatment};
+pub(crate) use project_settings::{find_project_settings, ignore_project_settings};
 pub use registry::{Adapters, agent_dirs};
 pub use terminal::{AskPattern, Pattern, PatternTarget, TerminalTraits};
 

@@ -12,7 +12,7 @@ use super::cli_prompt;
 use super::headless::Headless;
 use super::model_prices::ModelPrices;
 use super::pipes::{FinishedRun, ProgramEvent};
-use super::prepare::{ProgramStarter, StartRequest};
+use super::prepare::{ProgramStarter, StartRequest, notice_of_ignored};
 use super::raw_output::RawOutputFile;
 use super::reply_collector::ReplyCollector;
 use super::usage_tracker::UsageTracker;
@@ -221,6 +221,12 @@ impl CliBackend {
             .prepare(&start_request)
             .map_err(|(why, hint)| error(BackendErrorKind::NotFound, &why, hint))?;
         let late = request.call_context.as_ref().map(|call_context| call_context.late_notices.clone());
+        // Once per conversation is enough.
+        let ignored = notice_of_ignored(prepared.adapter.name(), &prepared.ignored_settings);
+        let ignored = ignored.filter(|_| native.is_none());
+        if let (Some(late), Some(notice)) = (&late, ignored) {
+            late.add(notice);
+        }
         let used = UntilEnded::new(call.owner, (prepared.take_used(), late));
         let launcher = self.starter.launcher.clone().owned_by(call.owner);
         let mut raw = RawOutputFile::new(dir.join(super::RAW_OUTPUT), self.starter.output_masking.as_ref());

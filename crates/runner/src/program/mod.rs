@@ -43,7 +43,7 @@ use excerpt::OutputExcerpt;
 use headless::Headless;
 use pipes::{FinishedRun, ProgramEvent};
 use planted_code::PlantedCode;
-use prepare::{PreparedProgram, StartRequest};
+use prepare::{PreparedProgram, StartRequest, notice_of_ignored};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -200,6 +200,9 @@ impl ProgramRunner {
             Ok(start) => start,
             Err((error, hint)) => return HeadlessAttempt::Ended(failed(error, hint)),
         };
+        if let Some(notice) = notice_of_ignored(start.adapter.name(), &start.ignored_settings) {
+            reports(ProgramReport::Notice(notice));
+        }
         let used = UntilEnded::new(Path::new(&job.dir), (start.take_used(), Arc::clone(reports)));
         let mut raw =
             RawOutputFile::new(Path::new(&job.dir).join(RAW_OUTPUT), self.starter.output_masking.as_ref());

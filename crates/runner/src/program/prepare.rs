@@ -9,7 +9,7 @@ use super::program_sandbox::{
 };
 use crate::adapter::{
     Adapters, AgentAdapter, Conversations, LaunchConfig, LaunchRequest, Onboarding, PermissionLevel,
-    ToolEndpoint,
+    ToolEndpoint, find_project_settings, ignore_project_settings,
 };
 use crate::guard_protocol::Input;
 use crate::guarded::GuardLauncher;
@@ -17,7 +17,8 @@ use crate::sandbox::Sandbox;
 use crate::structured::StructuredProtocol;
 use althing_disk::{create_real_dir, with_real_base};
 use althing_protocol::{
-    ExecutionMode, Grant, OutputMasking, PermissionMode, ProgramJob, ProgramSpec, RootKind,
+    ExecutionMode, Grant, Notice, NoticeLevel, OutputMasking, PermissionMode, ProgramJob, ProgramSpec,
+    RootKind,
 };
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -42,6 +43,8 @@ pub struct ProgramStarter {
     /// The directory for the private copies of CLI agents' settings that programs in a sandbox use; it must not be
     /// inside a path that an agent can access. `None` makes the copies in the directory of each agent or task.
     pub settings_dir: Option<PathBuf>,
+    /// Whether the user trusts the settings that CLI agents read from the directory in which they work.
+    pub trusts_project_settings: bool,
     /// Time limits for programs.
     pub limits: ProgramLimits,
     /// Masks secrets in stored output; `None` stores it unchanged.
@@ -110,6 +113,9 @@ pub(crate) struct PreparedProgram {
     /// The names under which the price of the program's tokens may be known: its model, if the task names one, and the
     /// kind of CLI agent.
     pub(crate) price_names: Vec<String>,
+    /// Settings of the program in its working directory that the program does not use, because the user did not say
+    /// that they can be trusted.
+    pub(crate) ignored_settings: Vec<PathBuf>,
     /// The generated files, which exist as long as this value.
     files: GeneratedFiles,
 }
@@ -182,6 +188,27 @@ impl ProgramStarter {
         (dir.join(format!("{:016x}", hasher.finish())), dir.join("shared"))
     }
 
+    /// The settings that a CLI agent would read from its working directory and the directories above it, although
+    /// nobody has said that they can be trusted. A person who answers the program's questions is asked by the program,
+    /// and Althing's own directories contain nothing of others.
+    fn untrusted_settings(&self, request: &StartRequest<'_>, is_sandboxed: bool) -> Vec<PathBuf> {
+        let spec = request.spec;
+        if self.trusts_project_settings || spec.approvals || spec.mode == ExecutionMode::Interactive {
+            return Vec::new();
+        }
+        let (cwd, home) = (Path::new(&spec.cwd), std::env::var_os("HOME").map(PathBuf::from));
+        let is_own = |dir: &Path| {
+            self.state_dir.as_ref().is_some_and(|state| dir.starts_with(state))
+                || Some(dir) == home.as_deref()
+        };
+        // A sandbox hides the other directories.
+        let is_visible = |dir: &Path| {
+            !is_sandboxed || dir == cwd || request.grant.roots.iter().any(|root| dir.starts_with(&root.path))
+        };
+        let dirs = cwd.ancestors().filter(|dir| is_visible(dir) && !is_own(dir));
+        find_project_settings(&spec.adapter, dirs)
+    }
+
     pub(crate) fn prepare(&self, request: &StartRequest<'_>) -> Result<PreparedProgram, PrepareError> {
         let spec = request.spec;
         let adapter = self.adapters.get(&spec.adapter).ok_or_else(|| {
@@ -229,7 +256,17 @@ impl ProgramStarter {
             as_root: rustix::process::geteuid().is_root(),
             onboarding: if asks { onboarding(&**adapter, &spec.env) } else { Onboarding::LeaveToAgent },
         };
-        let (config, structured_protocol) = launch_config(&**adapter, &task)?;
+        let (mut config, structured_protocol) = launch_config(&**adapter, &task)?;
+        let project_settings = self.untrusted_settings(request, sandbox.is_some());
+        if !project_settings.is_empty() && !ignore_project_settings(adapter.name(), &mut config) {
+            let error = format!(
+                "{} would use {}, which can start programs and choose the server that gets your key",
+                adapter.name(),
+                name_paths(&project_settings)
+            );
+            let hint = "look at these files; if you trust them, pass `--trust`, or else start it in another directory";
+            return Err((error, Some(hint.to_owned())));
+        }
         // In the sandbox, a program that may only read gets the same restrictions as the program of a planning agent.
         let grant = Grant { planning: read_only, ..request.grant.clone() };
         let (settings, shared) = self.settings_places(request);
@@ -255,9 +292,25 @@ impl ProgramStarter {
             structured_protocol,
             chosen_id,
             price_names: spec.model.clone().into_iter().chain(kind).collect(),
+            ignored_settings: project_settings,
             files,
         })
     }
+}
+
+/// A notice about settings of a program that the program does not use.
+pub(super) fn notice_of_ignored(name: &str, paths: &[PathBuf]) -> Option<Notice> {
+    let text = format!(
+        "{name} does not use {}: these settings could start programs and choose the server that gets your key",
+        name_paths(paths)
+    );
+    let hint = "look at them; if you trust them, pass `--trust`".to_owned();
+    (!paths.is_empty()).then_some(Notice { level: NoticeLevel::Warning, text, hint: Some(hint) })
+}
+
+fn name_paths(paths: &[PathBuf]) -> String {
+    let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+    names.join(", ")
 }
 
 /// How to start the program as its task asks: in a terminal, with its structured protocol, or headless.

@@ -117,6 +117,7 @@ async fn in_terminal(dir: &str, script: &str, reports: ReportSink) -> ProgramEnd
         sandbox: Sandbox::Unconfined(AcceptedByUser::explicitly()),
         state_dir: None,
         settings_dir: None,
+        trusts_project_settings: false,
         limits: ProgramLimits::default(),
         output_masking: None,
     };
@@ -131,6 +132,7 @@ async fn program(dir: &Path, program: &str, prompt: &str) {
         sandbox: Sandbox::Unconfined(AcceptedByUser::explicitly()),
         state_dir: None,
         settings_dir: None,
+        trusts_project_settings: false,
         limits: ProgramLimits::default(),
         output_masking: None,
     };
@@ -165,6 +167,7 @@ async fn agent(dir: &Path, adapter: &str, prompt: &str, resume: Option<&String>)
         sandbox,
         state_dir: None,
         settings_dir: None,
+        trusts_project_settings: false,
         limits: ProgramLimits::default(),
         output_masking: None,
     };

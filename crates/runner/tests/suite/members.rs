@@ -83,6 +83,7 @@ fn backend_of(
         sandbox,
         state_dir: None,
         settings_dir: None,
+        trusts_project_settings: false,
         limits: ProgramLimits::default(),
         output_masking: None,
     };
@@ -425,6 +426,7 @@ async fn a_permission_mode_only_removes_permissions() {
             sandbox: unconfined(),
             state_dir: None,
             settings_dir: None,
+            trusts_project_settings: false,
             limits: ProgramLimits::default(),
             output_masking: None,
         };
@@ -479,6 +481,7 @@ async fn a_plain_text_program_counts_as_one_call_and_fails_with_its_last_error_l
         sandbox: unconfined(),
         state_dir: None,
         settings_dir: None,
+        trusts_project_settings: false,
         limits: ProgramLimits::default(),
         output_masking: None,
     };

@@ -69,6 +69,7 @@ impl TaskFixture {
             sandbox,
             state_dir: Some(dir.path().join("state")),
             settings_dir: None,
+            trusts_project_settings: false,
             limits,
             output_masking: None,
         };

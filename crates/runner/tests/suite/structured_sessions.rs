@@ -45,6 +45,7 @@ impl SessionFixture {
             sandbox: Sandbox::Unconfined(AcceptedByUser::explicitly()),
             state_dir: None,
             settings_dir: None,
+            trusts_project_settings: false,
             limits: ProgramLimits::default(),
             output_masking: None,
         };

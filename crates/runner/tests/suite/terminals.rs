@@ -42,6 +42,7 @@ pub(super) fn runner_in(sandbox: Sandbox, script: &str, traits: TerminalTraits) 
         sandbox,
         state_dir: None,
         settings_dir: None,
+        trusts_project_settings: false,
         limits: ProgramLimits::default(),
         output_masking: None,
     };

@@ -1,0 +1,72 @@
+//! The real CLI agents in a directory that somebody else made: the settings in it start nothing, unless the user trusts
+//! them (row S25 of docs/reliability.md).
+
+use althing_testkit::{FakeModel, RecordedRequest, Reply, Script};
+use serde_json::{Value, json};
+
+use super::programs::{START_TIMEOUT, headless, internal_reply, programs, with_programs};
+
+const AGENTS: [&str; 4] = ["claude", "codex", "gemini", "opencode"];
+
+/// Settings of each CLI agent that run this command.
+fn planted(agent: &str, command: &str) -> (&'static str, String) {
+    let server = json!({"command": "sh", "args": ["-c", command]});
+    match agent {
+        "claude" => {
+            let hook = json!([{"hooks": [{"type": "command", "command": command}]}]);
+            (".claude/settings.json", json!({"hooks": {"SessionStart": hook}}).to_string())
+        }
+        "codex" => (
+            ".codex/config.toml",
+            format!("[mcp_servers.x]\ncommand = \"sh\"\nargs = [\"-c\", \"{command}\"]\n"),
+        ),
+        "gemini" => (".gemini/settings.json", json!({"mcpServers": {"x": server}}).to_string()),
+        _ => {
+            let server = json!({"type": "local", "enabled": true, "command": ["sh", "-c", command]});
+            ("opencode.json", json!({"mcp": {"x": server}}).to_string())
+        }
+    }
+}
+
+#[test]
+fn settings_in_a_directory_start_nothing_in_headless_cli_agents_unless_they_are_trusted() {
+    let Some(dir) = programs() else { return };
+    let server = FakeModel::start_on_thread(Script::from_fn(|request: &RecordedRequest| {
+        internal_reply(request).unwrap_or_else(|| Reply::text("all done"))
+    }));
+    let althing = with_programs(&dir, &server);
+    let ran = |agent: &str| althing.work_dir().join(format!("ran-{agent}"));
+    let tasks = AGENTS.map(|agent| {
+        let (name, text) = planted(agent, &format!("touch {}", ran(agent).display()));
+        althing.file(name, text);
+        let mut task = headless(agent, agent, "Say that you are done");
+        task["continue_on_failure"] = true.into();
+        task
+    });
+    let stages = tasks.map(|task| json!({"name": task["id"], "tasks": [task]}));
+    althing.file("flow.yaml", json!({"name": "n", "goal": "g", "stages": stages}).to_string());
+    let run = |more: &[&str]| {
+        let args = ["workflow", "run", "flow.yaml", "--offline", "--json"];
+        let output = althing.new_command().args(args).args(more.iter().copied()).spawn().wait(START_TIMEOUT);
+        let report: Value = serde_json::from_str(&output.stdout).unwrap();
+        let tasks = report["stages"].as_array().unwrap().iter().map(|stage| stage["tasks"][0].clone());
+        (tasks.collect::<Vec<_>>(), output)
+    };
+    let (tasks, output) = run(&[]);
+    for (agent, task) in AGENTS.into_iter().zip(&tasks) {
+        assert!(!ran(agent).exists(), "the settings of {agent} ran: {output:?}");
+        // Nothing makes Gemini CLI ignore its settings, so it is not started.
+        let status = if agent == "gemini" { "FAILED" } else { "DONE" };
+        assert_eq!(task["status"], status, "{agent}: {output:?}");
+    }
+    assert!(tasks[2]["error"].as_str().unwrap().contains(".gemini"), "{}", tasks[2]);
+    for agent in ["claude", "opencode"] {
+        assert!(output.stderr.contains(&format!("{agent} does not use")), "{output:?}");
+    }
+    // What was planted would have run.
+    let (tasks, output) = run(&["--trust"]);
+    for (agent, task) in AGENTS.into_iter().zip(&tasks) {
+        assert_eq!(task["status"], "DONE", "{agent}: {output:?}");
+        assert_eq!(ran(agent).exists(), agent != "codex", "{agent}: {output:?}");
+    }
+}
