@@ -49,7 +49,7 @@ fn runs(programs: &Programs, rounds: usize) {
         whole.push(timed(|| althing.new_command().arg("resume").spawn().wait(LIMIT).expect_code(0)).0);
         asked.push(server.requests()[before].arrived().duration_since(began).as_secs_f64());
     }
-    below_ms("a signal to the end of a run in progress", median(stopped), 5000.0);
+    below_ms("from SIGTERM to the exit of a run in progress", median(stopped), 5000.0);
     below_ms("`resume` after kill -9: to the first request (lock taken)", median(asked), 1000.0);
     below_ms("`resume` after kill -9: to the answer", median(whole), 2000.0);
 }

@@ -134,5 +134,9 @@ fn questions(programs: &Programs, rounds: usize) {
         }
         runtime.block_on(futures_util::future::join_all(running));
     }
-    below_ms(&format!("a question to its report, the worst of {TERMINALS} at once"), worst, 1000.0);
+    below_ms(
+        &format!("a question on the screen to its report as waiting, the slowest of {TERMINALS} at once"),
+        worst,
+        1000.0,
+    );
 }

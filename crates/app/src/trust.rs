@@ -3,8 +3,8 @@
 //! and by its directory and contents when this user accepts it with `--trust`. Others are refused: a session or plan
 //! that came with somebody else's files could start anything, even in the place of one that this user made and removed.
 //!
-//! What `--trust` accepts is remembered only when the command has succeeded ([`remember_accepted`]): a command that
-//! fails accepts nothing for later commands.
+//! What `--trust` accepts is remembered once the command has started its session or, without one, has succeeded
+//! ([`remember_accepted`]): a command that fails before that accepts nothing for later commands.
 
 use crate::context::AppContext;
 use crate::environment::{Environment, create_private_dir};
@@ -92,7 +92,8 @@ impl Trust<'_> {
             .is_some_and(|store| read_remembered(&store).lines().any(|line| line == self.line()))
     }
 
-    /// Accepts this config for this command, and for later ones if this command succeeds.
+    /// Accepts this config for this command, and for later ones once this command has started its session or, without one,
+    /// has succeeded.
     pub fn accept(&self, app: &AppContext) {
         app.acceptance.change(|all| all.configs.push((self.path.to_owned(), self.digest.to_owned())));
     }
@@ -225,7 +226,7 @@ fn accepted_line(dir: &Path) -> Option<String> {
     match contents_digest(&real) {
         Ok(digest) => Some(format!("{ACCEPTED}{digest}  {}", one_line(&real))),
         Err(error) => {
-            tracing::warn!(path = %dir.display(), %error, "the contents cannot be compared, so trust is not remembered");
+            tracing::warn!(path = %dir.display(), %error, "the contents are too large or cannot be read, so `--trust` is needed each time");
             None
         }
     }
@@ -241,7 +242,7 @@ fn remember(shown: &str, environment: &Environment) {
         }
         rewrite(&file, known.lines().filter(|line| Path::new(path_of(line)).exists()).chain([shown]))
     });
-    // Not an error: the user is only asked for `--trust` later.
+    // Failing to remember is not an error: the user only has to pass `--trust` again later.
     if let Err(error) = noted {
         tracing::warn!(path = %file.display(), %error, "trust cannot be remembered");
     }

@@ -1,7 +1,8 @@
 //! Encodes and decodes one line of the log: an event's JSON with its checksum.
 //!
-//! This module decides whether a single line is good; `scan` judges the sequence of lines. The format is frozen
-//! (see the README): any change of a byte makes logs unreadable for older versions.
+//! This module decides whether a single line is good; `scan` judges the sequence of lines. The format of a
+//! line (see this crate's README) is frozen: older versions could not read a log with another checksum or another `batch`
+//! field. New fields inside an event are allowed; older versions ignore them.
 
 use crate::event_json::read_event;
 use crate::state_dir_mapping::StateDirMapping;

@@ -298,7 +298,7 @@ impl Masker {
     }
 }
 
-/// The position of a value in an event.
+/// The field that a value is in, with what decides whether the value is masked.
 #[derive(Clone, Copy, Default)]
 struct FieldPosition<'a> {
     /// The parent of `field`.

@@ -86,7 +86,8 @@ pub struct TeamSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub context_paths: Vec<ContextPath>,
     /// The directories in which `launch_run` may give a run read access to paths without a person's approval: the
-    /// working directory and the opened project, but never the home directory or a directory that contains it.
+    /// working directory and the opened project, but never the home directory or a directory that contains it. Files that
+    /// often contain secrets need approval even there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub readable_dirs: Vec<String>,
 }

@@ -1,6 +1,6 @@
-//! The environment variables that commands, CLI agents and MCP servers inherit from Althing. The adapter of a CLI agent
-//! names additional variables, such as the one for its API key. (A workflow's program that is not a CLI agent inherits
-//! every variable except secrets and Althing's own.)
+//! The environment variables that commands, CLI agents, programs of `adapters` and MCP servers inherit from Althing. An
+//! adapter names additional variables, such as the one for an API key. (Only a workflow's `command` inherits every
+//! variable except secrets and Althing's own.)
 
 /// The variables that agents' commands, CLI agents and MCP servers inherit. They say where programs are, and in which
 /// language, time zone and format to write text. A trailing `*` matches any suffix.

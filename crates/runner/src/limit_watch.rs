@@ -28,14 +28,14 @@ const LOOK_AT_FREE_SPACE: Duration = Duration::from_millis(50);
 /// One part in this many: the machine is almost out of memory when less than this part of it is available, and almost
 /// out of disk space when less than this part of what was free at the start is left.
 const LOW: u64 = 32;
-/// If at least half of the space that was left up to the limit has been used since the last measurement, the pause is
-/// this many times as long as the measurement, so that measuring takes at most about 5% of a CPU. If all of that space
-/// has been used, there is no pause.
+/// The pause between two measurements of the disk is this many times as long as a measurement, so that measuring takes at
+/// most about 5% of a CPU. This holds if at least half of the space that was left up to the limit has been used since the
+/// last measurement. If all of it has been used, there is no pause; if less than half, see [`LONG_PAUSE_FACTOR`].
 const PAUSE_FACTOR: u32 = 20;
-/// The factor if less than half of that space has been used.
+/// The factor of [`PAUSE_FACTOR`] if less than half of the space that was left has been used.
 const LONG_PAUSE_FACTOR: u32 = 100;
-/// How long a command runs before the writable context paths are measured although too little free space was lost to
-/// reach the limit.
+/// In the first seconds of a command, the writable context paths are measured only if so much free space was lost that the
+/// limit may have been reached. After this time they are always measured.
 const SHORT_COMMAND: Duration = Duration::from_secs(10);
 /// File systems take the times of changes from a clock that advances only once per tick. A file that was changed just
 /// after the start may therefore have a time that is this much before the start.

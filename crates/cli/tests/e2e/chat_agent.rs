@@ -1,4 +1,5 @@
-//! The chat agent's own tools: tools for the files of the project, the tools of MCP servers, and no others.
+//! The chat agent's tools besides `launch_run`: file tools for the working directory and the tools of MCP servers, but no
+//! commands and no tools of a run's agents.
 
 use althing_testkit::{Action, RecordedRequest, Reply, Script};
 use serde_json::{Value, json};

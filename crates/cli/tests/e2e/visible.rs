@@ -346,7 +346,7 @@ fn the_mode_bar_and_tabs_can_be_clicked_and_are_locked_while_agents_work() {
     assert!(all.contains("the first question") && all.contains("and the second"), "{all}");
 }
 
-/// The text ends a row of the terminal exactly where a forged row begins.
+/// The task of the run is padded so that, if the terminal wrapped it, a forged row would begin at the first column.
 #[test]
 fn no_text_of_a_proposed_run_looks_like_a_row_of_its_question() {
     const COLUMNS: usize = 100;

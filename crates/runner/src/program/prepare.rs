@@ -103,8 +103,8 @@ pub(crate) struct PreparedProgram {
     pub(crate) adapter: Arc<dyn AgentAdapter>,
     pub(crate) confined: ConfinedCommand,
     pub(crate) permissions: PermissionLevel,
-    /// The prompt to send. For a CLI agent it is escaped, so that the agent cannot read it as one of its own
-    /// commands.
+    /// The prompt to send. Except for the user's own commands (`command`), it is escaped, so that the program cannot read
+    /// it as one of its own commands.
     pub(crate) prompt: String,
     /// The structured protocol over which the program asks for approvals; `None` for any other kind of run.
     pub(crate) structured_protocol: Option<Box<dyn StructuredProtocol>>,
@@ -116,7 +116,8 @@ pub(crate) struct PreparedProgram {
     /// Settings of the program in its working directory that the program does not use, because the user did not say
     /// that they can be trusted.
     pub(crate) ignored_settings: Vec<PathBuf>,
-    /// The generated files, which exist as long as this value.
+    /// The generated files. Dropping this field removes them and restores what they replaced; `take_used` takes them out,
+    /// so that they outlive this struct.
     files: GeneratedFiles,
 }
 

@@ -345,7 +345,8 @@ impl SpanFold {
         Some(span.with("gen_ai.conversation.id", session.id.as_str()))
     }
 
-    /// The context of the root span of a new trace.
+    /// The parent context of a root span, in a new trace whose id follows from the session's seed and `key`; None before
+    /// the session is opened.
     fn new_trace(&self, key: &str) -> Option<ParentContext> {
         let trace = self.session.as_ref()?.seed.trace(&[key]);
         Some(ParentContext { trace, parent: None })

@@ -1,5 +1,5 @@
-//! The frame of a dialog whose text scrolls. What the dialog hides is stated on its frame, where no text from outside
-//! can be drawn.
+//! The frame of a dialog whose text scrolls. How many lines of the text are scrolled out of view is stated on
+//! the frame, where no text from outside can be drawn.
 
 use super::modal::centered_frame;
 use super::{count, spread};

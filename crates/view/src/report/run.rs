@@ -188,7 +188,8 @@ impl RunReport {
         self.agents.get_mut(number.checked_sub(1)?)
     }
 
-    /// The answers that an agent is shown because of this fact, the newest of each agent; None if the fact shows none.
+    /// The labels of the answers that this fact shows to an agent (only the newest answer of each agent); None if the fact
+    /// shows no answers.
     fn shown(&self, fact: &Fact) -> Option<Vec<AnswerLabel>> {
         let most = match fact {
             Fact::AttemptStarted { purpose: Purpose::Judge { knows, .. }, .. }

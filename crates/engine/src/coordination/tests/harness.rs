@@ -179,7 +179,7 @@ impl World {
         );
     }
 
-    /// Rereading the plan that the run executes ends; None if it failed.
+    /// The side task that rereads the plan (which this run executes) ends with this plan; None: it failed.
     pub(crate) fn opens_plan(&mut self, plan: Option<PlanRun>) {
         assert_eq!(
             self.run.wanted().side_tasks,

@@ -402,7 +402,7 @@ fn check(seed: u64, world: &World) -> BTreeSet<(&'static str, &'static str)> {
         fail("an attempt was left open");
     }
     if world.chat.wanted() != WantedEffects::default() {
-        fail("something is wanted of a conversation at rest");
+        fail("the decider still wants an effect although the conversation is idle");
     }
     if world.folded() != world.chat {
         fail("the log folds to another state than the live one");
