@@ -3,8 +3,8 @@
 
 use althing_protocol::{
     AgentId, AnswerLabel, ChatSpec, ContextAccess, Decision, Event, Fact, InteractionId, Item, Millis,
-    ModelRequest, Notice, Op, PlanDraft, PlanRun, ProgramReport, ProgramSpec, RunResult, RunSpec, TaskId,
-    Timer, ToolCall,
+    ModelRequest, Notice, Op, PlanDraft, PlanRun, ProgramReport, ProgramSpec, ResumedConversation, RunResult,
+    RunSpec, TaskId, Timer, ToolCall,
 };
 use std::sync::Arc;
 
@@ -140,7 +140,7 @@ pub(crate) enum EffectRequest {
     /// Read a plan.
     OpenPlan(PlanRun),
     /// Run a program, resuming its own conversation if there is one.
-    Program { spec: Box<ProgramSpec>, resume: Option<String> },
+    Program { spec: Box<ProgramSpec>, resume: Option<ResumedConversation> },
 }
 
 /// The owner of an agent environment.

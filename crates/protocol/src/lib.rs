@@ -62,7 +62,8 @@ pub use ports::{
 };
 pub use program::{
     Ask, AskKind, AskOption, Endpoint, EndpointHandler, Endpoints, MaskStream, OutputMasking, ProgramEnd,
-    ProgramJob, ProgramReport, Programs, ReportSink, Screen, ScreenCell, ScreenColor,
+    ProgramJob, ProgramReport, Programs, ReportSink, ResumedConversation, Screen, ScreenCell, ScreenColor,
+    TurnProgress,
 };
 pub use result::{
     AgentOutcome, AgentSummary, CoordinationSummary, FileChange, FileWrite, MAX_NAMED_FILES, PlanRef,

@@ -15,10 +15,31 @@ pub struct ProgramJob {
     pub attempt: u32,
     /// What to run, with templates expanded.
     pub spec: ProgramSpec,
-    /// The id of the program's own conversation to resume.
-    pub resume: Option<String>,
+    /// The program's own conversation to resume.
+    pub resume: Option<ResumedConversation>,
     /// The directory of the task's files: raw output, and settings generated for the program.
     pub dir: String,
+}
+
+/// A program's own conversation that an interruption cut off.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResumedConversation {
+    /// The program's id for the conversation.
+    pub id: String,
+    /// How far the turn had come that the task's prompt begins.
+    pub turn: TurnProgress,
+}
+
+/// How far a turn of a program has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TurnProgress {
+    /// The prompt was not sent.
+    #[default]
+    NotBegun,
+    /// The prompt was sent, and the program has not finished the turn.
+    Begun,
+    /// The program has finished the turn.
+    Finished,
 }
 
 /// What a program reports while it runs.

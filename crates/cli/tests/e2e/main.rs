@@ -79,6 +79,7 @@ mod program_config;
 mod program_prompts;
 mod program_questions;
 mod program_strangers;
+mod program_resume;
 mod program_troubles;
 mod programs;
 mod projects;

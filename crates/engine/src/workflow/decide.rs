@@ -26,7 +26,7 @@ impl Decider for WorkflowExecutor {
     fn effect_request(&self, effect: &EffectKey) -> Option<EffectRequest> {
         let EffectKey::Program(program) = effect else { return None };
         let (spec, resume) = self.program(program)?;
-        Some(EffectRequest::Program { spec: Box::new(spec.clone()), resume: resume.map(str::to_owned) })
+        Some(EffectRequest::Program { spec: Box::new(spec.clone()), resume })
     }
 
     fn task_of(&self, effect: &EffectKey) -> TaskId {

@@ -15,8 +15,8 @@ pub use session::WorkflowSession;
 
 use crate::decider::{Consequence, ProgramAnswer, ProgramKey};
 use althing_protocol::{
-    Ask, Decision, Event, Fact, Interaction, InteractionId, InteractionKind, ProgramSpec, TaskId,
-    WorkflowSpec,
+    Ask, Decision, Event, Fact, Interaction, InteractionId, InteractionKind, ProgramSpec,
+    ResumedConversation, TaskId, WorkflowSpec,
 };
 use session::StageTaskState;
 
@@ -43,7 +43,7 @@ impl WorkflowExecutor {
     }
 
     /// The spec of a program's attempt, and the program's own conversation to resume, if any.
-    pub fn program(&self, key: &ProgramKey) -> Option<(&ProgramSpec, Option<&str>)> {
+    pub fn program(&self, key: &ProgramKey) -> Option<(&ProgramSpec, Option<ResumedConversation>)> {
         self.session.program(key)
     }
 

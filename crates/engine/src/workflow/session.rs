@@ -5,8 +5,8 @@
 use crate::decider::{Consequence, ProgramKey};
 use althing_protocol::{
     AttemptOutcome, Decision, Event, Fact, Interaction, InteractionKind, Item, Millis, Notice, NoticeLevel,
-    Op, Phase, ProgramSpec, RunEnd, StageTask, TaskId, TaskSpec, TaskStatus, Timer, Timestamp, Verdict,
-    WorkflowSpec,
+    OnInterrupt, Op, Phase, ProgramSpec, ResumedConversation, RunEnd, StageTask, TaskId, TaskSpec,
+    TaskStatus, Timer, Timestamp, TurnProgress, Verdict, WorkflowSpec,
 };
 use std::collections::BTreeMap;
 
@@ -54,6 +54,8 @@ pub(super) struct StageTaskState {
     pub(super) cancelled: bool,
     /// The id of the program's own conversation, if the program keeps one.
     pub(super) conversation: Option<String>,
+    /// How far the turn has come that the task's prompt begins.
+    pub(super) turn: TurnProgress,
     /// How the last attempt or, for a run, the run ended. None before that, and after an interruption.
     pub(super) end: Option<TaskEnd>,
     /// The open question to a person.
@@ -85,6 +87,7 @@ impl StageTaskState {
             warning: None,
             cancelled: false,
             conversation: None,
+            turn: TurnProgress::NotBegun,
             end: None,
             question: None,
             question_count: 0,
@@ -116,12 +119,13 @@ impl WorkflowSession {
 
     /// The spec of a program's attempt, and the program's own conversation to resume, if any. None if the task is
     /// unknown or runs no program.
-    pub fn program(&self, key: &ProgramKey) -> Option<(&ProgramSpec, Option<&str>)> {
+    pub fn program(&self, key: &ProgramKey) -> Option<(&ProgramSpec, Option<ResumedConversation>)> {
         let state = self.tasks.get(&key.task)?;
         let spec = state.program.as_ref()?;
         // The conversation is resumed, except with `on_interrupt: restart`.
-        let restart = spec.on_interrupt == Some(althing_protocol::OnInterrupt::Restart);
-        Some((spec, state.conversation.as_deref().filter(|_| !restart)))
+        let restart = spec.on_interrupt == Some(OnInterrupt::Restart);
+        let resume = |id: &String| ResumedConversation { id: id.clone(), turn: state.turn };
+        Some((spec, state.conversation.as_ref().filter(|_| !restart).map(resume)))
     }
 
     /// Folds one event into the state. Events of unrelated tasks only add to the active time.
@@ -265,6 +269,9 @@ impl StageTaskState {
             }
             Fact::AttemptEnded { attempt, outcome, .. } if *attempt == self.attempts => self.ended(outcome),
             Fact::ItemAdded { item: Item::Conversation { id }, .. } => self.conversation = Some(id.clone()),
+            Fact::ItemAdded { item: Item::PromptSent { error: None, .. }, .. } => {
+                self.turn = TurnProgress::Begun;
+            }
             Fact::InteractionOpened(interaction) => {
                 self.question_count += 1;
                 self.question = Some(interaction.clone());

@@ -5,7 +5,8 @@ use crate::coordination::Coordination;
 use crate::coordination::tests::harness::{answer, spec as run_spec};
 use althing_protocol::{
     AgentOptions, AttemptOutcome, ExecutionMode, Item, Millis, Modes, OnInterrupt, Op, Origin, Phase,
-    RunRules, Seq, StageBody, StageSpec, StageTask, TaskSpec, TaskStatus, Timer, Timestamp, Usage,
+    RunRules, Seq, StageBody, StageSpec, StageTask, TaskSpec, TaskStatus, Timer, Timestamp, TurnProgress,
+    Usage,
 };
 use fastrand::Rng;
 use std::collections::BTreeMap;
@@ -200,7 +201,8 @@ fn after_a_crash_finished_tasks_stay_finished_and_the_others_resume_their_conver
     let wanted = world.flow.wanted().programs;
     assert_eq!(wanted.len(), 1, "a is not run again");
     assert_eq!(wanted[0].attempt, 2);
-    assert_eq!(world.flow.program(&wanted[0]).unwrap().1, Some("native-7"));
+    let resumed = world.flow.program(&wanted[0]).unwrap().1.unwrap();
+    assert_eq!((resumed.id.as_str(), resumed.turn), ("native-7", TurnProgress::NotBegun));
 }
 
 #[test]

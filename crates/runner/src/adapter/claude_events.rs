@@ -43,6 +43,10 @@ impl EventHandler for ClaudeEvents {
         }
     }
 
+    fn has_ended_turn(&self) -> bool {
+        self.result.is_some()
+    }
+
     fn end(
         &mut self,
         exit: Exit,

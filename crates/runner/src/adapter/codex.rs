@@ -287,6 +287,10 @@ impl EventHandler for CodexEvents {
         }
     }
 
+    fn has_ended_turn(&self) -> bool {
+        self.completed.is_some()
+    }
+
     fn end(
         &mut self,
         exit: Exit,

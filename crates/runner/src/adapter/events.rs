@@ -23,6 +23,9 @@ pub(super) trait EventHandler: Send {
         true
     }
 
+    /// See [`OutputParser::has_ended_turn`].
+    fn has_ended_turn(&self) -> bool;
+
     /// Determines the outcome of the run; `diagnostics` holds the last part of what the agent printed besides
     /// its events.
     fn end(
@@ -77,6 +80,10 @@ impl<E: EventHandler> OutputParser for JsonLines<E> {
         let mut lines = std::mem::take(&mut self.lines);
         lines.finish(&mut |line| self.take_line(line, emit));
         self.events.end(exit, &self.diagnostics, emit)
+    }
+
+    fn has_ended_turn(&self) -> bool {
+        self.events.has_ended_turn()
     }
 }
 

@@ -402,6 +402,10 @@ impl EventHandler for GeminiEvents {
         true
     }
 
+    fn has_ended_turn(&self) -> bool {
+        self.result.is_some()
+    }
+
     fn end(
         &mut self,
         exit: Exit,

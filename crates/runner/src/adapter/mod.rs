@@ -14,7 +14,8 @@ mod events;
 mod find;
 pub(crate) mod gemini;
 mod login;
-pub(crate) mod opencode;
+mod opencode;
+pub(crate) mod opencode_events;
 mod own_dir;
 mod project_settings;
 mod registry;
@@ -350,6 +351,11 @@ pub trait OutputParser: Send {
 
     /// Determines the outcome once the process has ended, from the output and the exit status.
     fn end(&mut self, exit: Exit, emit: &mut dyn FnMut(OutputEvent)) -> ProgramOutcome;
+
+    /// Whether the output so far shows that the program has finished its turn. False if the output cannot show it.
+    fn has_ended_turn(&self) -> bool {
+        false
+    }
 }
 
 /// How a process ended.

@@ -18,6 +18,7 @@ mod private_settings;
 mod program_sandbox;
 mod raw_output;
 mod reply_collector;
+mod resumed;
 mod stored_code;
 mod structured_session;
 mod usage_tracker;
@@ -44,6 +45,7 @@ use headless::Headless;
 use pipes::{FinishedRun, ProgramEvent};
 use planted_code::PlantedCode;
 use prepare::{PreparedProgram, StartRequest, notice_of_ignored};
+use resumed::{resumed_id, with_prompt_to_send};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -155,7 +157,8 @@ impl ProgramRunner {
 
     /// Starts the task's program (a CLI agent or a command) in a terminal and waits for its end.
     async fn in_terminal(&self, job: &ProgramJob, grant: &Grant, reports: ReportSink) -> ProgramEnd {
-        let mut start = match self.starter.prepare(&StartRequest::of(job, grant, job.resume.as_deref())) {
+        let job = &with_prompt_to_send(job);
+        let mut start = match self.starter.prepare(&StartRequest::of(job, grant, resumed_id(job))) {
             Ok(start) => start,
             Err((error, hint)) => return failed(error, hint),
         };
@@ -173,7 +176,10 @@ impl ProgramRunner {
     }
 
     async fn headless(&self, job: &ProgramJob, grant: &Grant, reports: &ReportSink) -> ProgramEnd {
-        let end = self.run_headless(job, grant, job.resume.as_deref(), reports).await;
+        if let Some(end) = self.end_of_finished_turn(job, grant, reports) {
+            return end;
+        }
+        let end = self.run_headless(&with_prompt_to_send(job), grant, resumed_id(job), reports).await;
         match end {
             // Nothing was done yet, so the task starts over in a new conversation.
             HeadlessAttempt::ConversationLost => match self.run_headless(job, grant, None, reports).await {
@@ -207,16 +213,7 @@ impl ProgramRunner {
         let mut raw =
             RawOutputFile::new(Path::new(&job.dir).join(RAW_OUTPUT), self.starter.output_masking.as_ref());
         let (prompt, name) = (start.prompt.clone(), start.adapter.name().to_owned());
-        let mut reporter = TaskReporter {
-            prompt: &prompt,
-            resume,
-            reports,
-            excerpt: OutputExcerpt::default(),
-            conversation: None,
-            acted: false,
-            name: &name,
-            trouble: None,
-        };
+        let mut reporter = TaskReporter::new(&name, &prompt, resume, reports);
         let lease = self.placeholders.lease(&start.confined.placeholders);
         let idle =
             job.spec.idle_timeout.map_or(self.starter.limits.idle, |limit| Duration::from_millis(limit.0));
@@ -335,7 +332,20 @@ struct TaskReporter<'a> {
     trouble: Option<String>,
 }
 
-impl TaskReporter<'_> {
+impl<'a> TaskReporter<'a> {
+    fn new(name: &'a str, prompt: &'a str, resume: Option<&'a str>, reports: &'a ReportSink) -> Self {
+        Self {
+            prompt,
+            resume,
+            reports,
+            excerpt: OutputExcerpt::default(),
+            conversation: None,
+            acted: false,
+            name,
+            trouble: None,
+        }
+    }
+
     /// Reports at once why the program cannot go on, unless the same text was reported last.
     fn report_trouble(&mut self, text: String) {
         if self.trouble.as_ref() == Some(&text) {

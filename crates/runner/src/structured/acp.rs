@@ -8,7 +8,7 @@ use super::permission_options::{Offered, OptionKind, permission_options};
 use super::request_text::acp_call;
 use super::{ProtocolStep, StructuredProtocol, count, explain_failure, list, text};
 use crate::adapter::gemini::failed_attempt;
-use crate::adapter::opencode::{is_log_line, stream_error};
+use crate::adapter::opencode_events::{is_log_line, stream_error};
 use crate::adapter::{Exit, OutputEvent, ProgramOutcome, ReportedUsage, Trouble, reported_cost};
 use althing_protocol::{Ask, AskKind, AskOption, Item, Usage};
 use serde_json::{Value, json};

@@ -12,7 +12,7 @@
 
 use althing_protocol::{
     ContextAccess, ProcessLimits, ProgramEnd, ProgramJob, ProgramReport, ProgramSpec, Programs, ReportSink,
-    TaskId, ToolCall, ToolHost,
+    ResumedConversation, TaskId, ToolCall, ToolHost, TurnProgress,
 };
 use althing_runner::adapter::Adapters;
 use althing_runner::{
@@ -174,7 +174,8 @@ async fn agent(dir: &Path, adapter: &str, prompt: &str, resume: Option<&String>)
     let spec = serde_json::json!({ "adapter": adapter, "mode": "headless", "prompt": prompt, "cwd": dir });
     let spec: ProgramSpec = serde_json::from_value(spec).unwrap();
     let task = format!("{}-task", dir.display());
-    let job = ProgramJob { task: TaskId::from("t"), attempt: 1, spec, resume: resume.cloned(), dir: task };
+    let resume = resume.map(|id| ResumedConversation { id: id.clone(), turn: TurnProgress::NotBegun });
+    let job = ProgramJob { task: TaskId::from("t"), attempt: 1, spec, resume, dir: task };
     let sink: ReportSink = Arc::new(move |report| match report {
         ProgramReport::Output { clean, .. } => eprint!("{clean}"),
         other => println!("{other:?}"),

@@ -2,7 +2,7 @@
 
 use super::programs::{AGENT, TaskFixture};
 use super::support::{PATIENCE, processes_with, unique_seconds, wait_until, zombies};
-use althing_protocol::{Item, Millis, ProgramReport, Programs};
+use althing_protocol::{Item, Millis, ProgramReport, Programs, ResumedConversation, TurnProgress};
 use althing_testkit::scale;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -83,7 +83,7 @@ async fn a_prompt_that_looks_like_a_command_reaches_an_agent_as_prose() {
     for (adapter, prompt) in [("claude", "!touch x"), ("codex", "\n /clear it"), ("claude", "exit")] {
         let mut job = fixture.agent(adapter, prompt);
         for resume in [None, Some("a-conversation".to_owned())] {
-            job.resume = resume;
+            job.resume = resume.map(|id| ResumedConversation { id, turn: TurnProgress::NotBegun });
             fixture.run(&job).await;
             let agent_log = fixture.agent_log();
             let start = agent_log.iter().rposition(|line| line.starts_with("start ")).unwrap();
@@ -245,7 +245,7 @@ async fn an_agents_events_become_items_and_its_conversation_can_be_resumed() {
         "we chose it: {:?}",
         fixture.agent_log()
     );
-    job.resume = Some(id.clone());
+    job.resume = Some(ResumedConversation { id: id.clone(), turn: TurnProgress::NotBegun });
     job.spec.prompt = "say more".to_owned();
     let again = fixture.run(&job).await;
     assert!(again.ok, "{again:?}");

@@ -1,0 +1,154 @@
+//! The real CLI agents after an interruption: each goes on in its own conversation, is not asked again for what it did,
+//! and is asked nothing if its turn was finished.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use althing_testkit::process::Signal;
+use althing_testkit::{Action, Althing, FakeModel, Gate, RecordedRequest, Reply, Script, wait};
+use serde_json::{Value, json};
+
+use super::programs::{
+    START_TIMEOUT, cli_agent_of, files_named, headless, internal_reply, programs, shell_call, start_workflow,
+    with_programs,
+};
+use super::support::{LIMIT, of_type};
+
+const CLIS: [&str; 4] = ["claude", "codex", "gemini", "opencode"];
+const PROMPT: &str = "Append the line";
+/// The beginning of what an agent is told after it was cut off.
+const CONTINUATION: &str = "You were cut off";
+
+/// Appends a line to a file of the agent, and then waits at the gate. After an interruption, it finishes.
+fn worker(gate: &Gate) -> Script {
+    let held = gate.clone();
+    Script::from_fn(move |request: &RecordedRequest| {
+        if let Some(internal_reply) = internal_reply(request) {
+            return Action::from(internal_reply);
+        }
+        let (all, name) = (request.body().to_string(), cli_agent_of(request));
+        if request.tool_names().is_empty() {
+            return Action::from(Reply::text("A title"));
+        }
+        if all.contains(CONTINUATION) {
+            return Action::from(Reply::text("All of it is done."));
+        }
+        if all.contains("worked-it") {
+            return Action::gated(Action::from(Reply::text("Done at once.")), &held);
+        }
+        let codex = json!({"sandbox_permissions": "use_default"});
+        let call = shell_call(request, &format!("echo x >> {name}.log; echo worked-''it"), Some(&codex));
+        Action::from(call.unwrap_or_else(|| Reply::text("A title")))
+    })
+}
+
+/// The requests of a CLI agent that come from its conversation about the prompt.
+fn conversation(server: &FakeModel, cli: &str) -> Vec<String> {
+    let about = |request: &RecordedRequest| cli_agent_of(request) == cli && !request.tool_names().is_empty();
+    let bodies = server.requests().into_iter().filter(about).map(|request| request.body().to_string());
+    bodies.filter(|body| body.contains(PROMPT)).collect()
+}
+
+fn attempts(althing: &Althing, task: &str) -> usize {
+    let events = althing.events();
+    of_type(&events, "attempt_started").into_iter().filter(|event| event["task"] == task).count()
+}
+
+/// The tasks of the only stage in a report.
+fn tasks_of(report: &str) -> Vec<Value> {
+    let report: Value = serde_json::from_str(report).unwrap_or_else(|error| panic!("{error}: {report}"));
+    report["stages"][0]["tasks"].as_array().unwrap().clone()
+}
+
+#[test]
+fn a_headless_turn_that_was_cut_off_goes_on_in_its_conversation_and_its_work_is_done_once() {
+    let Some(dir) = programs() else { return };
+    let gate = Gate::before_headers();
+    let server = FakeModel::start_on_thread(worker(&gate));
+    let althing = with_programs(&dir, &server);
+    let running = start_workflow(&althing, &CLIS.map(|cli| headless(cli, cli, PROMPT)));
+    let has_worked = |cli: &&str| conversation(&server, cli).iter().any(|body| body.contains("worked-it"));
+    wait::until(START_TIMEOUT, || CLIS.iter().all(has_worked));
+    running.signal(Signal::KILL);
+    running.wait(LIMIT);
+    gate.release_all();
+    let before = CLIS.map(|cli| conversation(&server, cli).len());
+    let resumed = althing.new_command().args(["resume", "--json"]).spawn().wait(START_TIMEOUT).expect_code(0);
+    for task in tasks_of(&resumed.stdout) {
+        assert_eq!(
+            (&task["status"], &task["output"]),
+            (&json!("DONE"), &json!("All of it is done.")),
+            "{task}"
+        );
+    }
+    for (cli, before) in CLIS.into_iter().zip(before) {
+        assert_eq!(attempts(&althing, &format!("w1.{cli}")), 2, "{cli}");
+        let after = conversation(&server, cli).split_off(before);
+        let last = after.last().unwrap_or_else(|| panic!("{cli} did not go on in its conversation"));
+        assert!(last.contains("worked-it") && last.contains(CONTINUATION), "{cli}: {last}");
+        assert_eq!(last.matches(PROMPT).count(), 1, "{cli} is asked once: {last}");
+        let lines = std::fs::read_to_string(althing.work_dir().join(format!("{cli}.log"))).unwrap();
+        assert_eq!(lines, "x\n", "{cli} worked once");
+    }
+}
+
+/// Programs with the names of the CLI agents that run the real ones and then do not exit.
+fn that_never_exit(dir: &Path, althing: &Althing) -> PathBuf {
+    let wrappers = althing.home_dir().join("wrappers");
+    std::fs::create_dir(&wrappers).unwrap();
+    for cli in CLIS {
+        let script = format!("#!/bin/sh\n{}/{cli} \"$@\"\nexec sleep 1000\n", dir.display());
+        let file = wrappers.join(cli);
+        std::fs::write(&file, script).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    wrappers
+}
+
+#[test]
+fn a_headless_turn_that_was_finished_before_the_interruption_is_not_asked_again() {
+    let Some(dir) = programs() else { return };
+    let script = Script::from_fn(|request: &RecordedRequest| {
+        internal_reply(request).unwrap_or_else(|| Reply::text("It was finished."))
+    });
+    let server = FakeModel::start_on_thread(script);
+    let althing = with_programs(&dir, &server);
+    let path = format!("{}:{}", that_never_exit(&dir, &althing).display(), std::env::var("PATH").unwrap());
+    let althing = althing.env("PATH", path);
+    let task = |cli: &str| {
+        let mut task = headless(cli, cli, PROMPT);
+        // In a sandbox, the wrapper could not start the real program.
+        task["sandbox"] = json!(false);
+        task
+    };
+    let running = start_workflow(&althing, &CLIS.map(task));
+    let finals =
+        [r#""type":"result","#, r#""type":"turn.completed""#, r#""type":"result","#, r#""reason":"stop""#];
+    wait::until(START_TIMEOUT, || {
+        let outputs = files_named(&althing.state_dir(), "output.raw");
+        let outputs: Vec<String> = outputs
+            .iter()
+            .map(|file| String::from_utf8_lossy(&std::fs::read(file).unwrap()).into_owned())
+            .collect();
+        let is_final = |word: &str| outputs.iter().filter(|output| output.contains(word)).count();
+        finals.iter().all(|word| is_final(word) == finals.iter().filter(|other| *other == word).count())
+    });
+    running.signal(Signal::KILL);
+    running.wait(LIMIT);
+    let asked = server.requests().len();
+    let resumed = althing.new_command().args(["resume", "--json"]).spawn().wait(START_TIMEOUT).expect_code(0);
+    for task in tasks_of(&resumed.stdout) {
+        assert_eq!(
+            (&task["status"], &task["output"]),
+            (&json!("DONE"), &json!("It was finished.")),
+            "{task}"
+        );
+    }
+    assert_eq!(server.requests().len(), asked, "nothing is asked again");
+    for cli in CLIS {
+        let events = althing.events();
+        let ended = of_type(&events, "attempt_ended");
+        let last = ended.iter().rfind(|event| event["task"] == format!("w1.{cli}")).unwrap();
+        assert!(last["data"]["usage"]["input_tokens"].as_u64().unwrap() > 0, "its cost counts: {last}");
+    }
+}

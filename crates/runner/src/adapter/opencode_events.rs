@@ -1,0 +1,130 @@
+//! Interprets the events of opencode.
+
+use super::events::{Diagnostics, EventHandler, count, message_item, reported_cost, text, tool_item};
+use super::{Exit, OutputEvent, ProgramOutcome, ReportedUsage, Trouble};
+use althing_protocol::{Item, Usage};
+use serde_json::Value;
+
+/// Interprets the events of one execution.
+#[derive(Debug, Default)]
+pub(super) struct OpencodeEvents {
+    known: bool,
+    /// The text since the last tool call.
+    message: String,
+    /// The finish reason of the last step.
+    reason: String,
+    error: Option<String>,
+    /// Why the last request to the model failed.
+    trouble: Option<String>,
+    status: u64,
+    usage: Usage,
+}
+
+impl EventHandler for OpencodeEvents {
+    fn event(&mut self, event: &Value, emit: &mut dyn FnMut(OutputEvent)) {
+        let id = text(event, "/sessionID");
+        if !self.known && !id.is_empty() {
+            self.known = true;
+            emit(OutputEvent::Item(Item::Conversation { id: id.to_owned() }));
+        }
+        match text(event, "/type") {
+            "text" => {
+                let piece = text(event, "/part/text");
+                if !self.message.is_empty() {
+                    self.message.push('\n');
+                }
+                self.message.push_str(piece);
+                message_item(piece).into_iter().for_each(emit);
+            }
+            "tool_use" => {
+                self.message.clear();
+                let state = event.pointer("/part/state").unwrap_or(&Value::Null);
+                let failed = text(state, "/status") == "error";
+                let result = if failed { text(state, "/error") } else { text(state, "/output") };
+                let input = state.pointer("/input").unwrap_or(&Value::Null);
+                emit(tool_item(text(event, "/part/tool"), input, Some(result), failed));
+            }
+            "step_finish" => self.step(event),
+            "error" => {
+                let message = text(event, "/error/data/message");
+                let message = if message.is_empty() { text(event, "/error/name") } else { message };
+                self.status = count(event, "/error/data/statusCode");
+                self.error = Some(message.to_owned());
+            }
+            _ => {}
+        }
+    }
+
+    fn error_line(&mut self, line: &str, emit: &mut dyn FnMut(OutputEvent)) -> bool {
+        if let Some(said) = stream_error(line) {
+            self.trouble = Some(said.to_owned());
+            emit(Trouble::passing(said));
+        }
+        !is_log_line(line)
+    }
+
+    fn has_ended_turn(&self) -> bool {
+        self.reason == "stop"
+    }
+
+    /// opencode has no final event: the run was completed if the last step finished with `stop`, no `error` event
+    /// came and the exit code is 0.
+    fn end(
+        &mut self,
+        exit: Exit,
+        diagnostics: &Diagnostics,
+        _tell: &mut dyn FnMut(OutputEvent),
+    ) -> ProgramOutcome {
+        let ok = self.reason == "stop" && self.error.is_none() && exit.is_success();
+        let hint = if self.status == 401 {
+            Some("run `opencode auth login`, or set the provider's key".to_owned())
+        } else if diagnostics.mentions(&["auto-rejecting"]) {
+            Some("opencode was not allowed to use a tool".to_owned())
+        } else {
+            None
+        };
+        let error = (!ok).then(|| {
+            let failure = format!("opencode did not finish its turn; {exit}");
+            match (self.error.take(), self.trouble.take()) {
+                (Some(error), _) => error,
+                (None, Some(said)) => format!("{failure}: {said}"),
+                (None, None) => diagnostics.explain(&failure),
+            }
+        });
+        let usage = ReportedUsage { this_run: self.usage, ..ReportedUsage::default() };
+        ProgramOutcome { ok, message: Some(std::mem::take(&mut self.message)), error, hint, usage }
+    }
+}
+
+/// Whether a line of stderr is one of opencode's log lines.
+pub(crate) fn is_log_line(line: &str) -> bool {
+    line.starts_with("timestamp=")
+}
+
+/// The error in a log line with which opencode reports a failed request to its model. `None` for any other line, and
+/// for a failed request for the title of the conversation.
+pub(crate) fn stream_error(line: &str) -> Option<&str> {
+    if !is_log_line(line) || !line.contains("message=\"stream error\"") || line.contains(" small=true ") {
+        return None;
+    }
+    let (_, error) = line.split_once(" error.error=")?;
+    Some(error.trim().trim_matches('"'))
+}
+
+impl OpencodeEvents {
+    fn step(&mut self, event: &Value) {
+        text(event, "/part/reason").clone_into(&mut self.reason);
+        let cached = count(event, "/part/tokens/cache/read");
+        let reasoning = count(event, "/part/tokens/reasoning");
+        let fresh = count(event, "/part/tokens/input") + count(event, "/part/tokens/cache/write");
+        self.usage += Usage {
+            input_tokens: fresh + cached,
+            output_tokens: count(event, "/part/tokens/output") + reasoning,
+            cached_input_tokens: cached,
+            reasoning_tokens: reasoning,
+            cost_usd: reported_cost(event, "/part/cost"),
+            calls: 1,
+            unpriced_calls: 0,
+        };
+    }
+}
