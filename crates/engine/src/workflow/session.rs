@@ -4,9 +4,9 @@
 
 use crate::decider::{Consequence, ProgramKey};
 use althing_protocol::{
-    AttemptOutcome, Decision, Event, Fact, Interaction, InteractionKind, Item, Millis, Notice, NoticeLevel,
-    OnInterrupt, Op, Phase, ProgramSpec, ResumedConversation, RunEnd, StageTask, TaskId, TaskSpec,
-    TaskStatus, Timer, Timestamp, TurnProgress, Verdict, WorkflowSpec,
+    AttemptOutcome, Decision, Event, ExecutionMode, Fact, Interaction, InteractionKind, Item, Millis, Notice,
+    NoticeLevel, OnInterrupt, Op, Phase, ProgramSpec, ResumedConversation, RunEnd, StageTask, TaskId,
+    TaskSpec, TaskStatus, Timer, Timestamp, TurnProgress, Verdict, WorkflowSpec,
 };
 use std::collections::BTreeMap;
 
@@ -122,8 +122,12 @@ impl WorkflowSession {
     pub fn program(&self, key: &ProgramKey) -> Option<(&ProgramSpec, Option<ResumedConversation>)> {
         let state = self.tasks.get(&key.task)?;
         let spec = state.program.as_ref()?;
-        // The conversation is resumed, except with `on_interrupt: restart`.
+        // The conversation is resumed, except with `on_interrupt: restart`, and if it has not begun.
         let restart = spec.on_interrupt == Some(OnInterrupt::Restart);
+        // A program in a terminal begins its conversation with the prompt. A task without a prompt is a program that a
+        // person uses.
+        let in_terminal = spec.mode == ExecutionMode::Interactive && !spec.prompt.trim().is_empty();
+        let restart = restart || (in_terminal && state.turn == TurnProgress::NotBegun);
         let resume = |id: &String| ResumedConversation { id: id.clone(), turn: state.turn };
         Some((spec, state.conversation.as_ref().filter(|_| !restart).map(resume)))
     }

@@ -4,7 +4,7 @@ use super::events::{Diagnostics, EventHandler, JsonLines, count, message_item, t
 use super::{
     AgentAdapter, AskPattern, Conversations, Exit, GeneratedFile, LaunchConfig, LaunchRequest, LoginSigns,
     OutputEvent, OutputParser, OwnDir, OwnFiles, Pattern, PermissionLevel, ProgramOutcome, ReportedUsage,
-    SERVER, TOKEN_VARIABLE, TerminalTraits, ToolEndpoint, Treatment, Trouble, login,
+    RunningProgram, SERVER, TOKEN_VARIABLE, TerminalTraits, ToolEndpoint, Treatment, Trouble, login,
 };
 use crate::structured::{AppServer, StructuredProtocol};
 use althing_protocol::{AskKind, Item, PermissionMode, Usage};
@@ -55,6 +55,9 @@ const OWN_DIRS: &[OwnDir] = &[OwnDir {
         },
     ],
 }];
+
+/// The length of the time in the name of the file in which Codex stores a conversation.
+const ROLLOUT_TIME: usize = "2026-11-17T10-45-19".len();
 
 impl Codex {
     fn tools(tools: &ToolEndpoint, config: &mut LaunchConfig) {
@@ -202,6 +205,18 @@ impl AgentAdapter for Codex {
 
     fn conversations(&self) -> Conversations {
         Conversations::IdReported
+    }
+
+    fn running_conversation(&self, program: &RunningProgram<'_>) -> Option<String> {
+        let files = (program.open_files)();
+        let rollouts = files.iter().filter_map(|file| {
+            let name = file.file_name()?.to_str()?.strip_prefix("rollout-")?.strip_suffix(".jsonl")?;
+            // The time, a hyphen and the id.
+            name.is_char_boundary(ROLLOUT_TIME).then(|| name.split_at(ROLLOUT_TIME))
+        });
+        // Subagents of Codex have conversations of their own, which begin later.
+        let (_, id) = rollouts.min()?;
+        id.strip_prefix('-').map(str::to_owned)
     }
 
     fn login_signs(&self) -> Option<LoginSigns> {

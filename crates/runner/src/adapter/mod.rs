@@ -16,6 +16,7 @@ pub(crate) mod gemini;
 mod login;
 mod opencode;
 pub(crate) mod opencode_events;
+mod opencode_log;
 mod own_dir;
 mod project_settings;
 mod registry;
@@ -233,6 +234,12 @@ pub trait AgentAdapter: Send + Sync + fmt::Debug {
         Conversations::None
     }
 
+    /// The id of the conversation of a program that is running in a terminal and chose the id itself. `None` if the
+    /// program has not begun a conversation, or if its files do not show the id.
+    fn running_conversation(&self, _program: &RunningProgram<'_>) -> Option<String> {
+        None
+    }
+
     /// Whether this error of a run says that the conversation to resume does not exist. A headless run that has not
     /// done anything is then repeated in a new conversation.
     fn is_lost_conversation(&self, _error: &str) -> bool {
@@ -290,6 +297,14 @@ pub trait AgentAdapter: Send + Sync + fmt::Debug {
     fn terminal(&self) -> TerminalTraits {
         TerminalTraits::default()
     }
+}
+
+/// A program that is running in a terminal, as the adapter sees it.
+pub struct RunningProgram<'a> {
+    /// The files that the program and the processes below it hold open.
+    pub open_files: &'a dyn Fn() -> Vec<PathBuf>,
+    /// Looks up a variable of the program's environment.
+    pub env: &'a dyn Fn(&str) -> Option<PathBuf>,
 }
 
 /// Where in a prompt a program treats `@path` as a file.

@@ -2,10 +2,11 @@
 
 use super::events::JsonLines;
 use super::opencode_events::OpencodeEvents;
+use super::opencode_log;
 use super::{
     AgentAdapter, AskPattern, Conversations, GeneratedFile, LaunchConfig, LaunchRequest, LoginSigns,
-    OutputParser, OwnDir, OwnFiles, Pattern, PermissionLevel, SERVER, TOKEN_VARIABLE, TerminalTraits,
-    ToolEndpoint, Treatment, login,
+    OutputParser, OwnDir, OwnFiles, Pattern, PermissionLevel, RunningProgram, SERVER, TOKEN_VARIABLE,
+    TerminalTraits, ToolEndpoint, Treatment, login,
 };
 use crate::structured::{Acp, StructuredProtocol};
 use althing_protocol::{AskKind, PermissionMode};
@@ -34,6 +35,13 @@ fn permission(tool: &str) -> &str {
 
 /// The variable that holds the settings of one run, as JSON.
 const SETTINGS_VARIABLE: &str = "OPENCODE_CONFIG_CONTENT";
+
+/// The variable that names an additional settings file.
+const CONFIG_VARIABLE: &str = "OPENCODE_CONFIG";
+
+/// An empty settings file. All processes of opencode write to the same log; the log lines of the process that loaded this
+/// file are those of the task's program.
+const MARKER: &str = "opencode-task.json";
 
 /// opencode's own files. Its database contains conversations, but also permissions that the user gave for ever.
 const OWN_DIRS: &[OwnDir] = &[
@@ -259,8 +267,15 @@ impl AgentAdapter for Opencode {
         if let Some(id) = task.resume {
             args.extend(["-s".to_owned(), id.to_owned()]);
         }
+        // The log shows the id of the conversation: see `running_conversation`.
+        args.extend(["--log-level", "INFO"].map(str::to_owned));
         let mut config = LaunchConfig { program: NAME.to_owned(), args, ..LaunchConfig::default() };
         Self::interactive_settings(task, Map::new(), &mut config);
+        if std::env::var_os(CONFIG_VARIABLE).is_none() && !task.spec.env.contains_key(CONFIG_VARIABLE) {
+            let path = task.dir.join(MARKER);
+            config.env.push((CONFIG_VARIABLE.to_owned(), path.to_string_lossy().into_owned()));
+            config.files.push(GeneratedFile { path, text: "{}".to_owned() });
+        }
         Some(config)
     }
 
@@ -319,6 +334,13 @@ impl AgentAdapter for Opencode {
         Conversations::IdReported
     }
 
+    fn running_conversation(&self, program: &RunningProgram<'_>) -> Option<String> {
+        let env = |name: &str| (program.env)(name);
+        let data = env("XDG_DATA_HOME").or_else(|| Some(env("HOME")?.join(".local/share")))?;
+        let marker = env(CONFIG_VARIABLE).filter(|path| path.ends_with(MARKER))?;
+        opencode_log::conversation(&data.join(NAME).join("log/opencode.log"), &marker)
+    }
+
     fn login_signs(&self) -> Option<LoginSigns> {
         Some(login::opencode())
     }
@@ -351,7 +373,11 @@ impl AgentAdapter for Opencode {
 
     fn terminal(&self) -> TerminalTraits {
         TerminalTraits {
-            ready: vec![Pattern::screen(r"(?m)^ +┃  Ask anything")],
+            // The second pattern is the empty input box below a conversation.
+            ready: vec![
+                Pattern::screen(r"(?m)^ +┃  Ask anything"),
+                Pattern::screen(r"(?m)^ +┃\n +┃\n +┃\n +┃  \S[^\n]* · [^\n]*\n +╹▀"),
+            ],
             ready_limit: Some(Duration::from_secs(60)),
             busy: vec![Pattern::screen(r"(?m)^ +[■⬝]+ +esc interrupt")],
             asks: vec![

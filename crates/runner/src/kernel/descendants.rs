@@ -13,6 +13,7 @@ use rustix::process::{
 };
 use rustix::thread::set_no_new_privs;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
 
 /// The depth to which a tree is walked; each level needs a descriptor. Deeper processes come closer when those above
 /// them end.
@@ -119,6 +120,21 @@ fn children_of(pid: i32) -> Vec<i32> {
         children.extend(listed.split_ascii_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
     }
     children
+}
+
+/// The files that the processes below a process hold open, by the names under which they were opened. Incomplete
+/// without `CONFIG_PROC_CHILDREN`, and for processes that this user may not look at.
+pub(crate) fn open_files_below(pid: u32) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    let mut level = i32::try_from(pid).map(children_of).unwrap_or_default();
+    for _ in 0..MAX_DEPTH {
+        for pid in &level {
+            let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+            files.extend(entries.filter_map(|entry| std::fs::read_link(entry.path()).ok()));
+        }
+        level = level.into_iter().flat_map(children_of).collect();
+    }
+    files
 }
 
 /// The direct children of this process. They are taken from the kernel's own list if there is one, which is a

@@ -45,7 +45,7 @@ use headless::Headless;
 use pipes::{FinishedRun, ProgramEvent};
 use planted_code::PlantedCode;
 use prepare::{PreparedProgram, StartRequest, notice_of_ignored};
-use resumed::{resumed_id, with_prompt_to_send};
+use resumed::{find_conversation, resumed_id, with_prompt_to_send};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -169,7 +169,11 @@ impl ProgramRunner {
         }
         let lease = self.placeholders.lease(&start.confined.placeholders);
         let prompt = TypedPrompt { text: &start.prompt, for_agent: start.adapter.is_agent() };
-        let end = self.terminals.run(job, prompt, start.confined.guarded_command, &traits, reports).await;
+        // A resumed conversation is known, and so is one whose id was chosen.
+        let search = job.resume.is_none() && start.chosen_id.is_none();
+        let find = search.then(|| find_conversation(&start));
+        let command = (start.confined.guarded_command, find);
+        let end = self.terminals.run(job, prompt, command, &traits, reports).await;
         drop(used);
         lease.release();
         end

@@ -3,13 +3,16 @@
 //! A program that resumes its own conversation knows its task. The same prompt again would make it do the work twice.
 
 use super::pipes::FinishedRun;
-use super::prepare::StartRequest;
+use super::prepare::{PreparedProgram, StartRequest};
 use super::{ProgramRunner, RAW_OUTPUT, TaskReporter};
-use crate::adapter::{Exit, OutputParser, ProgramOutcome, Stream};
+use crate::adapter::{Exit, OutputParser, ProgramOutcome, RunningProgram, Stream};
+use crate::kernel::open_files_below;
 use crate::lines::{LineSplitter, OutputLine};
 use crate::structured::{ProtocolStep, StructuredProtocol};
+use crate::terminal::FindConversation;
 use althing_protocol::{Grant, ProgramEnd, ProgramJob, ReportSink, TurnProgress};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What a program is told if its turn was cut off.
@@ -33,6 +36,21 @@ pub(super) fn with_prompt_to_send(job: &ProgramJob) -> ProgramJob {
 /// The id of the conversation to resume.
 pub(super) fn resumed_id(job: &ProgramJob) -> Option<&str> {
     job.resume.as_ref().map(|resumed| resumed.id.as_str())
+}
+
+/// Finds the id that a program in a terminal chose for its conversation.
+pub(super) fn find_conversation(start: &PreparedProgram) -> FindConversation {
+    let adapter = Arc::clone(&start.adapter);
+    let env = start.confined.guarded_command.env.clone();
+    Arc::new(move |guard| {
+        let lookup = |name: &str| {
+            env.iter()
+                .find(|(known, value)| known == name && !value.is_empty())
+                .map(|(_, value)| value.into())
+        };
+        let open_files = || open_files_below(guard);
+        adapter.running_conversation(&RunningProgram { open_files: &open_files, env: &lookup })
+    })
 }
 
 impl ProgramRunner {

@@ -34,7 +34,9 @@ use crate::adapter::TerminalTraits;
 use crate::guard_protocol::{GuardedCommand, Input};
 use crate::guarded::GuardLauncher;
 use crate::program::{RAW_OUTPUT, RawOutputFile};
-use althing_protocol::{OutputMasking, ProgramEnd, ProgramJob, ReportSink, Screen, TaskId};
+use althing_protocol::{
+    Item, OutputMasking, ProgramEnd, ProgramJob, ProgramReport, ReportSink, Screen, TaskId,
+};
 use limits::{ANSWER_DELAY, ANSWER_TIMEOUT, DRAIN_TIMEOUT, MAX_FINAL_OUTPUT, MAX_PENDING_INPUT};
 use model::TerminalModel;
 use prompt::{PromptTyper, READY_LIMIT};
@@ -42,11 +44,12 @@ use pty::{Pty, TerminalSize};
 use pty_thread::PtyThread;
 use screen_reader::{ProgramQuestion, ScreenReader};
 use std::collections::{HashMap, VecDeque};
+use std::convert::Infallible;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use wait_detector::WaitDetector;
 
 /// A prompt to type.
@@ -56,6 +59,29 @@ pub(crate) struct TypedPrompt<'a> {
     /// Whether an agent reads the prompt and could take a line of it for a command. For a user's own command
     /// the prompt is data.
     pub(crate) for_agent: bool,
+}
+
+/// Finds the id of the conversation of a running program, given the id of its guard.
+pub(crate) type FindConversation = Arc<dyn Fn(u32) -> Option<String> + Send + Sync>;
+
+/// How often the id of a conversation is searched for until it is found.
+const SEARCH_INTERVAL: Duration = Duration::from_millis(300);
+
+/// Reports the id of a program's conversation as soon as it is found, and never ends.
+async fn report_conversation(
+    find: Option<FindConversation>,
+    guard: Option<u32>,
+    reports: ReportSink,
+) -> Infallible {
+    let (Some(find), Some(guard)) = (find, guard) else { return std::future::pending().await };
+    loop {
+        tokio::time::sleep(SEARCH_INTERVAL).await;
+        let find = Arc::clone(&find);
+        if let Ok(Some(id)) = tokio::task::spawn_blocking(move || find(guard)).await {
+            reports(ProgramReport::Item(Item::Conversation { id }));
+            return std::future::pending().await;
+        }
+    }
 }
 
 /// Runs programs in terminals. One instance serves all tasks of a `ProgramRunner`.
@@ -78,11 +104,11 @@ impl AgentRunner {
         &self,
         job: &ProgramJob,
         prompt: TypedPrompt<'_>,
-        guarded_command: GuardedCommand,
+        (guarded_command, find): (GuardedCommand, Option<FindConversation>),
         traits: &TerminalTraits,
         reports: ReportSink,
     ) -> ProgramEnd {
-        match self.run_in_pty(job, prompt, guarded_command, traits, reports).await {
+        match self.run_in_pty(job, prompt, (guarded_command, find), traits, reports).await {
             Ok(end) => end,
             Err(error) => ProgramEnd { error: Some(error), ..ProgramEnd::default() },
         }
@@ -92,10 +118,11 @@ impl AgentRunner {
         &self,
         job: &ProgramJob,
         prompt: TypedPrompt<'_>,
-        mut guarded_command: GuardedCommand,
+        (mut guarded_command, find): (GuardedCommand, Option<FindConversation>),
         traits: &TerminalTraits,
         reports: ReportSink,
     ) -> Result<ProgramEnd, String> {
+        let search_reports = Arc::clone(&reports);
         let reader = ScreenReader::new(traits)?;
         // If an agent has patterns, they recognize its idle input box, which is not a question.
         let has_patterns = !(traits.asks.is_empty() && traits.ready.is_empty() && traits.busy.is_empty());
@@ -123,7 +150,8 @@ impl AgentRunner {
         // `registration`.
         let started = thread.spawn(move || drop(sender.send(pty_thread.run())));
         started.map_err(|error| format!("could not start the terminal's thread: {error}"))?;
-        let exit = guarded.exited().await;
+        let search = report_conversation(find, guarded.id(), search_reports);
+        let exit = tokio::select! { exit = guarded.exited() => exit, never = search => match never {} };
         let limit = guarded.limit().filter(|limit| limit.is_fatal());
         terminal.end_by(Instant::now() + DRAIN_TIMEOUT);
         let history = final_history.await;

@@ -98,7 +98,7 @@ fn an_adapter_gives_its_own_command_and_arguments() {
         ("claude", "--session-id 50fb67d5-4fe4-4198-9469-05ba78b9fa60 --permission-mode default"),
         ("codex", "--no-daemon -c projects={\"/home/user/work/repo\"={trust_level=\"trusted\"}}"),
         ("gemini", "--session-id 50fb67d5-4fe4-4198-9469-05ba78b9fa60"),
-        ("opencode", ""),
+        ("opencode", "--log-level INFO"),
     ];
     for (name, args) in expected {
         let mut spec = spec(name, "the prompt");
