@@ -93,6 +93,8 @@ pub enum AskKind {
     Auth,
     /// The program asks for a password or another secret, which has to be typed in its terminal.
     Password,
+    /// The program has finished its turn, and waits for the next prompt or for its end.
+    YourTurn,
     /// The program waits for an unknown reason.
     Other,
 }

@@ -19,6 +19,9 @@ pub fn task_status(status: TaskStatus) -> &'static str {
     }
 }
 
+/// The status of a program that has finished its turn, and waits for the next prompt or for its end.
+pub const YOUR_TURN: &str = "your turn";
+
 /// How a run ended.
 pub fn run_status(status: RunStatus) -> &'static str {
     match status {

@@ -81,6 +81,7 @@ mod program_questions;
 mod program_strangers;
 mod program_resume;
 mod program_troubles;
+mod program_turns;
 mod programs;
 mod projects;
 mod replay;

@@ -432,7 +432,10 @@ fn a_permission_question_of_claude_code_in_a_terminal_is_detected_and_answered()
     type_in("/exit");
     type_in("\r");
     running.wait(START_TIMEOUT).expect_code(0);
-    assert_eq!(statuses(&althing.events(), "w1.t"), ["RUNNING", "WAITING_FOR_USER", "RUNNING", "DONE"]);
+    // If it had time to notice that it is its user's turn, it waited twice.
+    let statuses = statuses(&althing.events(), "w1.t");
+    assert_eq!(statuses[..3], ["RUNNING", "WAITING_FOR_USER", "RUNNING"], "{statuses:?}");
+    assert_eq!(statuses.last().unwrap(), "DONE");
     // Suppressing the first-start dialogs stored no answers to them in the user's settings.
     let settings = std::fs::read_to_string(althing.home_dir().join(".claude.json")).unwrap();
     let settings: Value = serde_json::from_str(&settings).unwrap();
@@ -481,7 +484,10 @@ fn questions_of_each_cli_agent_in_a_terminal_are_detected_and_answered_by_name()
         assert_eq!(made.unwrap(), "made-it\n", "{agent}");
     }
     assert_eq!(items(&althing.events(), "prompt_sent").len(), 4, "each gets its prompt once");
-    assert_eq!(of_type(&althing.events(), "interaction_opened").len(), 4, "each asks once");
+    let events = althing.events();
+    let asked = of_type(&events, "interaction_opened");
+    let asked = asked.iter().filter(|event| event["data"]["about"] != "your_turn");
+    assert_eq!(asked.count(), 4, "each asks once");
 }
 
 #[test]

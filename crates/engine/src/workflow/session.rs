@@ -4,9 +4,9 @@
 
 use crate::decider::{Consequence, ProgramKey};
 use althing_protocol::{
-    AttemptOutcome, Decision, Event, ExecutionMode, Fact, Interaction, InteractionKind, Item, Millis, Notice,
-    NoticeLevel, OnInterrupt, Op, Phase, ProgramSpec, ResumedConversation, RunEnd, StageTask, TaskId,
-    TaskSpec, TaskStatus, Timer, Timestamp, TurnProgress, Verdict, WorkflowSpec,
+    AskKind, AttemptOutcome, Decision, Event, ExecutionMode, Fact, Interaction, InteractionKind, Item,
+    Millis, Notice, NoticeLevel, OnInterrupt, Op, Phase, ProgramSpec, ResumedConversation, RunEnd, StageTask,
+    TaskId, TaskSpec, TaskStatus, Timer, Timestamp, TurnProgress, Verdict, WorkflowSpec,
 };
 use std::collections::BTreeMap;
 
@@ -93,6 +93,11 @@ impl StageTaskState {
             question_count: 0,
         }
     }
+}
+
+/// Whether a program has finished its turn and waits for a person.
+fn is_your_turn(interaction: &Interaction) -> bool {
+    matches!(&interaction.kind, InteractionKind::Program(ask) if ask.about == AskKind::YourTurn)
 }
 
 impl WorkflowSession {
@@ -277,6 +282,9 @@ impl StageTaskState {
                 self.turn = TurnProgress::Begun;
             }
             Fact::InteractionOpened(interaction) => {
+                if is_your_turn(interaction) {
+                    self.turn = TurnProgress::Finished;
+                }
                 self.question_count += 1;
                 self.question = Some(interaction.clone());
             }
@@ -296,6 +304,10 @@ impl StageTaskState {
 
     fn answered(&mut self, decision: &Decision) {
         let open = self.question.take();
+        // The program begins the next turn, unless an interruption or a person ends it.
+        if open.as_ref().is_some_and(is_your_turn) && !self.interrupted && *decision == Decision::MovedOn {
+            self.turn = TurnProgress::Begun;
+        }
         if open.is_none_or(|open| open.kind != InteractionKind::Interrupted) {
             return;
         }

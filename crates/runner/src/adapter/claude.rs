@@ -351,6 +351,8 @@ impl AgentAdapter for ClaudeCode {
                     &[],
                 ),
             ],
+            // The input may contain text: Ctrl+U removes it.
+            leave: Some("\x15/exit".to_owned()),
             conversation: Some(r"claude --resume ([0-9a-f]{8}-[0-9a-f-]{27})".to_owned()),
             ..TerminalTraits::default()
         }

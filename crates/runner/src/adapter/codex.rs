@@ -268,6 +268,8 @@ impl AgentAdapter for Codex {
                     &[],
                 ),
             ],
+            // The input may contain text: Ctrl+U removes it.
+            leave: Some("\x15/quit".to_owned()),
             conversation: Some(r"codex resume ([0-9a-f]{8}-[0-9a-f-]{27})".to_owned()),
             ..TerminalTraits::default()
         }

@@ -344,6 +344,7 @@ impl AgentAdapter for GeminiCli {
                 ),
                 AskPattern::new(AskKind::Permission, Pattern::title(r"^✋ +Action Required"), &[]),
             ],
+            leave: Some("/quit".to_owned()),
             conversation: Some(r"gemini --resume ([0-9a-f]{8}-[0-9a-f-]{27})".to_owned()),
             ..TerminalTraits::default()
         }

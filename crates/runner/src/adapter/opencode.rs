@@ -396,6 +396,7 @@ impl AgentAdapter for Opencode {
                     &[],
                 ),
             ],
+            leave: Some("/exit".to_owned()),
             conversation: Some(r"opencode -s (ses_[0-9A-Za-z]+)".to_owned()),
             ..TerminalTraits::default()
         }

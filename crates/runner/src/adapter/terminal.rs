@@ -22,7 +22,8 @@ pub struct TerminalTraits {
     pub asks: Vec<AskPattern>,
     /// Whether the arguments contain the prompt, so that nothing is typed.
     pub prompt_in_args: bool,
-    /// Input that makes the program exit by itself. Nothing uses it yet.
+    /// The command that makes the program exit by itself, typed with a carriage return when a person ends the program.
+    /// Only a program with this command is reported when it has finished a turn.
     pub leave: Option<String>,
     /// A regular expression for the program's final output. The first group of its last match is the conversation's
     /// id.

@@ -26,6 +26,10 @@ pub(super) const QUESTION_GONE_AFTER: Duration = Duration::from_millis(150);
 pub(super) const ANSWER_DELAY: Duration = Duration::from_millis(500);
 /// A question that is still on the screen this long after its answer was typed is reported again.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+/// The time from the command that ends a program to the carriage return.
+pub(super) const LEAVE_PAUSE: Duration = Duration::from_millis(600);
+/// How long a program may take to exit, in addition to [`ANSWER_TIMEOUT`], before its turn is reported again.
+pub(super) const LEAVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// A program whose own status (OSC 7501) or title says that it waits for a person is reported as waiting after this
 /// time, even if the screen shows no question. On a busy machine, Codex draws its dialog a second after its status;
 /// with a shorter time, the dialog would be reported as a second question.

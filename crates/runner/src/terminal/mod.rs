@@ -24,6 +24,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 mod transcript;
+mod turn;
 mod wait_detector;
 
 #[cfg(feature = "fuzzing")]
@@ -35,9 +36,13 @@ use crate::guard_protocol::{GuardedCommand, Input};
 use crate::guarded::GuardLauncher;
 use crate::program::{RAW_OUTPUT, RawOutputFile};
 use althing_protocol::{
-    Item, OutputMasking, ProgramEnd, ProgramJob, ProgramReport, ReportSink, Screen, TaskId,
+    AskKind, Item, OutputMasking, ProgramEnd, ProgramJob, ProgramReport, ReportSink, Screen, TaskId,
+    TurnProgress,
 };
-use limits::{ANSWER_DELAY, ANSWER_TIMEOUT, DRAIN_TIMEOUT, MAX_FINAL_OUTPUT, MAX_PENDING_INPUT};
+use limits::{
+    ANSWER_DELAY, ANSWER_TIMEOUT, DRAIN_TIMEOUT, LEAVE_PAUSE, LEAVE_TIMEOUT, MAX_FINAL_OUTPUT,
+    MAX_PENDING_INPUT,
+};
 use model::TerminalModel;
 use prompt::{PromptTyper, READY_LIMIT};
 use pty::{Pty, TerminalSize};
@@ -50,6 +55,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use turn::TurnWatch;
 use wait_detector::WaitDetector;
 
 /// A prompt to type.
@@ -141,9 +147,17 @@ impl AgentRunner {
         let limit = traits.ready_limit.unwrap_or(READY_LIMIT);
         let prompt_text = if traits.prompt_in_args { String::new() } else { prompt.text.to_owned() };
         let prompt = PromptTyper::new(&prompt_text, prompt.for_agent, limit, Instant::now());
+        let is_over = job.resume.as_ref().is_some_and(|resumed| resumed.turn == TurnProgress::Finished);
+        let turn = TurnWatch::new(traits.leave.clone(), prompt.is_some(), is_over);
         let raw = RawOutputFile::new(Path::new(&job.dir).join(RAW_OUTPUT), self.output_masking.as_ref());
-        let pty_thread =
-            PtyThread::new(terminal.clone(), woken, (reader, waits), (prompt, prompt_text), reports, raw);
+        let pty_thread = PtyThread::new(
+            terminal.clone(),
+            woken,
+            (reader, waits, turn),
+            (prompt, prompt_text),
+            reports,
+            raw,
+        );
         let (sender, final_history) = tokio::sync::oneshot::channel();
         let thread = std::thread::Builder::new().name("terminal".to_owned());
         // The thread ends by itself after `Terminal::end_by` was called: below or, if this future is dropped, by
@@ -227,6 +241,8 @@ struct Terminal {
     /// Input that still has to be written.
     typing: Mutex<VecDeque<u8>>,
     question: Mutex<PendingQuestion>,
+    /// When to type what is left of the command that ends the program.
+    leaving: Mutex<Option<(Instant, String)>>,
     /// When the PTY thread must end; set once the program has ended or the run's future was dropped.
     end_deadline: Mutex<Option<Instant>>,
     /// A byte written here wakes the PTY thread.
@@ -267,6 +283,7 @@ impl Terminal {
             model: Mutex::new(TerminalModel::new(TerminalSize::DEFAULT)),
             typing: Mutex::default(),
             question: Mutex::default(),
+            leaving: Mutex::default(),
             end_deadline: Mutex::default(),
             wake: wake.into(),
         };
@@ -352,6 +369,14 @@ impl Terminal {
         }
         let answers = pending.question.iter().flat_map(|question| &question.answers);
         let keys = answers.into_iter().find(|(known, _)| known.id == option).map(|(_, keys)| keys.clone());
+        if pending.question.as_ref().is_some_and(|question| question.about == AskKind::YourTurn) {
+            let Some(command) = keys else { return false };
+            let now = Instant::now();
+            *lock(&self.leaving) = Some((now, command));
+            pending.answered_at = Some(now + LEAVE_TIMEOUT);
+            self.wake();
+            return true;
+        }
         let due = pending.reported_at.map(|at| at + ANSWER_DELAY);
         pending.answer = due.zip(keys);
         self.wake();
@@ -364,6 +389,23 @@ impl Terminal {
             pending.answered_at = Some(now);
             self.queue_input(keys.as_bytes());
         }
+    }
+
+    /// Types the command that ends the program, and some time later the carriage return. Programs take both at once for
+    /// pasted text.
+    fn type_leaving(&self, now: Instant) {
+        let mut leaving = lock(&self.leaving);
+        let Some((_, command)) = leaving.take_if(|(due, _)| now >= *due) else { return };
+        if command.is_empty() {
+            self.queue_input(b"\r");
+        } else {
+            self.queue_input(command.as_bytes());
+            *leaving = Some((now + LEAVE_PAUSE, String::new()));
+        }
+    }
+
+    fn leaving_due(&self) -> Option<Instant> {
+        lock(&self.leaving).as_ref().map(|(due, _)| *due)
     }
 
     /// When the answer must be typed or, once it was typed, when it counts as ignored.

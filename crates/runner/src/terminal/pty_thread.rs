@@ -13,6 +13,7 @@ use super::limits::{
 use super::prompt::PromptTyper;
 use super::pty::PtyRead;
 use super::screen_reader::{ScreenReader, ScreenState};
+use super::turn::TurnWatch;
 use super::wait_detector::WaitDetector;
 use crate::program::RawOutputFile;
 use althing_protocol::{Ask, Item, ProgramReport, ReportSink};
@@ -38,6 +39,7 @@ pub(super) struct PtyThread {
     /// The state that the patterns alone give.
     by_patterns: ScreenState,
     waits: WaitDetector,
+    turn: TurnWatch,
     /// Since when the reported question has not been on the screen.
     question_gone_since: Option<Instant>,
     /// Since when the program's status or title has said that it waits, without a question on the screen.
@@ -70,7 +72,7 @@ impl PtyThread {
     pub(super) fn new(
         terminal: Arc<Terminal>,
         woken: OwnedFd,
-        (reader, waits): (ScreenReader, WaitDetector),
+        (reader, waits, turn): (ScreenReader, WaitDetector, TurnWatch),
         (prompt, prompt_text): (Option<PromptTyper>, String),
         reports: ReportSink,
         raw: RawOutputFile,
@@ -88,6 +90,7 @@ impl PtyThread {
             state: ScreenState::Unknown,
             by_patterns: ScreenState::Unknown,
             waits,
+            turn,
             question_gone_since: None,
             blocked_undrawn_since: None,
             asked: false,
@@ -108,6 +111,7 @@ impl PtyThread {
             self.read_screen(now);
             self.type_prompt(now);
             self.terminal.type_due_answer(now);
+            self.terminal.type_leaving(now);
             if self.terminal.has_pending() {
                 self.waits.stirred(now);
             }
@@ -130,7 +134,9 @@ impl PtyThread {
             self.blocked_undrawn_since.map(|since| since + QUESTION_DRAWN_WITHIN),
             self.prompt.as_ref().and_then(PromptTyper::due),
             self.terminal.answer_due(),
+            self.terminal.leaving_due(),
             self.waits.due().filter(|_| !self.closed),
+            self.turn.due().filter(|_| !self.closed),
             self.times
                 .screen_unreported
                 .then(|| self.times.screen_reported_at.map_or(now, |at| at + SCREEN_REPORT_INTERVAL)),
@@ -223,7 +229,11 @@ impl PtyThread {
             };
             self.by_patterns = by_patterns.clone();
             let view = || self.terminal.model().emulator.cursor_view();
-            self.state = self.waits.drawn(by_patterns, is_reported, &view, &self.terminal.pty);
+            let state = self.waits.drawn(by_patterns, is_reported, &view, &self.terminal.pty);
+            self.state = self.turn.state(state, now);
+            self.update_question(now);
+        } else if self.turn.due().is_some_and(|due| now >= due) && !self.closed {
+            self.state = self.turn.state(self.by_patterns.clone(), now);
             self.update_question(now);
         } else if self.waits.due().is_some_and(|due| now >= due) && !self.closed {
             self.look_for_waiting(now);
@@ -309,6 +319,7 @@ impl PtyThread {
             self.prompt = None;
             let text = std::mem::take(&mut self.prompt_text);
             (self.reports)(ProgramReport::Item(Item::PromptSent { text, error: None }));
+            self.turn.prompt_sent();
         }
     }
 

@@ -167,6 +167,7 @@ fn default_question(about: AskKind) -> &'static str {
         AskKind::Question => "The program is waiting for an answer.",
         AskKind::Auth => "The program is waiting for you to sign in.",
         AskKind::Password => "The program is waiting for a password.",
+        AskKind::YourTurn => "Your turn: the program has finished its turn.",
         AskKind::Other => "The program is waiting for you.",
     }
 }

@@ -5,7 +5,7 @@
 use super::{App, ConfirmedAction, Effect, Modal, TuiScreen};
 use crate::attach;
 use crate::host::TuiExit;
-use althing_protocol::{InteractionKind, Op, TaskId, TaskStatus};
+use althing_protocol::{AskKind, Decision, InteractionKind, Op, TaskId, TaskStatus};
 use althing_view::TaskKind;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
@@ -65,6 +65,11 @@ impl App {
                     self.cancel_task(id);
                 }
             }
+            KeyCode::Char('e') => {
+                if let Some(id) = rows.get(*chosen).cloned() {
+                    self.end_program(&id);
+                }
+            }
             KeyCode::Char('a') => {
                 // The selected task if it asks, else the first task that asks.
                 let asks = |id: &&TaskId| self.model.question_of(id).is_some();
@@ -96,11 +101,33 @@ impl App {
         }
     }
 
+    /// Ends a program that has finished its turn, with the program's own exit command.
+    fn end_program(&mut self, id: &TaskId) {
+        let question = self.model.question_of(id).map(|question| &question.interaction);
+        let ended = question.and_then(|interaction| match &interaction.kind {
+            InteractionKind::Program(ask) if ask.about == AskKind::YourTurn => {
+                let option = ask.options.first()?.id.clone();
+                Some(Op::Answer {
+                    interaction: interaction.id.clone(),
+                    decision: Decision::Choose { option },
+                })
+            }
+            _ => None,
+        });
+        match ended {
+            Some(op) => self.submit(op),
+            None => {
+                self.toast = Some("only a program that has finished its turn can be ended; x cancels".into())
+            }
+        }
+    }
+
     /// Opens a task's question. Opens the task itself if it asks nothing, or if its question has to be answered in its
     /// terminal.
     fn answer_task(&mut self, id: &TaskId) {
         let there = |kind: &InteractionKind| match kind {
-            InteractionKind::Program(ask) => ask.options.is_empty(),
+            // The next prompt is typed in the terminal; `e` ends the program.
+            InteractionKind::Program(ask) => ask.options.is_empty() || ask.about == AskKind::YourTurn,
             _ => false,
         };
         match self.model.question_of(id) {
@@ -122,6 +149,10 @@ impl App {
             KeyCode::Home => scroll.go_top(),
             KeyCode::End => scroll.go_end(),
             KeyCode::Char('a') => self.open_question(),
+            KeyCode::Char('e') => {
+                let task = id.clone();
+                self.end_program(&task);
+            }
             KeyCode::Char('x') => {
                 let task = id.clone();
                 self.cancel_task(task);

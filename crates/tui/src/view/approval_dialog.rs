@@ -428,6 +428,7 @@ fn draw_program_question(
         AskKind::Question => "asks",
         AskKind::Auth => "wants you to sign in",
         AskKind::Password => "wants a password",
+        AskKind::YourTurn => "has finished its turn",
         AskKind::Other => "waits for you",
     };
     let name =

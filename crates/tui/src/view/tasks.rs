@@ -59,10 +59,13 @@ pub fn panel(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, chosen: usize) 
         app.targets.push((Rect { height: 1, width: 8.min(area.width), ..area }, Target::Back));
     }
     rows(app, canvas, body, chosen);
+    let ends = app.model.tasks.iter().any(|task| task.turn_is_over);
     let words = match (home, app.model.closed || app.options.replay) {
         (true, true) => "↑↓ choose · enter read · q leave",
+        (true, false) if ends => "enter attach · a answer · e end the program · x cancel · ^D leave",
         (true, false) => "enter open or attach · a answer · x cancel · ^D leave",
         (false, _) if app.input_has_focus() => "tab go into the tasks · esc close them",
+        (false, _) if ends => "↑↓ choose · enter attach · a answer · e end the program · x cancel",
         (false, _) => "↑↓ choose · enter open or attach · a answer · x cancel",
     };
     hints(app, canvas, area, &panel, None, words);

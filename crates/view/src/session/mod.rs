@@ -19,9 +19,9 @@ pub use worker::Worker;
 
 use crate::labels;
 use althing_protocol::{
-    AttemptOutcome, ChatSpec, ChatState, Decision, Event, Fact, FeedItem, InteractionId, InteractionKind,
-    Item, Member, ModeChoice, NoticeLevel, Op, Phase, PlanRef, Progress, Purpose, Seq, SessionId,
-    SessionKind, TaskId, TaskSpec, TaskStatus, Timestamp, Usage, Verdict,
+    AskKind, AttemptOutcome, ChatSpec, ChatState, Decision, Event, Fact, FeedItem, InteractionId,
+    InteractionKind, Item, Member, ModeChoice, NoticeLevel, Op, Phase, PlanRef, Progress, Purpose, Seq,
+    SessionId, SessionKind, TaskId, TaskSpec, TaskStatus, Timestamp, Usage, Verdict,
 };
 use std::collections::BTreeMap;
 
@@ -126,6 +126,9 @@ impl SessionView {
             Fact::OpAccepted { op, .. } => self.apply_op(event, op),
             Fact::TaskCreated { id, parent, spec } => self.add_task(event, id, parent.as_ref(), spec),
             Fact::InteractionOpened(interaction) => {
+                let kind = &interaction.kind;
+                let is_turn = matches!(kind, InteractionKind::Program(ask) if ask.about == AskKind::YourTurn);
+                self.set_turn_over(event.task.as_ref(), is_turn);
                 self.questions.push(Question {
                     interaction: interaction.clone(),
                     task: event.task.clone(),
@@ -133,7 +136,10 @@ impl SessionView {
                     opened: event.seq,
                 });
             }
-            Fact::InteractionClosed { id, decision } => self.close_question(id, decision),
+            Fact::InteractionClosed { id, decision } => {
+                self.set_turn_over(event.task.as_ref(), false);
+                self.close_question(id, decision);
+            }
             Fact::Notice(notice) => {
                 let hint = notice.hint.as_ref().map(|hint| format!(" {hint}")).unwrap_or_default();
                 let text = format!("{}{hint}", notice.text);
@@ -155,6 +161,12 @@ impl SessionView {
                     self.apply_task_fact(event, fact);
                 }
             }
+        }
+    }
+
+    fn set_turn_over(&mut self, task: Option<&TaskId>, is_over: bool) {
+        if let Some(task) = self.tasks.iter_mut().find(|found| Some(&found.id) == task) {
+            task.turn_is_over = is_over;
         }
     }
 

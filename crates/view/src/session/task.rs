@@ -37,6 +37,8 @@ pub struct TaskView {
     pub why: Option<String>,
     pub started: Timestamp,
     pub ended: Option<Timestamp>,
+    /// Whether the program has finished its turn, and waits for the next prompt or for its end.
+    pub turn_is_over: bool,
     /// What a program said and did; stays empty for other tasks.
     pub work: MemberView,
     /// The program's newest output, without escape sequences; if the program wrote none, its final message. The
@@ -69,6 +71,7 @@ impl TaskView {
             why: None,
             started: at,
             ended: None,
+            turn_is_over: false,
             work: MemberView::new(member),
             output: String::new(),
         }
@@ -112,7 +115,7 @@ impl TaskView {
     }
 
     pub fn status_label(&self) -> &'static str {
-        labels::task_status(self.status)
+        if self.turn_is_over { labels::YOUR_TURN } else { labels::task_status(self.status) }
     }
 
     pub fn timeline(&self) -> &[TimelineEntry] {
