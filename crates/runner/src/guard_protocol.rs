@@ -20,7 +20,7 @@ pub(crate) const TERMINATE: u8 = b'T';
 const MAX_FRAME: u32 = 16 * 1024 * 1024;
 
 /// A program to start, and the restrictions it runs under.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct GuardedCommand {
     pub(crate) program: PathBuf,
     /// The arguments, without the program's name (`argv[0]`).
@@ -105,7 +105,7 @@ pub(crate) enum Input {
 }
 
 /// Rights that the sandbox process drops permanently before it executes the command.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Restrictions {
     /// Landlock, seccomp and no capabilities: a complete sandbox.
     Landlock { landlock_rules: Vec<LandlockRule>, network: bool },

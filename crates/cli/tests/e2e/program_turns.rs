@@ -120,3 +120,43 @@ fn after_an_interruption_a_program_that_had_finished_its_turn_is_reopened_and_to
     assert_eq!(server.requests().len(), asked, "nothing is asked");
     assert_eq!(prompts(&althing), 4, "nothing is typed");
 }
+
+#[test]
+fn the_output_of_a_task_in_a_terminal_is_the_last_message_of_its_agent() {
+    let Some(dir) = programs() else { return };
+    let server = FakeModel::start_on_thread(finisher());
+    let althing = with_programs(&dir, &server);
+    let running = start_workflow(&althing, &CLIS.map(interactive));
+    for cli in CLIS {
+        let turn = wait_for_your_turn(&running, cli, 1);
+        let decision = json!({"decision": "choose", "option": "end"});
+        send_op(&running, &json!({"op": "answer", "interaction": turn["id"], "decision": decision}));
+    }
+    running.wait(START_TIMEOUT).expect_code(0);
+    let events = althing.events();
+    let ended = of_type(&events, "attempt_ended");
+    for cli in CLIS {
+        let ended = ended.iter().find(|event| event["task"] == format!("w1.{cli}")).unwrap();
+        assert_eq!(ended["data"]["output"], "The work is finished.", "{cli}");
+    }
+}
+
+#[test]
+fn a_cli_agent_that_exits_before_its_prompt_was_typed_has_failed() {
+    let Some(dir) = programs() else { return };
+    let server = FakeModel::start_on_thread(finisher());
+    let althing = with_programs(&dir, &server);
+    // Without an account, Codex begins with a dialog about accounts.
+    std::fs::remove_file(althing.home_dir().join(".codex/config.toml")).unwrap();
+    let althing = althing.env("OPENAI_API_KEY", "");
+    let running = start_workflow(&althing, &[interactive("codex")]);
+    let asks = |line: &str| line.contains(r#""id":"w1.codex.i1""#) && line.contains("interaction_opened");
+    running.wait_for_stdout(asks, START_TIMEOUT);
+    send_op(&running, &json!({"op": "input", "task": "w1.codex", "bytes": [3]}));
+    running.wait(START_TIMEOUT).expect_code(2);
+    let events = althing.events();
+    let ended = of_type(&events, "attempt_ended");
+    assert_eq!(ended[0]["data"]["exit_code"], 0, "{ended:?}");
+    assert_eq!(ended[0]["data"]["error"], "it ended before its prompt was typed", "{ended:?}");
+    assert_eq!(statuses(&events, "codex").last().unwrap(), "FAILED");
+}

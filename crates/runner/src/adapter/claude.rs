@@ -1,15 +1,16 @@
 //! The adapter for Claude Code. Verified with version 2.1.325.
 
-use super::claude_events::ClaudeEvents;
+use super::claude_events::{ClaudeEvents, stored_message};
 use super::events::JsonLines;
 use super::{
-    AgentAdapter, AskPattern, Conversations, GeneratedFile, LaunchConfig, LaunchRequest, LoginSigns,
-    Mentions, Onboarding, OnboardingCheck, OutputParser, OwnDir, OwnFiles, OwnPath, Pattern, PermissionLevel,
-    SERVER, TOKEN_VARIABLE, TerminalTraits, ToolEndpoint, Treatment, login,
+    AgentAdapter, AskPattern, Conversations, GeneratedFile, LastMessage, LaunchConfig, LaunchRequest,
+    LoginSigns, Mentions, Onboarding, OnboardingCheck, OutputParser, OwnDir, OwnFiles, OwnPath, Pattern,
+    PermissionLevel, SERVER, TOKEN_VARIABLE, TerminalTraits, ToolEndpoint, Treatment, login,
 };
 use crate::structured::{ClaudeControl, StructuredProtocol};
 use althing_protocol::{AskKind, PermissionMode};
 use serde_json::json;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// The adapter for the program `claude`.
@@ -285,6 +286,12 @@ impl AgentAdapter for ClaudeCode {
 
     fn conversations(&self) -> Conversations {
         Conversations::IdChosen
+    }
+
+    fn last_message(&self, conversation: &str, env: &dyn Fn(&str) -> Option<PathBuf>) -> Option<LastMessage> {
+        let home = env("CLAUDE_CONFIG_DIR").or_else(|| Some(env("HOME")?.join(".claude")))?;
+        let name_end = format!("{conversation}.jsonl");
+        Some(LastMessage::Stored { dir: home.join("projects"), name_end, message: stored_message })
     }
 
     fn login_signs(&self) -> Option<LoginSigns> {

@@ -173,6 +173,16 @@ fn retry_trouble(event: &Value) -> Trouble {
     Trouble { text, is_final: is_refused && count(event, "/attempt") >= FINAL_RETRY }
 }
 
+/// The agent's message in a line of a stored conversation.
+pub(super) fn stored_message(line: &Value) -> Option<String> {
+    let is_ours = text(line, "/type") == "assistant"
+        && line.pointer("/isSidechain") != Some(&Value::Bool(true))
+        && text(line, "/message/model") != "<synthetic>";
+    let texts: Vec<&str> =
+        blocks(line).map(|block| text(block, "/text")).filter(|text| !text.is_empty()).collect();
+    is_ours.then(|| texts.join("\n"))
+}
+
 fn blocks(event: &Value) -> impl Iterator<Item = &Value> {
     event.pointer("/message/content").and_then(Value::as_array).into_iter().flatten()
 }

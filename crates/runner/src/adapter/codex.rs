@@ -2,13 +2,15 @@
 
 use super::events::{Diagnostics, EventHandler, JsonLines, count, message_item, text, tool_item};
 use super::{
-    AgentAdapter, AskPattern, Conversations, Exit, GeneratedFile, LaunchConfig, LaunchRequest, LoginSigns,
-    OutputEvent, OutputParser, OwnDir, OwnFiles, Pattern, PermissionLevel, ProgramOutcome, ReportedUsage,
-    RunningProgram, SERVER, TOKEN_VARIABLE, TerminalTraits, ToolEndpoint, Treatment, Trouble, login,
+    AgentAdapter, AskPattern, Conversations, Exit, GeneratedFile, LastMessage, LaunchConfig, LaunchRequest,
+    LoginSigns, OutputEvent, OutputParser, OwnDir, OwnFiles, Pattern, PermissionLevel, ProgramOutcome,
+    ReportedUsage, RunningProgram, SERVER, TOKEN_VARIABLE, TerminalTraits, ToolEndpoint, Treatment, Trouble,
+    login,
 };
 use crate::structured::{AppServer, StructuredProtocol};
 use althing_protocol::{AskKind, Item, PermissionMode, Usage};
 use serde_json::Value;
+use std::path::PathBuf;
 
 /// The adapter for the program `codex`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -217,6 +219,19 @@ impl AgentAdapter for Codex {
         // Subagents of Codex have conversations of their own, which begin later.
         let (_, id) = rollouts.min()?;
         id.strip_prefix('-').map(str::to_owned)
+    }
+
+    fn last_message(&self, conversation: &str, env: &dyn Fn(&str) -> Option<PathBuf>) -> Option<LastMessage> {
+        let home = env("CODEX_HOME").or_else(|| Some(env("HOME")?.join(".codex")))?;
+        let message = |line: &Value| match text(line, "/payload/type") {
+            "task_complete" => Some(text(line, "/payload/last_agent_message").to_owned()),
+            "message" if text(line, "/payload/role") == "assistant" => {
+                Some(text(line, "/payload/content/0/text").to_owned())
+            }
+            _ => None,
+        };
+        let name_end = format!("-{conversation}.jsonl");
+        Some(LastMessage::Stored { dir: home.join("sessions"), name_end, message })
     }
 
     fn login_signs(&self) -> Option<LoginSigns> {

@@ -2,16 +2,16 @@
 
 use super::events::{Diagnostics, EventHandler, JsonLines, count, message_item, text, tool_item};
 use super::{
-    AgentAdapter, AskPattern, Conversations, Exit, GeneratedFile, LaunchConfig, LaunchRequest, LoginSigns,
-    Mentions, ModelUsage, Onboarding, OnboardingCheck, OutputEvent, OutputParser, OwnDir, OwnFiles, OwnPath,
-    Pattern, PermissionLevel, ProgramOutcome, ReportedUsage, SERVER, TOKEN_VARIABLE, TerminalTraits,
-    ToolEndpoint, Treatment, Trouble, login,
+    AgentAdapter, AskPattern, Conversations, Exit, GeneratedFile, LastMessage, LaunchConfig, LaunchRequest,
+    LoginSigns, Mentions, ModelUsage, Onboarding, OnboardingCheck, OutputEvent, OutputParser, OwnDir,
+    OwnFiles, OwnPath, Pattern, PermissionLevel, ProgramOutcome, ReportedUsage, SERVER, TOKEN_VARIABLE,
+    TerminalTraits, ToolEndpoint, Treatment, Trouble, login,
 };
 use crate::structured::{Acp, StructuredProtocol};
 use althing_protocol::{AskKind, Item, PermissionMode, Usage};
 use serde_json::{Value, json};
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The adapter for the program `gemini`.
@@ -286,6 +286,15 @@ impl AgentAdapter for GeminiCli {
         // Gemini CLI sets the modification time of its lock file and retries until it succeeds. Althing's
         // Landlock sandbox denies that call (`utimensat`), because Landlock cannot restrict the call to certain files.
         Some("Gemini CLI cannot lock its list of projects in Landlock, the only sandbox that works here")
+    }
+
+    fn last_message(&self, conversation: &str, env: &dyn Fn(&str) -> Option<PathBuf>) -> Option<LastMessage> {
+        let home = env("GEMINI_CLI_HOME").or_else(|| env("HOME"))?;
+        let message =
+            |line: &Value| (text(line, "/type") == "gemini").then(|| text(line, "/content").to_owned());
+        // The name contains only the beginning of the id.
+        let name_end = format!("-{}.jsonl", conversation.split('-').next()?);
+        Some(LastMessage::Stored { dir: home.join(".gemini/tmp"), name_end, message })
     }
 
     fn login_signs(&self) -> Option<LoginSigns> {

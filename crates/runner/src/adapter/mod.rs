@@ -38,6 +38,7 @@ pub use terminal::{AskPattern, Pattern, PatternTarget, TerminalTraits};
 
 use crate::structured::StructuredProtocol;
 use althing_protocol::{AgentKind, Item, ProgramSpec, Secret, Usage};
+use serde_json::Value;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -240,6 +241,16 @@ pub trait AgentAdapter: Send + Sync + fmt::Debug {
         None
     }
 
+    /// How to find the last message of a conversation after a program in a terminal has ended; `None` if that is not known.
+    /// `env` looks up a variable of the program's environment.
+    fn last_message(
+        &self,
+        _conversation: &str,
+        _env: &dyn Fn(&str) -> Option<PathBuf>,
+    ) -> Option<LastMessage> {
+        None
+    }
+
     /// Whether this error of a run says that the conversation to resume does not exist. A headless run that has not
     /// done anything is then repeated in a new conversation.
     fn is_lost_conversation(&self, _error: &str) -> bool {
@@ -305,6 +316,22 @@ pub struct RunningProgram<'a> {
     pub open_files: &'a dyn Fn() -> Vec<PathBuf>,
     /// Looks up a variable of the program's environment.
     pub env: &'a dyn Fn(&str) -> Option<PathBuf>,
+}
+
+/// Where the last message of a conversation is.
+#[derive(Debug)]
+pub enum LastMessage {
+    /// In a file of JSON lines.
+    Stored {
+        /// The directory of the file, which may be up to four levels deeper.
+        dir: PathBuf,
+        /// The end of the file's name.
+        name_end: String,
+        /// The message in a line; `None` if the line contains no message of the agent.
+        message: fn(&Value) -> Option<String>,
+    },
+    /// The program prints it if it is started with these arguments: `[{"text": …}]`.
+    Printed(Vec<String>),
 }
 
 /// Where in a prompt a program treats `@path` as a file.

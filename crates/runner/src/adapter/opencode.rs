@@ -4,13 +4,14 @@ use super::events::JsonLines;
 use super::opencode_events::OpencodeEvents;
 use super::opencode_log;
 use super::{
-    AgentAdapter, AskPattern, Conversations, GeneratedFile, LaunchConfig, LaunchRequest, LoginSigns,
-    OutputParser, OwnDir, OwnFiles, Pattern, PermissionLevel, RunningProgram, SERVER, TOKEN_VARIABLE,
-    TerminalTraits, ToolEndpoint, Treatment, login,
+    AgentAdapter, AskPattern, Conversations, GeneratedFile, LastMessage, LaunchConfig, LaunchRequest,
+    LoginSigns, OutputParser, OwnDir, OwnFiles, Pattern, PermissionLevel, RunningProgram, SERVER,
+    TOKEN_VARIABLE, TerminalTraits, ToolEndpoint, Treatment, login,
 };
 use crate::structured::{Acp, StructuredProtocol};
 use althing_protocol::{AskKind, PermissionMode};
 use serde_json::{Map, Value, json};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// The adapter for the program `opencode`.
@@ -339,6 +340,20 @@ impl AgentAdapter for Opencode {
         let data = env("XDG_DATA_HOME").or_else(|| Some(env("HOME")?.join(".local/share")))?;
         let marker = env(CONFIG_VARIABLE).filter(|path| path.ends_with(MARKER))?;
         opencode_log::conversation(&data.join(NAME).join("log/opencode.log"), &marker)
+    }
+
+    fn last_message(&self, conversation: &str, _: &dyn Fn(&str) -> Option<PathBuf>) -> Option<LastMessage> {
+        // The id becomes part of a query.
+        if !conversation.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
+            return None;
+        }
+        let query = format!(
+            "select group_concat(json_extract(p.data, '$.text'), char(10)) as text from part p \
+             join message m on m.id = p.message_id where p.session_id = '{conversation}' \
+             and json_extract(m.data, '$.role') = 'assistant' and json_extract(p.data, '$.type') = 'text' \
+             group by m.id order by m.id desc limit 1"
+        );
+        Some(LastMessage::Printed(["db", &query, "--format", "json"].map(str::to_owned).to_vec()))
     }
 
     fn login_signs(&self) -> Option<LoginSigns> {

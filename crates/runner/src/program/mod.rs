@@ -10,6 +10,7 @@ mod escape_prompt;
 mod excerpt;
 mod generated_files;
 mod headless;
+mod last_message;
 mod model_prices;
 mod pipes;
 mod planted_code;
@@ -42,6 +43,7 @@ use althing_protocol::{
 };
 use excerpt::OutputExcerpt;
 use headless::Headless;
+use last_message::{EndedProgram, KnownConversation};
 use pipes::{FinishedRun, ProgramEvent};
 use planted_code::PlantedCode;
 use prepare::{PreparedProgram, StartRequest, notice_of_ignored};
@@ -168,12 +170,29 @@ impl ProgramRunner {
             reports(ProgramReport::Item(Item::Conversation { id: id.clone() }));
         }
         let lease = self.placeholders.lease(&start.confined.placeholders);
-        let prompt = TypedPrompt { text: &start.prompt, for_agent: start.adapter.is_agent() };
+        let prompt = TypedPrompt {
+            text: &start.prompt,
+            for_agent: start.adapter.is_agent(),
+            is_required: start.adapter.is_agent() && !start.adapter.is_user_defined(),
+        };
+        let known = KnownConversation::default();
+        let reports = known.listen(start.chosen_id.as_deref().or_else(|| resumed_id(job)), reports);
         // A resumed conversation is known, and so is one whose id was chosen.
         let search = job.resume.is_none() && start.chosen_id.is_none();
         let find = search.then(|| find_conversation(&start));
+        let ended = EndedProgram {
+            adapter: &*start.adapter,
+            command: (start.confined.guarded_command.clone(), start.own_args),
+            dir: Path::new(&job.dir),
+            launcher: self.starter.launcher.clone().owned_by(Path::new(&job.dir)),
+        };
         let command = (start.confined.guarded_command, find);
-        let end = self.terminals.run(job, prompt, command, &traits, reports).await;
+        let mut end = self.terminals.run(job, prompt, command, &traits, reports).await;
+        if let Some(message) = ended.last_message(&known).await {
+            let mut excerpt = OutputExcerpt::default();
+            excerpt.push(&message);
+            end.output = excerpt.finish("the whole message is in the agent's own conversation");
+        }
         drop(used);
         lease.release();
         end

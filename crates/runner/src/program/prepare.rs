@@ -110,6 +110,8 @@ pub(crate) struct PreparedProgram {
     pub(crate) structured_protocol: Option<Box<dyn StructuredProtocol>>,
     /// The id of the new conversation, if we chose it; `None` also if a conversation is resumed.
     pub(crate) chosen_id: Option<String>,
+    /// The number of the program's own arguments, which are the last ones of the guarded command.
+    pub(crate) own_args: usize,
     /// The names under which the price of the program's tokens may be known: its model, if the task names one, and the
     /// kind of CLI agent.
     pub(crate) price_names: Vec<String>,
@@ -292,6 +294,7 @@ impl ProgramStarter {
             prompt,
             structured_protocol,
             chosen_id,
+            own_args: config.args.len(),
             price_names: spec.model.clone().into_iter().chain(kind).collect(),
             ignored_settings: project_settings,
             files,

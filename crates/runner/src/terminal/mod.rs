@@ -65,6 +65,8 @@ pub(crate) struct TypedPrompt<'a> {
     /// Whether an agent reads the prompt and could take a line of it for a command. For a user's own command
     /// the prompt is data.
     pub(crate) for_agent: bool,
+    /// Whether the program has failed if it was recognized and ended before the prompt was typed.
+    pub(crate) is_required: bool,
 }
 
 /// Finds the id of the conversation of a running program, given the id of its guard.
@@ -146,6 +148,7 @@ impl AgentRunner {
         let registration = RunningTerminal::register(&self.running, &job.task, &terminal);
         let limit = traits.ready_limit.unwrap_or(READY_LIMIT);
         let prompt_text = if traits.prompt_in_args { String::new() } else { prompt.text.to_owned() };
+        let is_required = prompt.is_required;
         let prompt = PromptTyper::new(&prompt_text, prompt.for_agent, limit, Instant::now());
         let is_over = job.resume.as_ref().is_some_and(|resumed| resumed.turn == TurnProgress::Finished);
         let turn = TurnWatch::new(traits.leave.clone(), prompt.is_some(), is_over);
@@ -168,19 +171,20 @@ impl AgentRunner {
         let exit = tokio::select! { exit = guarded.exited() => exit, never = search => match never {} };
         let limit = guarded.limit().filter(|limit| limit.is_fatal());
         terminal.end_by(Instant::now() + DRAIN_TIMEOUT);
-        let history = final_history.await;
+        let pty_end = final_history.await;
         guarded.finish().await;
         drop(registration);
-        let history = history.map_err(|_| "the terminal's thread failed".to_owned())?;
+        let pty_end = pty_end.map_err(|_| "the terminal's thread failed".to_owned())?;
         let (code, signal) = exit.map_err(|error| format!("the program could not be run: {error}"))?;
         let error = match (code, signal) {
             _ if limit.is_some() => limit.map(|limit| format!("it was ended: {limit}")),
+            (Some(0), _) if is_required && pty_end.is_unasked => Some(UNASKED.to_owned()),
             (Some(0), _) => None,
             (Some(code), _) => Some(format!("it ended with exit code {code}")),
             (None, Some(signal)) => Some(format!("it was ended by signal {signal}")),
             (None, None) => Some("it ended for an unknown reason".to_owned()),
         };
-        let output = tail(&history, MAX_FINAL_OUTPUT).to_owned();
+        let output = tail(&pty_end.history, MAX_FINAL_OUTPUT).to_owned();
         Ok(ProgramEnd {
             ok: error.is_none(),
             exit_code: code,
@@ -228,6 +232,9 @@ impl AgentRunner {
         lock(&self.running).get(task).cloned()
     }
 }
+
+/// Why a program that ended by itself failed if its prompt was not typed.
+const UNASKED: &str = "it ended before its prompt was typed";
 
 /// Variables that describe the user's own terminal and do not apply here.
 const TERMINAL_VARIABLES: [&str; 8] =

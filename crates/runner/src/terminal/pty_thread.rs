@@ -38,6 +38,8 @@ pub(super) struct PtyThread {
     state: ScreenState,
     /// The state that the patterns alone give.
     by_patterns: ScreenState,
+    /// Whether the patterns have recognized anything. If not, another program may run under the name of a known one.
+    is_recognized: bool,
     waits: WaitDetector,
     turn: TurnWatch,
     /// Since when the reported question has not been on the screen.
@@ -50,6 +52,14 @@ pub(super) struct PtyThread {
     raw_left: usize,
     /// How many bytes of clean text may still be reported.
     clean_left: usize,
+}
+
+/// What is left of a terminal when its program has ended.
+pub(super) struct PtyEnd {
+    /// The last lines of the transcript.
+    pub(super) history: String,
+    /// Whether the program was recognized and ended before its prompt was typed.
+    pub(super) is_unasked: bool,
 }
 
 /// Times and counts from which the thread computes what is due next.
@@ -89,6 +99,7 @@ impl PtyThread {
             closed: false,
             state: ScreenState::Unknown,
             by_patterns: ScreenState::Unknown,
+            is_recognized: false,
             waits,
             turn,
             question_gone_since: None,
@@ -100,8 +111,8 @@ impl PtyThread {
         }
     }
 
-    /// Runs until the program has ended; returns the transcript's last lines.
-    pub(super) fn run(mut self) -> String {
+    /// Runs until the program has ended.
+    pub(super) fn run(mut self) -> PtyEnd {
         loop {
             self.wait();
             if !self.closed {
@@ -227,6 +238,7 @@ impl PtyThread {
                 let model = self.terminal.model();
                 (self.reader.read(&model), model.emulator.status().is_some())
             };
+            self.is_recognized |= by_patterns != ScreenState::Unknown;
             self.by_patterns = by_patterns.clone();
             let view = || self.terminal.model().emulator.cursor_view();
             let state = self.waits.drawn(by_patterns, is_reported, &view, &self.terminal.pty);
@@ -334,7 +346,7 @@ impl PtyThread {
     }
 
     /// Reports everything that is left after the program's end.
-    fn finish(mut self) -> String {
+    fn finish(mut self) -> PtyEnd {
         let (clean, history) = {
             let mut model = self.terminal.model();
             let model = &mut *model;
@@ -347,7 +359,8 @@ impl PtyThread {
         if self.asked {
             self.report_moved_on();
         }
-        if self.prompt.take().is_some() {
+        let is_untyped = self.prompt.take().is_some();
+        if is_untyped {
             let error = Some("the program ended before the prompt was typed".to_owned());
             let text = std::mem::take(&mut self.prompt_text);
             (self.reports)(ProgramReport::Item(Item::PromptSent { text, error }));
@@ -356,7 +369,7 @@ impl PtyThread {
             (self.reports)(ProgramReport::Item(Item::Conversation { id }));
         }
         (self.reports)(ProgramReport::ScreenChanged);
-        history
+        PtyEnd { history, is_unasked: is_untyped && self.is_recognized }
     }
 }
 

@@ -1,0 +1,157 @@
+//! The last message of an agent that ran in a terminal: the output of its task. The screen also shows banners, frames and
+//! spinners.
+
+use crate::adapter::{AgentAdapter, LastMessage};
+use crate::guard_protocol::{GuardedCommand, Input};
+use crate::guarded::{CommandTimes, GuardLauncher};
+use crate::output::OutputCollector;
+use althing_protocol::{Item, ProgramReport, ReportSink};
+use serde_json::Value;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+/// How many bytes of the end of a stored conversation are read.
+const MAX_READ: u64 = 16 * 1024 * 1024;
+/// How deep a stored conversation is searched for.
+const MAX_DEPTH: usize = 4;
+/// The time limits of a command that prints the last message.
+const TIMES: CommandTimes = CommandTimes {
+    limit: Duration::from_secs(30),
+    grace: Duration::from_secs(1),
+    drain: Duration::from_millis(200),
+};
+/// How much of the output of a command that prints the last message is read.
+const MAX_PRINTED: usize = 4 * 1024 * 1024;
+
+/// The id of a program's conversation, as far as it is known.
+#[derive(Clone, Debug, Default)]
+pub(super) struct KnownConversation(Arc<Mutex<Option<String>>>);
+
+impl KnownConversation {
+    /// Passes reports on, and keeps the id that was reported last.
+    pub(super) fn listen(&self, known: Option<&str>, reports: ReportSink) -> ReportSink {
+        let conversation = self.clone();
+        conversation.set(known);
+        Arc::new(move |report| {
+            if let ProgramReport::Item(Item::Conversation { id }) = &report {
+                conversation.set(Some(id));
+            }
+            reports(report);
+        })
+    }
+
+    fn set(&self, id: Option<&str>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = id.map(str::to_owned);
+    }
+
+    fn get(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// A program that ran in a terminal.
+pub(super) struct EndedProgram<'a> {
+    pub(super) adapter: &'a dyn AgentAdapter,
+    /// The command that was run, with so many arguments of the program itself at its end.
+    pub(super) command: (GuardedCommand, usize),
+    pub(super) dir: &'a Path,
+    pub(super) launcher: GuardLauncher,
+}
+
+impl EndedProgram<'_> {
+    /// The last message of the conversation; `None` if it cannot be found.
+    pub(super) async fn last_message(self, conversation: &KnownConversation) -> Option<String> {
+        let (mut command, own_args) = self.command;
+        let env = |name: &str| {
+            let found = command.env.iter().find(|(known, value)| known == name && !value.is_empty());
+            found.map(|(_, value)| PathBuf::from(value))
+        };
+        let message = match self.adapter.last_message(&conversation.get()?, &env)? {
+            LastMessage::Stored { dir, name_end, message } => {
+                let read = move || stored(&dir, &name_end, message);
+                tokio::task::spawn_blocking(read).await.ok().flatten()?
+            }
+            LastMessage::Printed(args) => {
+                command.args.truncate(command.args.len().saturating_sub(own_args));
+                command.args.extend(args.into_iter().map(Into::into));
+                command.input = Input::Nothing;
+                let mut output =
+                    OutputCollector::new(MAX_PRINTED, MAX_PRINTED as u64, self.dir.join("last-message"));
+                self.launcher.run(&command, TIMES, &mut output).await.ok()?;
+                printed(&output.finish())?
+            }
+        };
+        Some(message).filter(|message| !message.trim().is_empty())
+    }
+}
+
+/// The text in the first JSON value of the output. The program may print other lines before and after it.
+fn printed(output: &str) -> Option<String> {
+    let start = output.lines().position(|line| line.starts_with('['))?;
+    let rest: Vec<&str> = output.lines().skip(start).collect();
+    let rest = rest.join("\n");
+    let first = serde_json::Deserializer::from_str(&rest).into_iter::<Value>().next()?.ok()?;
+    first.pointer("/0/text")?.as_str().map(str::to_owned)
+}
+
+/// The last message in the newest file with such a name.
+fn stored(dir: &Path, name_end: &str, message: fn(&Value) -> Option<String>) -> Option<String> {
+    let mut found = Vec::new();
+    find(dir, name_end, MAX_DEPTH, &mut found);
+    let (_, path) = found.into_iter().max()?;
+    let mut file = File::open(path).ok()?;
+    let length = file.metadata().ok()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(MAX_READ))).ok()?;
+    let mut bytes = Vec::new();
+    file.take(MAX_READ).read_to_end(&mut bytes).ok()?;
+    let lines = bytes.split(|byte| *byte == b'\n').rev();
+    let messages = lines.filter_map(|line| message(&serde_json::from_slice(line).ok()?));
+    messages.into_iter().find(|message| !message.trim().is_empty())
+}
+
+/// Finds regular files; links in the directory are not followed.
+fn find(dir: &Path, name_end: &str, depth: usize, found: &mut Vec<(SystemTime, PathBuf)>) {
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let Ok(kind) = entry.file_type() else { continue };
+        if kind.is_dir() && depth > 0 {
+            find(&entry.path(), name_end, depth - 1, found);
+        } else if kind.is_file() && entry.file_name().to_str().is_some_and(|name| name.ends_with(name_end)) {
+            let changed = entry.metadata().and_then(|data| data.modified());
+            found.extend(changed.ok().map(|changed| (changed, entry.path())));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_message_is_that_of_the_newest_file_of_the_conversation() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        write("a/b/other.jsonl", "{\"said\":\"wrong\"}\n");
+        write(
+            "a/b/x-id.jsonl",
+            "{\"said\":\"first\"}\n{\"said\":\"last\"}\n{\"said\":\" \"}\nnonsense\n{\"tool\":1}\n{\"sa",
+        );
+        let said = |line: &Value| line.pointer("/said").and_then(Value::as_str).map(str::to_owned);
+        assert_eq!(stored(dir.path(), "-id.jsonl", said).as_deref(), Some("last"));
+        assert_eq!(stored(dir.path(), "-nobody.jsonl", said), None);
+    }
+
+    #[test]
+    fn a_printed_message_is_found_between_other_lines() {
+        let output = "Loading\n[\n  {\n    \"text\": \"all [of] it\"\n  }\n]\nDone";
+        assert_eq!(printed(output).as_deref(), Some("all [of] it"));
+        assert_eq!(printed("[]"), None);
+        assert_eq!(printed("no database"), None);
+    }
+}
