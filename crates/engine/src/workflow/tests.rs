@@ -206,6 +206,39 @@ fn after_a_crash_finished_tasks_stay_finished_and_the_others_resume_their_conver
 }
 
 #[test]
+fn a_resumed_conversation_knows_how_far_its_turn_had_come() {
+    let spec = ProgramSpec { mode: ExecutionMode::Interactive, command: Vec::new(), ..program("do it") };
+    let flow = workflow(vec![vec![task("a", spec)]]);
+    let mut world = World::new(flow.clone());
+    let a = TaskId::workflow().stage_task("a");
+    let key = world.flow.wanted().programs.remove(0);
+    // The turn after an interruption now; None if the conversation is not resumed.
+    let turn = |world: &World| {
+        let mut world = World::folded(&flow, &world.log);
+        world.op(Op::Resume);
+        let key = world.flow.wanted().programs.remove(0);
+        world.flow.program(&key).unwrap().1.map(|resumed| resumed.turn)
+    };
+    let add = |world: &mut World, item| world.happens(Some(a.clone()), Fact::ItemAdded { attempt: 1, item });
+    add(&mut world, Item::Conversation { id: "native".into() });
+    assert_eq!(turn(&world), None, "without its prompt, the conversation has not begun");
+    add(&mut world, Item::PromptSent { text: "do it".into(), error: None });
+    assert_eq!(turn(&world), Some(TurnProgress::Begun));
+    let about = althing_protocol::AskKind::YourTurn;
+    let ask = Ask { about, text: "Your turn".into(), options: Vec::new(), native: None };
+    for (task, fact) in world.flow.question_asked(&key, ask) {
+        world.happens(Some(task), fact);
+    }
+    assert_eq!(world.status("a"), TaskStatus::WaitingForUser);
+    assert_eq!(turn(&world), Some(TurnProgress::Finished), "an interruption does not begin a turn");
+    for (task, fact) in world.flow.moved_on(&key) {
+        world.happens(Some(task), fact);
+    }
+    assert_eq!(world.status("a"), TaskStatus::Running, "a finished turn ends nothing");
+    assert_eq!(turn(&world), Some(TurnProgress::Begun), "a person began the next turn");
+}
+
+#[test]
 fn an_interrupted_task_follows_on_interrupt() {
     let with = |policy| workflow(vec![vec![task("a", ProgramSpec { on_interrupt: policy, ..program("") })]]);
     let cut = |policy| {
