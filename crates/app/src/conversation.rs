@@ -1,6 +1,6 @@
 //! What a conversation consists of: the chat agent, and the team that its runs use.
 
-use crate::agent_env::{TeamTools, named_code, server_code, server_dir};
+use crate::agent_env::{CodeInUse, TeamTools, named_code, server_dir};
 use crate::base_dirs::BaseDirs;
 use crate::context::AppContext;
 use crate::context_paths;
@@ -12,10 +12,10 @@ use crate::session_launch::ChatRequest;
 use crate::team::{self, Team};
 use althing_engine::inherited_history;
 use althing_protocol::{
-    AgentConfig, AgentId, BackendConfig, ChatSpec, ContextPath, CustomAdapter, InteractiveAgent,
-    McpTransport, Member, TeamSpec, ToolsConfig,
+    AgentConfig, AgentId, BackendConfig, ChatSpec, ContextPath, CustomAdapter, InteractiveAgent, Member,
+    TeamSpec, ToolsConfig,
 };
-use althing_runner::own_places;
+use althing_runner::{ProtectedPaths, own_places};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -136,39 +136,41 @@ pub fn team_context_paths(
 }
 
 /// The paths that programs of a workflow that was started in `cwd` may not write to: the protected parts of the team's
-/// context paths, the config, the workflow file, and the files that MCP servers and custom adapters are started from.
-/// (The runner adds what git runs in the directory of each program.)
+/// context paths and Althing's own directories, and everything that [`TeamTools::unwritable_code`] finds. (The runner
+/// adds what git runs in the directory of each program.)
 pub fn protected_paths(
     team: &Team,
     (workflow, adapters): (&Path, &[CustomAdapter]),
     cwd: &Path,
     app: &AppContext,
-) -> Vec<PathBuf> {
+) -> ProtectedPaths {
     let from = BaseDirs { cwd: cwd.to_owned(), ..BaseDirs::of(&app.environment) };
     let parts = team.config.context_paths.iter();
     let parts = parts.flat_map(|path| context_paths::protected_parts(path, &from));
-    let files = team.file().into_iter().chain([workflow]).map(Path::to_owned);
-    let tools = TeamTools::of(&team.config);
-    let default = team.file().and_then(server_dir).unwrap_or_else(|| cwd.to_owned());
+    let mut tools = TeamTools::of(&team.config);
+    tools.code_in_use = adapter_code(adapters, cwd, app);
+    tools.code_in_use.files.extend(team.file().into_iter().chain([workflow]).map(Path::to_owned));
+    tools.server_dir = team.file().and_then(server_dir);
     let search = app.environment.path();
-    let servers = tools.servers().flat_map(|server| {
-        let McpTransport::Stdio { cwd, .. } = &server.transport else { return Vec::new() };
-        let base = cwd.as_ref().map_or_else(|| default.clone(), |cwd| from.path(Path::new(cwd)));
-        server_code(server, &base, "", Some(OsStr::new(&search))).files
-    });
-    let files = files.chain(servers).chain(adapter_files(adapters, cwd, app));
-    parts.chain(files.flat_map(|file| own_places(&file))).collect()
+    let code = tools.unwritable_code(&from, "", Some(OsStr::new(&search)));
+    let own = app.environment.own_dirs();
+    let places = |paths: &[PathBuf]| paths.iter().flat_map(|path| own_places(path)).collect::<Vec<_>>();
+    ProtectedPaths {
+        paths: parts.chain(places(&code.files)).chain(places(&own)).collect(),
+        code_dirs: places(&code.dirs),
+    }
 }
 
-/// The existing files that custom adapters are started from.
-pub fn adapter_files(adapters: &[CustomAdapter], cwd: &Path, app: &AppContext) -> Vec<PathBuf> {
+/// The code that custom adapters are started from.
+pub fn adapter_code(adapters: &[CustomAdapter], cwd: &Path, app: &AppContext) -> CodeInUse {
     let search = app.environment.path();
-    let files = |adapter: &CustomAdapter| {
+    let mut all = CodeInUse::default();
+    for adapter in adapters {
         let args = [Some(&adapter.args), adapter.headless_args.as_ref(), adapter.resume_args.as_ref()];
         let args: Vec<String> = args.into_iter().flatten().flatten().cloned().collect();
-        named_code(&adapter.program, &args, cwd, Some(OsStr::new(&search))).files
-    };
-    adapters.iter().flat_map(files).collect()
+        all.extend(named_code(&adapter.program, &args, cwd, Some(OsStr::new(&search))));
+    }
+    all
 }
 
 /// The team that runs use, with rules for runs at which no person is present: they do not wait for the user to

@@ -14,8 +14,8 @@ use althing_protocol::{
 };
 use althing_runner::adapter::{self, Adapters, AskPattern, Pattern, TerminalTraits};
 use althing_runner::{
-    AcceptedByUser, GuardLauncher, PatternTable, ProgramLimits, ProgramRunner, ProgramStarter, Sandbox,
-    own_places,
+    AcceptedByUser, GuardLauncher, PatternTable, ProgramLimits, ProgramRunner, ProgramStarter,
+    ProtectedPaths, Sandbox,
 };
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ use std::sync::Arc;
 /// program is started.
 pub fn assemble(
     custom: Vec<CustomAdapter>,
-    protected: Vec<PathBuf>,
+    protected: ProtectedPaths,
     work_dirs: Vec<PathBuf>,
     team: &Team,
     app: &AppContext,
@@ -41,8 +41,6 @@ pub fn assemble(
     };
     let custom = custom.into_iter().map(|adapter| custom_adapter(adapter, &fill)).collect();
     let starter = program_starter(Adapters::with(custom), team.config.process_limits, app);
-    let own = app.environment.own_dirs();
-    let protected = protected.into_iter().chain(own.iter().flat_map(|dir| own_places(dir))).collect();
     let runner = ProgramRunner::new(starter, patterns(app))
         .with_protected(protected)
         .with_work_dirs(work_dirs)

@@ -76,10 +76,10 @@ pub(crate) async fn resume(id: &SessionId, app: &AppContext) -> Result<StartedSe
             let has_runs = tasks.any(|task| matches!(task.body, StageBody::Run(_)));
             let mut backends =
                 if has_runs { session::team_backends(&team, None, app)? } else { TeamBackends::default() };
-            backends.tools.files_in_use.push(PathBuf::from(&spec.source));
+            backends.tools.code_in_use.files.push(PathBuf::from(&spec.source));
             let adapters: Vec<_> = spec.adapters.iter().chain(&team.config.adapters).cloned().collect();
             let (source, cwd) = (Path::new(&spec.source), Path::new(&opened.cwd));
-            backends.tools.files_in_use.extend(conversation::adapter_files(&adapters, cwd, app));
+            backends.tools.code_in_use.extend(conversation::adapter_code(&adapters, cwd, app));
             let protected = conversation::protected_paths(&team, (source, &adapters), cwd, app);
             (backends, Some(programs::assemble(adapters, protected, dirs.clone(), &team, app)))
         }

@@ -73,7 +73,7 @@ pub fn team_backends(
     app: &AppContext,
 ) -> Result<TeamBackends, Failure> {
     let mut backends = TeamBackends { tools: TeamTools::of(&team.config), ..TeamBackends::default() };
-    backends.tools.files_in_use.extend(team.file().map(Path::to_owned));
+    backends.tools.code_in_use.files.extend(team.file().map(Path::to_owned));
     backends.tools.server_dir = team.file().and_then(agent_env::server_dir);
     backends.tools.played = team.is_played();
     for agent in &team.config.agents {

@@ -100,9 +100,9 @@ pub(crate) async fn start(
                 .resolve(&conversation::team_spec(team, &backends, context_paths, project, app), app)?;
             programs::check_tasks(&spec, team, app)?;
             let adapters: Vec<_> = spec.adapters.iter().chain(&team.config.adapters).cloned().collect();
-            backends.tools.files_in_use.push(PathBuf::from(&spec.source));
+            backends.tools.code_in_use.files.push(PathBuf::from(&spec.source));
             let cwd = &app.environment.cwd;
-            backends.tools.files_in_use.extend(conversation::adapter_files(&adapters, cwd, app));
+            backends.tools.code_in_use.extend(conversation::adapter_code(&adapters, cwd, app));
             let source = Path::new(&spec.source);
             let protected = conversation::protected_paths(team, (source, &adapters), cwd, app);
             let goal = if spec.goal.is_empty() { spec.name.clone() } else { spec.goal.clone() };

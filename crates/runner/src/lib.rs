@@ -65,7 +65,9 @@ pub use guarded::{GuardLauncher, all_guards_ended};
 pub use linked_code::{LinkedCode, linked_code};
 pub use piped::{PipedChild, PipedProcess, PipedProgram};
 pub use policy::{ChildEnvironment, CommandLimits, CommandPolicy, ContextMount, PolicyError, SandboxPaths};
-pub use program::{CliAgentConfig, CliBackend, ModelPrices, ProgramLimits, ProgramRunner, ProgramStarter};
+pub use program::{
+    CliAgentConfig, CliBackend, ModelPrices, ProgramLimits, ProgramRunner, ProgramStarter, ProtectedPaths,
+};
 pub use reexec::reexec_main;
 pub use sandbox::{AcceptedByUser, Sandbox, SandboxKind};
 pub use terminal::PatternTable;

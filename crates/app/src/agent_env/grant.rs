@@ -4,15 +4,13 @@
 //! `runner/src/program/mod.rs`.)
 
 use super::SessionEnvs;
-use super::server_code::{ServerCode, ServerDirs, server_code};
+use super::server_code::{CodeInUse, ServerDirs};
 use crate::base_dirs::BaseDirs;
 use crate::context_paths;
-use althing_config::WORKSPACE_PLACEHOLDER;
 use althing_disk::real_path;
 use althing_engine::workspace_of;
 use althing_protocol::{
-    CommandsConfig, ContextPath, Grant, GrantRoot, McpServerConfig, McpTransport, NetworkGrant, RootKind,
-    RunSpec, ToolsConfig, runs_code_in,
+    CommandsConfig, ContextPath, Grant, GrantRoot, NetworkGrant, RootKind, RunSpec, ToolsConfig, runs_code_in,
 };
 use althing_runner::{git_code, linked_code, own_places};
 use althing_workspace::Workspace;
@@ -86,9 +84,9 @@ impl SessionEnvs {
     /// names, Althing's own directories, the config and workflow that are in use, the code of MCP servers, and the
     /// settings of CLI agents. A config, workflow or server file that the user named as a context path stays writable.
     pub(super) async fn protected(&self, mut grant: Grant) -> Grant {
-        let (own_dirs, files) = (self.own_dirs.clone(), self.tools.files_in_use.clone());
+        let own_dirs = self.own_dirs.clone();
         let mut agent_dirs = self.agent_dirs.clone();
-        let find_server_code = self.server_code_finder(&grant);
+        let find_code_in_use = self.code_finder(&grant);
         let protect = move || {
             let is_writable = |root: &&GrantRoot| root.kind == RootKind::Context && root.writable;
             let (writable, others): (Vec<&GrantRoot>, Vec<&GrantRoot>) =
@@ -100,14 +98,14 @@ impl SessionEnvs {
             let linked: Vec<PathBuf> = linked_code(&writable).into_iter().map(|code| code.path).collect();
             let own: Vec<PathBuf> = own_dirs.iter().flat_map(|dir| own_places(dir)).collect();
             let named: Vec<PathBuf> = grant.roots.iter().map(|root| root.path.clone()).collect();
-            let servers = find_server_code();
-            let files = files.iter().chain(&servers.files).flat_map(|file| own_places(file));
+            let in_use = find_code_in_use();
+            let files = in_use.files.iter().flat_map(|file| own_places(file));
             let files: Vec<PathBuf> = files.filter(|file| !named.contains(file)).collect();
             agent_dirs.retain(|dir| !named.iter().any(|named| named.starts_with(dir)));
-            // A directory of server code that is or contains a whole writable root is not protected, so that the root
+            // A directory of code in use that is or contains a whole writable root is not protected, so that the root
             // stays writable.
             let contains_root = |dir: &PathBuf| writable.iter().any(|root| root.starts_with(dir));
-            let code_dirs = servers.dirs.iter().filter(|dir| !contains_root(dir));
+            let code_dirs = in_use.dirs.iter().filter(|dir| !contains_root(dir));
             let mut code_dirs: Vec<PathBuf> = code_dirs.flat_map(|dir| own_places(dir)).collect();
             code_dirs.retain(|dir| !contains_root(dir));
             for root in grant.roots.iter_mut().filter(|root| is_writable(&&**root)) {
@@ -124,27 +122,14 @@ impl SessionEnvs {
         tokio::task::spawn_blocking(protect).await.unwrap_or_default()
     }
 
-    /// Finds the code of all MCP servers of the session, with the workspace of this grant's agent in place of `${cwd}`.
-    fn server_code_finder(&self, grant: &Grant) -> impl FnOnce() -> ServerCode + use<> {
-        let servers: Vec<McpServerConfig> = self.tools.servers().cloned().collect();
-        let from = BaseDirs { cwd: self.cwd.clone(), home: self.home.clone() };
-        let default = self.server_dir();
+    /// Finds the code in use (see [`super::TeamTools::unwritable_code`]), with the workspace of this grant's agent in
+    /// place of `${cwd}`.
+    fn code_finder(&self, grant: &Grant) -> impl FnOnce() -> CodeInUse + use<> {
+        let (tools, from) = (self.tools.clone(), BaseDirs { cwd: self.cwd.clone(), home: self.home.clone() });
         let workspace = grant.start.as_ref().or(grant.workspace.as_ref());
         let workspace = workspace.map(|dir| dir.display().to_string()).unwrap_or_default();
         let search = self.environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone());
-        move || {
-            let mut all = ServerCode::default();
-            for server in &servers {
-                let McpTransport::Stdio { cwd, .. } = &server.transport else { continue };
-                let cwd = cwd.as_ref().map(|cwd| cwd.replace(WORKSPACE_PLACEHOLDER, &workspace));
-                let base = cwd.map_or_else(|| default.clone(), |cwd| from.path(Path::new(&cwd)));
-                let code = server_code(server, &real_path(&base), &workspace, search.as_deref());
-                all.files.extend(code.files);
-                all.dirs.extend(code.dirs);
-            }
-            all.dirs.iter_mut().for_each(|dir| *dir = real_path(dir));
-            all
-        }
+        move || tools.unwritable_code(&from, &workspace, search.as_deref())
     }
 
     /// The directories that decide where the MCP servers of the agent with this grant start. The chat agent's project

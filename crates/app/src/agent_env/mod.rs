@@ -39,7 +39,7 @@ use tool_hosts::{FileToolHost, PlanFirstHost};
 
 pub use commands::{Sandboxes, docker_socket};
 pub use credentials::container_variables;
-pub use server_code::{named_code, server_code, server_dir};
+pub use server_code::{CodeInUse, named_code, server_dir};
 pub use tools::TeamTools;
 
 /// Makes the environments of one session's agents.

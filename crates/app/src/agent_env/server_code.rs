@@ -22,12 +22,21 @@ const DATA: [&str; 6] = ["db", "db3", "sqlite", "sqlite3", "duckdb", "log"];
 /// of its script.
 const SAFE_PATH: &str = "PYTHONSAFEPATH";
 
-/// The code that a server's config names.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct ServerCode {
+/// Code that Althing starts: the programs of MCP servers and custom adapters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CodeInUse {
+    /// The files that are started or run.
     pub files: Vec<PathBuf>,
-    /// The directories from which the program loads more code.
+    /// The directories from which the programs load more code.
     pub dirs: Vec<PathBuf>,
+}
+
+impl CodeInUse {
+    /// Adds more code.
+    pub fn extend(&mut self, more: Self) {
+        self.files.extend(more.files);
+        self.dirs.extend(more.dirs);
+    }
 }
 
 /// What determines where servers start.
@@ -56,8 +65,8 @@ pub fn server_code(
     base: &Path,
     workspace: &str,
     search: Option<&OsStr>,
-) -> ServerCode {
-    let McpTransport::Stdio { command, args, .. } = &config.transport else { return ServerCode::default() };
+) -> CodeInUse {
+    let McpTransport::Stdio { command, args, .. } = &config.transport else { return CodeInUse::default() };
     let here = |text: &String| text.replace(althing_config::WORKSPACE_PLACEHOLDER, workspace);
     let args: Vec<String> = args.iter().map(here).collect();
     named_code(&here(command), &args, base, search)
@@ -66,8 +75,8 @@ pub fn server_code(
 /// The existing code that a command names: its executable, the files (except data files) and Python modules (`-m`) in
 /// its arguments, and the directories from which these load more code. Relative paths are resolved against `base`.
 /// `search` is the value of `PATH`.
-pub fn named_code(command: &str, args: &[String], base: &Path, search: Option<&OsStr>) -> ServerCode {
-    let mut code = ServerCode::default();
+pub fn named_code(command: &str, args: &[String], base: &Path, search: Option<&OsStr>) -> CodeInUse {
+    let mut code = CodeInUse::default();
     let parts = |arg| str::split(arg, [' ', '\t', '\n', '=', ';', '"', '\'']);
     let words = args.iter().flat_map(|arg| parts(arg).chain([arg.as_str()]));
     let words = words.filter(|word| !word.is_empty()).map(|word| base.join(word));
@@ -276,7 +285,7 @@ mod tests {
             let expected = |paths: &[&str]| paths.iter().map(|path| base.join(path)).collect::<Vec<_>>();
             assert_eq!(
                 code,
-                ServerCode { files: expected(files), dirs: expected(dirs) },
+                CodeInUse { files: expected(files), dirs: expected(dirs) },
                 "{command} {args:?}"
             );
         }

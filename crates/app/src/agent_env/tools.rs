@@ -1,9 +1,15 @@
 //! The tools that a config gives its agents, and what all agents with tools share.
 
+use super::server_code::{CodeInUse, server_code};
+use crate::base_dirs::BaseDirs;
+use althing_config::WORKSPACE_PLACEHOLDER;
+use althing_disk::real_path;
 use althing_protocol::{
-    AgentId, Config, McpServerConfig, PlanningConfig, ProcessLimits, Secret, TaskPlanning, ToolsConfig,
+    AgentId, Config, McpServerConfig, McpTransport, PlanningConfig, ProcessLimits, Secret, TaskPlanning,
+    ToolsConfig,
 };
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 /// The skills directory that is searched in addition to the configured one.
@@ -17,9 +23,9 @@ pub struct TeamTools {
     pub shared: SharedAbilities,
     /// The limits of the agents' processes.
     pub limits: ProcessLimits,
-    /// The config and the workflow that the session was started with, if they are files, and the files that custom
+    /// The config and the workflow that the session was started with, if they are files, and the code that custom
     /// adapters are started from. No agent may write them: the next start would do what they say.
-    pub files_in_use: Vec<PathBuf>,
+    pub code_in_use: CodeInUse,
     /// The directory that the paths of MCP servers without `cwd` are relative to; None: the working directory.
     pub server_dir: Option<PathBuf>,
     /// Whether commands and MCP servers are only played (see `played.rs`).
@@ -88,6 +94,22 @@ impl TeamTools {
     /// The MCP servers of all agents.
     pub fn servers(&self) -> impl Iterator<Item = &McpServerConfig> {
         self.agents.values().flat_map(|tools| &tools.mcp_servers)
+    }
+
+    /// Everything that no agent may write, because the next start would run it or do what it says: the config and the
+    /// workflow, and the code of custom adapters and of MCP servers. `workspace` replaces the placeholder for the
+    /// agent's workspace, and `search` is the value of `PATH`.
+    pub fn unwritable_code(&self, from: &BaseDirs, workspace: &str, search: Option<&OsStr>) -> CodeInUse {
+        let mut all = self.code_in_use.clone();
+        let default = self.server_dir.as_ref().unwrap_or(&from.cwd);
+        for server in self.servers() {
+            let McpTransport::Stdio { cwd, .. } = &server.transport else { continue };
+            let cwd = cwd.as_ref().map(|cwd| cwd.replace(WORKSPACE_PLACEHOLDER, workspace));
+            let base = cwd.map_or_else(|| default.clone(), |cwd| from.path(Path::new(&cwd)));
+            all.extend(server_code(server, &real_path(&base), workspace, search));
+        }
+        all.dirs.iter_mut().for_each(|dir| *dir = real_path(dir));
+        all
     }
 
     /// Whether any agent runs commands in Docker.

@@ -17,7 +17,7 @@ use althing_protocol::{
 use althing_runner::adapter::{Adapters, UserDefinedAdapter};
 use althing_runner::{
     CliAgentConfig, CliBackend, DockerClient, GuardLauncher, PatternTable, ProgramLimits, ProgramRunner,
-    ProgramStarter, Sandbox, detect_sandboxes,
+    ProgramStarter, ProtectedPaths, Sandbox, detect_sandboxes,
 };
 use althing_testkit::attacks::SHELL_SERVER;
 use althing_testkit::docker::{IMAGE, TestDockerDaemon, is_excluded};
@@ -413,7 +413,8 @@ impl World {
     /// Runs a CLI agent as a task of a workflow, in a terminal in the project; returns its output and its error.
     async fn interactive(&self, env: BTreeMap<String, String>) -> String {
         let runner = ProgramRunner::new(self.starter(), PatternTable::default());
-        let runner = runner.with_protected(vec![self.base.join("project/locked")]);
+        let paths = vec![self.base.join("project/locked")];
+        let runner = runner.with_protected(ProtectedPaths { paths, ..ProtectedPaths::default() });
         let spec = ProgramSpec {
             options: AgentOptions::default(),
             adapter: "claude".into(),

@@ -151,32 +151,60 @@ fn no_chat_agent_changes_the_code_of_an_mcp_server() {
 #[test]
 fn no_task_of_a_workflow_changes_a_program_that_is_found_through_path() {
     let althing = super::support::althing();
-    let programs = ["sky", "own-agent", "other"];
+    let programs = ["tools/sky", "tools/own-agent", "free/other"];
     for name in programs {
-        althing.file(&format!("tools/{name}"), "#!/bin/sh\nexit 0\n");
+        althing.file(name, "#!/bin/sh\nexit 0\n");
     }
-    let tools = althing.work_dir().join("tools");
+    let work = althing.work_dir();
     for name in programs {
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(tools.join(name), mode).unwrap();
+        std::fs::set_permissions(work.join(name), mode).unwrap();
     }
     let team = json!({
         "agents": [{"id": "a", "backend": {"type": "offline", "mcp_servers": [{"name": "sky", "command": "sky"}]}}],
     });
     althing.file("team.yaml", team.to_string());
-    let line = "for name in sky own-agent other; do echo EVIL > tools/$name; done; true";
+    let line = "for name in tools/sky tools/own-agent free/other; do echo EVIL > $name; done; true";
     let task =
         json!({"id": "t", "agent": "command", "command": ["sh", "-c", line], "prompt": "", "sandbox": true});
     let adapters = json!({"own": {"program": "own-agent", "args": []}});
     let flow = json!({"name": "n", "goal": "g", "adapters": adapters,
         "stages": [{"name": "s", "tasks": [task]}]});
     althing.file("flow.yaml", flow.to_string());
-    let path = format!("{}:{}", tools.display(), std::env::var("PATH").unwrap());
+    let path = format!("{}:{}", work.join("tools").display(), std::env::var("PATH").unwrap());
     let command = althing.new_command().env("PATH", path);
     let args = ["workflow", "run", "flow.yaml", "--config", "team.yaml"];
     command.args(args).spawn().wait(super::support::LIMIT).expect_code(0);
-    let is_evil = |name: &str| std::fs::read_to_string(tools.join(name)).unwrap().contains("EVIL");
+    let is_evil = |name: &str| std::fs::read_to_string(work.join(name)).unwrap().contains("EVIL");
     assert_eq!(programs.map(is_evil), [false, false, true], "only what nothing starts was written");
+}
+
+#[test]
+fn no_task_of_a_workflow_plants_code_next_to_a_program_that_althing_starts() {
+    let calls =
+        std::sync::Arc::new(std::sync::OnceLock::from(vec![("mcp__sky__weather", json!({"city": CITY}))]));
+    let fixture = Fixture::new(1, calling(&calls, false));
+    let althing = &fixture.althing;
+    let planted = ["tools/json.py", "own/json.py", "other/json.py"];
+    for file in ["tools/sky.py", "own/agent.py", "other/data.txt"] {
+        althing.file(file, SKY);
+    }
+    let servers = json!([{"name": "sky", "type": "stdio", "command": "python3", "args": ["tools/sky.py"]}]);
+    let team = Team::on(&fixture.server.base_url(), 1).every_backend("mcp_servers", servers);
+    althing.file("team.yaml", team.text());
+    althing.file("evil.py", evil(&althing.home_dir()));
+    let line = format!("for file in {}; do cp evil.py $file; done; true", planted.join(" "));
+    let task =
+        json!({"id": "t", "agent": "command", "command": ["sh", "-c", line], "prompt": "", "sandbox": true});
+    let adapters = json!({"own": {"program": "python3", "args": ["own/agent.py"]}});
+    let run = json!({"id": "r", "run": {"task": "What is the weather?", "agent_mode": "single"}});
+    let flow = json!({"name": "n", "goal": "g", "adapters": adapters,
+        "stages": [{"name": "one", "tasks": [task]}, {"name": "two", "tasks": [run]}]});
+    althing.file("flow.yaml", flow.to_string());
+    fixture.command(&["workflow", "run", "flow.yaml"]).spawn().wait(super::support::LIMIT).expect_code(0);
+    let exists = |file: &str| althing.work_dir().join(file).exists();
+    assert_eq!(planted.map(exists), [false, false, true], "only next to what nothing starts");
+    attack("", json!([]), "", false).check(&fixture, "the task");
 }
 
 #[test]

@@ -57,6 +57,15 @@ use usage_tracker::UsageTracker;
 /// The file that holds a program's raw output.
 pub(crate) const RAW_OUTPUT: &str = "output.raw";
 
+/// Canonical paths that no program in a sandbox may write to.
+#[derive(Clone, Debug, Default)]
+pub struct ProtectedPaths {
+    /// A program that works inside one of these paths cannot write at all.
+    pub paths: Vec<PathBuf>,
+    /// Directories from which code is loaded. A program that works in or below such a directory can write there.
+    pub code_dirs: Vec<PathBuf>,
+}
+
 /// Runs the programs of tasks, headless or in terminals.
 pub struct ProgramRunner {
     starter: Arc<ProgramStarter>,
@@ -67,7 +76,7 @@ pub struct ProgramRunner {
     prices: ModelPrices,
     placeholders: Placeholders,
     /// Paths that no program in a sandbox may write to.
-    protected: Vec<PathBuf>,
+    protected: ProtectedPaths,
     /// The directories in which the user and the other tasks work.
     work_dirs: Vec<PathBuf>,
     /// The directories with the settings of CLI agents. A program in a sandbox cannot write to them, unless it works in
@@ -87,7 +96,8 @@ impl ProgramRunner {
     pub fn new(starter: Arc<ProgramStarter>, patterns: PatternTable) -> Self {
         let terminals = AgentRunner::new(starter.launcher.clone(), starter.output_masking.clone());
         let (usage_tracker, placeholders) = (UsageTracker::default(), Placeholders::default());
-        let (sessions, prices, protected) = (OpenSessions::default(), ModelPrices::default(), Vec::new());
+        let (sessions, prices, protected) =
+            (OpenSessions::default(), ModelPrices::default(), ProtectedPaths::default());
         Self {
             starter,
             terminals,
@@ -103,9 +113,9 @@ impl ProgramRunner {
         }
     }
 
-    /// Forbids programs in a sandbox to write to these canonical paths.
+    /// Forbids programs in a sandbox to write to these paths.
     #[must_use]
-    pub fn with_protected(self, protected: Vec<PathBuf>) -> Self {
+    pub fn with_protected(self, protected: ProtectedPaths) -> Self {
         Self { protected, ..self }
     }
 
@@ -133,7 +143,10 @@ impl ProgramRunner {
     async fn grant(&self, job: &ProgramJob) -> Grant {
         // The path was resolved when the workflow began. A missing directory is reported when the program is started.
         let real = PathBuf::from(&job.spec.cwd);
-        let grant = Grant::project(real.clone()).with_protected(&self.protected, &real);
+        let ProtectedPaths { paths, code_dirs } = &self.protected;
+        let grant = Grant::project(real.clone()).with_protected(paths, &real);
+        let code_dirs = code_dirs.iter().filter(|dir| dir.starts_with(&real) && **dir != real);
+        let grant = grant.with_protected(&code_dirs.cloned().collect::<Vec<_>>(), &real);
         let agent_dirs = self.agent_dirs.iter().filter(|dir| !real.starts_with(dir));
         let grant = grant.with_protected(&agent_dirs.cloned().collect::<Vec<_>>(), &real);
         let grant = Grant { other_dirs: self.work_dirs.clone(), ..grant };
