@@ -10,12 +10,16 @@ use crate::context::AppContext;
 use crate::detect_backends;
 use crate::failure::Failure;
 use crate::programs;
+use crate::work_dirs::agents_write;
 use althing_config::{BACKENDS, BackendApi, BackendType};
 use althing_llm::{HttpClient, HttpOptions};
 use althing_protocol::{BackendError, BackendErrorKind};
 use althing_runner::GuardLauncher;
-use althing_runner::adapter::{Adapters, AgentAdapter, AgentInstallation, find_agents, find_program};
+use althing_runner::adapter::{
+    Adapters, AgentAdapter, AgentInstallation, SearchPath, find_agents, find_program,
+};
 use futures_util::future::{join, join_all};
+use std::path::Path;
 use std::time::Duration;
 
 /// How long a CLI agent may take to print its version.
@@ -61,11 +65,12 @@ pub async fn probe(app: &AppContext) -> Result<(Vec<Availability>, Vec<Availabil
 async fn backends(http: &HttpClient, app: &AppContext) -> Vec<Availability> {
     let (adapters, path) = (Adapters::default(), app.environment.path());
     let launcher = GuardLauncher::default();
+    let agents_write = agents_write(&app.environment.cwd, None, &app.environment);
     let programs = async {
         if app.settings.offline {
             return adapters.all().filter_map(|adapter| unasked(&**adapter, &path)).collect();
         }
-        find_agents(&adapters, &launcher, &path, VERSION_LIMIT).await
+        find_agents(&adapters, &launcher, (&path, &agents_write), VERSION_LIMIT).await
     };
     let servers = join_all(BACKENDS.iter().map(|backend| server(backend, http, app)));
     let (programs, servers) = join(programs, servers).await;
@@ -102,6 +107,13 @@ fn unasked(adapter: &dyn AgentAdapter, search: &str) -> Option<AgentInstallation
     Some(AgentInstallation { name: adapter.name().to_owned(), program, path, version: None })
 }
 
+/// Whether a program is in a directory to which agents may write, so that it is not run to get its version.
+fn is_unasked(program: &Path, app: &AppContext) -> bool {
+    let writable = agents_write(&app.environment.cwd, None, &app.environment);
+    let dir = program.parent().unwrap_or(program).display().to_string();
+    !SearchPath::without(&dir, &writable).removed.is_empty()
+}
+
 fn program(backend: &BackendType, found: &AgentInstallation, app: &AppContext) -> Availability {
     let title = backend.title;
     let Some(path) = found.path.as_ref().map(|path| path.display().to_string()) else {
@@ -113,6 +125,9 @@ fn program(backend: &BackendType, found: &AgentInstallation, app: &AppContext) -
     let mut note = match &found.version {
         Some(version) => format!("{title}: {version}, {path}"),
         None if app.settings.offline => format!("{title}: {path}; its version was not asked{OFFLINE}"),
+        None if is_unasked(Path::new(&path), app) => {
+            format!("{title}: {path}; its version was not asked, because agents may write there")
+        }
         None => format!("{title}: {path}, which did not print its version"),
     };
     let sign_in = backend.adapter().and_then(|adapter| programs::sign_in_hint(adapter, app));

@@ -6,13 +6,13 @@ use crate::known_costs;
 use crate::played::PlayedPrograms;
 use crate::session;
 use crate::team::Team;
-use crate::work_dirs::agent_dirs;
+use crate::work_dirs::{SessionDirs, agent_dirs};
 use althing_config::Variables;
 use althing_protocol::{
     BoxFuture, CustomAdapter, ProcessLimits, ProgramEnd, ProgramJob, Programs, ReportSink, Screen, StageBody,
     TaskId, WorkflowSpec,
 };
-use althing_runner::adapter::{self, Adapters, AskPattern, Pattern, TerminalTraits};
+use althing_runner::adapter::{self, Adapters, AskPattern, Pattern, SearchPath, TerminalTraits};
 use althing_runner::{
     AcceptedByUser, GuardLauncher, PatternTable, ProgramLimits, ProgramRunner, ProgramStarter,
     ProtectedPaths, Sandbox,
@@ -22,12 +22,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Makes the program runner, with the custom adapters of the config and of the workflow. Programs in a sandbox cannot
-/// write to the `protected` paths, nor to any code that git runs for one of the `work_dirs`. If the team is played, no
-/// program is started.
-pub fn assemble(
+/// write to the `protected` paths, nor to any code that git runs for one of the directories in which the session works.
+/// If the team is played, no program is started.
+pub(crate) fn assemble(
     custom: Vec<CustomAdapter>,
     protected: ProtectedPaths,
-    work_dirs: Vec<PathBuf>,
+    dirs: SessionDirs,
     team: &Team,
     app: &AppContext,
 ) -> Arc<dyn Programs> {
@@ -41,9 +41,17 @@ pub fn assemble(
     };
     let custom = custom.into_iter().map(|adapter| custom_adapter(adapter, &fill)).collect();
     let starter = program_starter(Adapters::with(custom), team.config.process_limits, app);
+    let search = SearchPath::without(&app.environment.path(), &dirs.agents_write);
+    if dirs.has_unconfined_agents && !search.removed.is_empty() {
+        app.notify(&format!(
+            "CLI agents without a sandbox are not searched for in {}: agents may write there",
+            search.removed_text()
+        ));
+    }
     let runner = ProgramRunner::new(starter, patterns(app))
         .with_protected(protected)
-        .with_work_dirs(work_dirs)
+        .with_work_dirs(dirs.work)
+        .with_agents_write(dirs.agents_write)
         .with_agent_dirs(agent_dirs(&app.environment))
         .with_prices(known_costs::model_prices(team));
     Arc::new(VariableFiller { runner, fill: Box::new(fill) })

@@ -9,7 +9,7 @@ use crate::service;
 use crate::session::{self, Dependencies, StartedSession, TeamBackends};
 use crate::team;
 use crate::trust;
-use crate::work_dirs::work_dirs;
+use crate::work_dirs::SessionDirs;
 use althing_disk::refuse_replaced;
 use althing_engine::ResultFile;
 use althing_protocol::{
@@ -68,7 +68,8 @@ pub(crate) async fn resume(id: &SessionId, app: &AppContext) -> Result<StartedSe
     }
     team.announce(app);
     let project = project::reopen(opened.project.as_deref(), app)?;
-    let dirs = work_dirs(opened.op.as_ref(), Path::new(&opened.cwd), project.as_deref());
+    let cwd = Path::new(&opened.cwd);
+    let dirs = SessionDirs::new(opened.op.as_ref(), cwd, project.as_deref(), &app.environment);
     let (backends, programs) = match &opened.op {
         Some(Op::StartWorkflow { spec }) => {
             warn_of_changes(spec, app);
@@ -78,7 +79,7 @@ pub(crate) async fn resume(id: &SessionId, app: &AppContext) -> Result<StartedSe
                 if has_runs { session::team_backends(&team, None, app)? } else { TeamBackends::default() };
             backends.tools.code_in_use.files.push(PathBuf::from(&spec.source));
             let adapters: Vec<_> = spec.adapters.iter().chain(&team.config.adapters).cloned().collect();
-            let (source, cwd) = (Path::new(&spec.source), Path::new(&opened.cwd));
+            let source = Path::new(&spec.source);
             backends.tools.code_in_use.extend(conversation::adapter_code(&adapters, cwd, app));
             let protected = conversation::protected_paths(&team, (source, &adapters), cwd, app);
             (backends, Some(programs::assemble(adapters, protected, dirs.clone(), &team, app)))

@@ -14,7 +14,7 @@ use crate::reports;
 use crate::secrets;
 use crate::team::Team;
 use crate::trust;
-use crate::work_dirs::work_dirs;
+use crate::work_dirs::SessionDirs;
 use althing_engine::{Backends, Orchestrator, SessionDeps};
 use althing_llm::{HttpClient, HttpOptions, PriceTable};
 use althing_mcp::{AgentEndpoints, WebLimits};
@@ -24,7 +24,7 @@ use althing_protocol::{
 };
 use althing_runner::adapter::Adapters;
 use althing_runner::{AcceptedByUser, CliAgentConfig, CliBackend, ProgramStarter, Sandbox};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Handle, Runtime};
@@ -228,7 +228,7 @@ pub(crate) async fn session_envs(
     tools: TeamTools,
     project: Option<Arc<Project>>,
     state_dir: &Path,
-    work_dirs: Vec<PathBuf>,
+    dirs: SessionDirs,
     app: &AppContext,
 ) -> Arc<SessionEnvs> {
     let notify = app.notifier();
@@ -259,7 +259,7 @@ pub(crate) async fn session_envs(
     }
     let (id, state_dir) = (id.clone(), state_dir.to_owned());
     let envs = SessionEnvs::new(id, state_dir, tools, project, sandboxes, &app.environment, notify);
-    Arc::new(envs.with_work_dirs(work_dirs))
+    Arc::new(envs.with_dirs(dirs))
 }
 
 /// A session to be started.
@@ -312,8 +312,9 @@ pub(crate) async fn start(
         project: new.project.as_deref().map(Project::dir),
         op: Some(new.op),
     };
-    let work_dirs = work_dirs(opening.op.as_ref(), &app.environment.cwd, new.project.as_deref());
-    let envs = session_envs(&id, tools, new.project.clone(), &app.state_dir(), work_dirs, app).await;
+    let (op, project) = (opening.op.as_ref(), new.project.as_deref());
+    let dirs = SessionDirs::new(op, &app.environment.cwd, project, &app.environment);
+    let envs = session_envs(&id, tools, new.project.clone(), &app.state_dir(), dirs, app).await;
     let dependencies = Dependencies { backends, envs: envs.clone(), programs, project: new.project };
     let orchestrator = start_orchestrator(id.clone(), owned, dependencies, Some(opening), app)?;
     Ok(StartedSession { id, orchestrator, envs, recorded: Vec::new() })

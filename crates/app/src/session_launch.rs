@@ -11,7 +11,7 @@ use crate::resume;
 use crate::service::LocalSessions;
 use crate::session::{self, NewSession, StartedSession, TeamBackends};
 use crate::team::Team;
-use crate::work_dirs::work_dirs;
+use crate::work_dirs::SessionDirs;
 use crate::workflow::Workflow;
 use althing_engine::{Consent, resolve_launch};
 use althing_protocol::{
@@ -112,7 +112,7 @@ pub(crate) async fn start(
                 op: Op::StartWorkflow { spec: Box::new(spec) },
                 project: sessions.project().cloned(),
             };
-            let dirs = work_dirs(Some(&new.op), &app.environment.cwd, project);
+            let dirs = SessionDirs::new(Some(&new.op), &app.environment.cwd, project, &app.environment);
             let programs = programs::assemble(adapters, protected, dirs, team, app);
             session::start(new, team, backends, Some(programs), app).await
         }

@@ -1,16 +1,92 @@
-//! The directories in which the user and the tasks of a session work, and the settings directories of CLI agents.
+//! The directories in which the user and the tasks of a session work, those to which its agents may write, and the
+//! settings directories of CLI agents.
 //!
 //! For a repository in one working directory, git may run code that is in another working directory. So an agent that
 //! can write to one of these directories must not change what git runs for the others.
 
 use crate::environment::Environment;
 use crate::project::Project;
-use althing_protocol::{Op, StageBody, WorkflowSpec};
+use althing_disk::real_path;
+use althing_protocol::{ContextPath, ExecutionMode, Op, ProgramSpec, StageBody, WorkflowSpec};
 use althing_runner::own_places;
 use std::path::{Path, PathBuf};
 
+/// The adapter of the user's own commands.
+const COMMAND: &str = "command";
+
+/// Directories of a session.
+#[derive(Clone, Default)]
+pub(crate) struct SessionDirs {
+    /// The directories in which the user and the session's tasks work.
+    pub(crate) work: Vec<PathBuf>,
+    /// The real paths of the directories to which agents of the session may write.
+    pub(crate) agents_write: Vec<PathBuf>,
+    /// Whether the session starts CLI agents without a sandbox.
+    pub(crate) has_unconfined_agents: bool,
+}
+
+impl SessionDirs {
+    /// The directories of a session; `op` started the session in `cwd`.
+    pub(crate) fn new(
+        op: Option<&Op>,
+        cwd: &Path,
+        project: Option<&Project>,
+        environment: &Environment,
+    ) -> Self {
+        let mut agents_write = agents_write(cwd, project, environment);
+        let mut has_unconfined_agents = false;
+        let writable = |paths: &[ContextPath]| {
+            let paths = paths.iter().filter(|path| path.writable);
+            paths.map(|path| PathBuf::from(&path.path)).collect::<Vec<_>>()
+        };
+        match op {
+            Some(Op::StartRun { spec }) => agents_write.extend(writable(&spec.context_paths)),
+            Some(Op::StartChat { spec }) => agents_write.extend(writable(&spec.team.context_paths)),
+            Some(Op::StartWorkflow { spec }) => {
+                for task in spec.stages.iter().flat_map(|stage| &stage.tasks) {
+                    match &task.body {
+                        StageBody::Run(run) => agents_write.extend(writable(&run.context_paths)),
+                        StageBody::Program(program) if may_be_confined(program) => {
+                            agents_write.push(PathBuf::from(&program.cwd));
+                        }
+                        StageBody::Program(program) => {
+                            has_unconfined_agents |= program.adapter != COMMAND;
+                            agents_write.extend(project_dir(Path::new(&program.cwd), environment));
+                        }
+                    }
+                }
+            }
+            _ => {}
+        }
+        let agents_write = agents_write.iter().map(|dir| real_path(dir)).collect();
+        Self { work: work_dirs(op, cwd, project), agents_write, has_unconfined_agents }
+    }
+}
+
+/// The directory to which the chat agent may write: the project or, without one, the working directory. What it writes
+/// there in one session must not run in the next one.
+pub(crate) fn agents_write(cwd: &Path, project: Option<&Project>, environment: &Environment) -> Vec<PathBuf> {
+    let dir = project.map_or(cwd, |project| project.workspace.dir());
+    project_dir(dir, environment).into_iter().collect()
+}
+
+/// The directory, unless it is `/` or contains the home directory: an agent may not write there only because Althing was
+/// started there.
+fn project_dir(dir: &Path, environment: &Environment) -> Option<PathBuf> {
+    let home = environment.variable("HOME").map(|home| real_path(Path::new(&home)));
+    let dir = real_path(dir);
+    (dir.parent().is_some() && !home.is_some_and(|home| home.starts_with(&dir))).then_some(dir)
+}
+
+/// Whether a program may run in a sandbox, so that it is not trusted with the user's rights.
+fn may_be_confined(program: &ProgramSpec) -> bool {
+    let asks = program.mode == ExecutionMode::Interactive || program.approvals;
+    let is_command = program.adapter == COMMAND;
+    program.sandbox.unwrap_or(!asks && !is_command)
+}
+
 /// The directories in which a session works; `op` started the session in `cwd`.
-pub(crate) fn work_dirs(op: Option<&Op>, cwd: &Path, project: Option<&Project>) -> Vec<PathBuf> {
+fn work_dirs(op: Option<&Op>, cwd: &Path, project: Option<&Project>) -> Vec<PathBuf> {
     let mut dirs = vec![cwd.to_owned()];
     dirs.extend(project.map(|project| project.workspace.dir().to_owned()));
     if let Some(Op::StartWorkflow { spec }) = op {

@@ -34,6 +34,9 @@ pub struct Grant {
     /// access to them. But code inside a root that git runs for one of these directories is protected or reported, like
     /// code that git runs for the root itself.
     pub other_dirs: Vec<PathBuf>,
+    /// Directories to which agents of the session may write. The grant gives no access to them. But programs that run
+    /// with the user's rights are not searched for there, because an agent could have put them there.
+    pub agents_write: Vec<PathBuf>,
 }
 
 /// A file, or a directory with everything below it, that a grant covers.

@@ -112,7 +112,7 @@ async fn bubblewrap(launcher: &GuardLauncher, scratch: &Path) -> SandboxProbe<Bu
     let Some(program) = find_system_program("bwrap") else {
         return SandboxProbe { works: None, note: "not installed (package `bubblewrap`)".to_owned() };
     };
-    let version = version(launcher, &program, VERSION_TIMEOUT).await;
+    let version = version(launcher, &program, None, VERSION_TIMEOUT).await;
     let version = version.unwrap_or_else(|| "an unknown version".to_owned());
     let mut note = String::new();
     // Older versions lack `--disable-userns`. The sandbox is effective without this option, so older versions are

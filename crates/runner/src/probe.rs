@@ -14,8 +14,13 @@ const MOST_BYTES: u64 = 64 * 1024;
 
 /// The first non-blank line that `program --version` prints; `None` if the program prints nothing, cannot be
 /// run, or takes longer than `limit`. The program and everything it started are ended in any case.
-pub(crate) async fn version(launcher: &GuardLauncher, program: &Path, limit: Duration) -> Option<String> {
-    let printed = tokio::time::timeout(limit, ask(launcher, program)).await.ok()?;
+pub(crate) async fn version(
+    launcher: &GuardLauncher,
+    program: &Path,
+    search: Option<&str>,
+    limit: Duration,
+) -> Option<String> {
+    let printed = tokio::time::timeout(limit, ask(launcher, program, search)).await.ok()?;
     let printed = match printed {
         Ok(printed) => printed,
         Err(error) => {
@@ -27,8 +32,10 @@ pub(crate) async fn version(launcher: &GuardLauncher, program: &Path, limit: Dur
     Some(crate::clean(line))
 }
 
-async fn ask(launcher: &GuardLauncher, program: &Path) -> io::Result<String> {
+async fn ask(launcher: &GuardLauncher, program: &Path, search: Option<&str>) -> io::Result<String> {
     let env = std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_passed_to_programs));
+    let env = env.filter(|(name, _)| search.is_none() || name != "PATH");
+    let env = env.chain(search.map(|search| ("PATH".into(), search.into())));
     let guarded_command = GuardedCommand {
         program: std::path::absolute(program)?,
         args: vec!["--version".into()],

@@ -76,7 +76,8 @@ impl SessionEnvs {
             state_dir: Some(self.state_dir.clone()),
             output_dir: Some(output_dir),
             protected_files: Vec::new(),
-            other_dirs: self.work_dirs.clone(),
+            other_dirs: self.dirs.work.clone(),
+            agents_write: self.dirs.agents_write.clone(),
         }
     }
 
@@ -140,6 +141,7 @@ impl SessionEnvs {
         let (project, _) = self.project_and_context(&[]);
         let project = Some(project).filter(|project| project.writable).map(|project| project.path.into());
         let own = grant.workspace.iter().cloned().chain([PathBuf::from(workspace)]).chain(project);
+        let own = own.chain(self.dirs.agents_write.iter().cloned());
         ServerDirs {
             default: self.server_dir(),
             cwd: &self.cwd,

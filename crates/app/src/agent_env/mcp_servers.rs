@@ -4,6 +4,7 @@
 //! can write only to its agent's own files. To all other paths, and with any other sandbox, the server has the user's
 //! permissions.
 
+use super::SessionEnvs;
 use crate::base_dirs::BaseDirs;
 use crate::context::Notify;
 use crate::failure::Failure;
@@ -13,10 +14,12 @@ use althing_mcp::{
     Spawner,
 };
 use althing_protocol::{BoxFuture, ContextAccess, Grant, McpServerConfig, McpTransport, Secret};
+use althing_runner::adapter::{SearchPath, find_program};
 use althing_runner::{GuardLauncher, PipedProcess, PipedProgram, Sandbox, WriteProtection, processes_ended};
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -203,6 +206,52 @@ pub fn with_real_dirs(
         Some(config)
     };
     configs.into_iter().filter_map(resolve).collect()
+}
+
+impl SessionEnvs {
+    /// Removes the directories to which agents may write from the servers' `PATH`. A server whose program is only in
+    /// such a directory is left out. Notices say so.
+    pub(super) fn restrict_search(
+        &self,
+        configs: &mut Vec<McpServerConfig>,
+        environment: &mut [(OsString, OsString)],
+        writable: &[PathBuf],
+    ) {
+        let mut inherited = SearchPath::default();
+        let mut all = String::new();
+        for (_, value) in environment.iter_mut().filter(|(name, _)| name == "PATH") {
+            all = value.to_string_lossy().into_owned();
+            inherited = SearchPath::without(&all, writable);
+            *value = OsString::from(&inherited.kept);
+        }
+        configs.retain_mut(|config| {
+            let McpTransport::Stdio { command, env, .. } = &mut config.transport else { return true };
+            let (mut search, mut own) = (inherited.clone(), all.clone());
+            for (_, value) in env.iter_mut().filter(|(name, _)| name == "PATH") {
+                value.reveal().clone_into(&mut own);
+                search = SearchPath::without(&own, writable);
+                *value = Secret::new(search.kept.clone());
+            }
+            let found = if command.contains('/') { None } else { find_program(command, &own) };
+            let Some(found) = found.filter(|_| find_program(command, &search.kept).is_none()) else { return true };
+            (self.notify)(&format!(
+                "the MCP server {} is not started: its program `{command}` is only in {}, where agents may write, so \
+                 an agent could have put it there (if the program is yours, give its absolute path as `command`)",
+                config.name,
+                found.parent().unwrap_or(&found).display()
+            ));
+            false
+        });
+        let is_new = configs.iter().any(McpServerConfig::is_started)
+            && !inherited.removed.is_empty()
+            && !self.told_path.swap(true, Ordering::Relaxed);
+        if is_new {
+            (self.notify)(&format!(
+                "MCP servers are started without {} in their PATH: agents may write there",
+                inherited.removed_text()
+            ));
+        }
+    }
 }
 
 fn spec(config: &McpServerConfig, workspace: &str) -> ServerSpec {

@@ -17,7 +17,7 @@ use crate::context::Notify;
 use crate::environment::Environment;
 use crate::played::PlayedTools;
 use crate::project::Project;
-use crate::work_dirs::agent_dirs;
+use crate::work_dirs::{SessionDirs, agent_dirs};
 use althing_engine::{AgentNotes, Guidance, Planning, ToolRouter, WorkspaceBriefing};
 use althing_mcp::McpToolHost;
 use althing_protocol::{
@@ -34,6 +34,7 @@ use mcp_servers::{AgentServers, ProtectionPolicy};
 use member_env::{AgentNotifier, MemberEnv};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use tool_hosts::{FileToolHost, PlanFirstHost};
 
@@ -63,8 +64,9 @@ pub struct SessionEnvs {
     empty_dir: PathBuf,
     /// The directories with the settings of CLI agents.
     agent_dirs: Vec<PathBuf>,
-    /// The directories in which the user and the session's tasks work.
-    work_dirs: Vec<PathBuf>,
+    dirs: SessionDirs,
+    /// Whether the user knows in which directories of `PATH` programs of MCP servers are not searched for.
+    told_path: AtomicBool,
     notify: Notify,
     /// Containers and MCP servers that must be closed with the session.
     started: Mutex<Vec<AgentResource>>,
@@ -113,17 +115,18 @@ impl SessionEnvs {
             own_dirs: environment.own_dirs(),
             empty_dir: althing_disk::real_path(&empty_dir),
             agent_dirs: agent_dirs(environment),
-            work_dirs: Vec::new(),
+            dirs: SessionDirs::default(),
+            told_path: AtomicBool::new(false),
             notify,
             started: Mutex::default(),
             memories: Mutex::default(),
         }
     }
 
-    /// Sets the directories in which the user and the session's tasks work. What git runs for them is protected, too.
+    /// Sets the session's directories. What git runs for those in which the user and the tasks work is protected, too.
     #[must_use]
-    pub fn with_work_dirs(self, work_dirs: Vec<PathBuf>) -> Self {
-        Self { work_dirs, ..self }
+    pub(crate) fn with_dirs(self, dirs: SessionDirs) -> Self {
+        Self { dirs, ..self }
     }
 
     fn register(&self, started: AgentResource) {
@@ -304,6 +307,8 @@ impl SessionEnvs {
         let dirs = self.server_dirs(grant, workspace);
         let place = |config| server_code::placed(config, &dirs, workspace, &self.notify);
         configs = configs.into_iter().map(place).collect();
+        let mut environment = self.environment.clone();
+        self.restrict_search(&mut configs, &mut environment, &dirs.writable);
         if configs.iter().any(|config| server_code::starts_in(config, &self.empty_dir))
             && let Err(error) = althing_disk::create_real_dir(&self.empty_dir, 0o700)
         {
@@ -332,7 +337,7 @@ impl SessionEnvs {
             &configs,
             workspace,
             (self.sandboxes.launcher.clone(), policy, protection),
-            self.environment.clone(),
+            environment,
             outputs.to_owned(),
             self.notify.clone(),
         )

@@ -207,6 +207,105 @@ fn no_task_of_a_workflow_plants_code_next_to_a_program_that_althing_starts() {
     attack("", json!([]), "", false).check(&fixture, "the task");
 }
 
+/// A program that leaves a file in the home directory and then does the same as `program`.
+fn shadow(home: &Path, program: &str) -> String {
+    format!("#!/bin/sh\necho ran > {}\nexec {program} \"$@\"\n", home.join("PWNED").display())
+}
+
+fn make_executable(path: &Path) {
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(path, mode).unwrap();
+}
+
+/// The path of Python, which does not depend on `PATH`.
+const PYTHON: &str = "/usr/bin/python3";
+
+#[test]
+fn no_server_is_started_from_a_directory_of_path_where_agents_may_write() {
+    for (what, planted, others) in
+        [("is shadowed", true, "/usr/bin:/bin"), ("is only there", false, "/nowhere")]
+    {
+        let calls = std::sync::Arc::new(std::sync::OnceLock::from(vec![(
+            "mcp__sky__weather",
+            json!({"city": CITY}),
+        )]));
+        let fixture = Fixture::new(1, calling(&calls, false));
+        let (home, work) = (fixture.althing.home_dir(), fixture.althing.work_dir());
+        let sky = home.join("sky.py");
+        std::fs::write(&sky, SKY).unwrap();
+        let servers = json!([{"name": "sky", "type": "stdio", "command": "python3", "args": [sky]}]);
+        let team = Team::on(&fixture.server.base_url(), 1)
+            .every_backend("mcp_servers", servers)
+            .every_backend("cwd", "w")
+            .rule("context_paths", json!([{"path": ".", "permission": "write"}]));
+        fixture.althing.file("team.yaml", team.text());
+        // What an agent of an earlier session left behind.
+        fixture.althing.file("bin/python3", shadow(&home, PYTHON));
+        make_executable(&work.join("bin/python3"));
+        let path = format!("{}:{others}", work.join("bin").display());
+        let command = fixture.command(&["--quick", "task"]).env("PATH", path);
+        let output = command.spawn().wait(super::support::LIMIT).expect_code(0);
+        assert!(!home.join("PWNED").exists(), "the planted program ran: it {what}");
+        let bin = work.canonicalize().unwrap().join("bin");
+        let (told, removed) = (output.stderr, format!("without {} in their PATH", bin.display()));
+        let refused = format!("its program `python3` is only in {}", bin.display());
+        assert_eq!(told.matches(&removed).count(), usize::from(planted), "{told}");
+        assert_eq!(told.matches(&refused).count(), usize::from(!planted), "{told}");
+        if planted {
+            attack("", json!([]), "", false).check(&fixture, "the shadow");
+        }
+    }
+}
+
+#[test]
+fn no_cli_agent_without_a_sandbox_is_started_from_a_directory_where_agents_may_write() {
+    for has_own in [true, false] {
+        let althing = super::support::althing();
+        let (home, work) = (althing.home_dir(), althing.work_dir());
+        althing.file("bin/claude", shadow(&home, "/bin/false"));
+        make_executable(&work.join("bin/claude"));
+        let own = home.join("bin");
+        std::fs::create_dir_all(&own).unwrap();
+        if has_own {
+            std::fs::write(
+                own.join("claude"),
+                format!("#!/bin/sh\necho own > {}\n", home.join("OWN").display()),
+            )
+            .unwrap();
+            make_executable(&own.join("claude"));
+        }
+        let task = json!({"id": "t", "agent": "claude", "prompt": "p", "approvals": true});
+        let flow = json!({"name": "n", "goal": "g", "stages": [{"name": "s", "tasks": [task]}]});
+        althing.file("flow.yaml", flow.to_string());
+        let path = format!("{}:{}:/usr/bin:/bin", work.join("bin").display(), own.display());
+        let command = althing.new_command().env("PATH", path).env("ANTHROPIC_API_KEY", "sk-ant-test-key");
+        let output = command.args(["workflow", "run", "flow.yaml"]).spawn().wait(super::support::LIMIT);
+        assert!(!home.join("PWNED").exists(), "the planted program ran");
+        assert_eq!(home.join("OWN").exists(), has_own, "{}{}", output.stdout, output.stderr);
+        let (told, bin) = (output.stdout + &output.stderr, work.canonicalize().unwrap().join("bin"));
+        assert!(told.contains(&format!("are not searched for in {}", bin.display())), "{told}");
+        let refused = told.contains("`claude` is not started without a sandbox");
+        assert_eq!(refused, !has_own, "{told}");
+    }
+}
+
+#[test]
+fn no_program_that_an_agent_may_have_planted_is_asked_for_its_version() {
+    let althing = super::support::bare();
+    let (home, work) = (althing.home_dir(), althing.work_dir());
+    althing.file("bin/claude", shadow(&home, "/bin/true"));
+    make_executable(&work.join("bin/claude"));
+    let path = format!("{}:/usr/bin:/bin", work.join("bin").display());
+    let command = althing.new_command().env("PATH", path).args(["agents"]);
+    let output = command.spawn().wait(super::support::LIMIT).expect_code(0);
+    assert!(!home.join("PWNED").exists(), "the planted program ran");
+    assert!(
+        output.stdout.contains("its version was not asked, because agents may write there"),
+        "{}",
+        output.stdout
+    );
+}
+
 #[test]
 fn a_server_of_the_users_own_config_runs_no_code_of_the_working_directory() {
     let calls =

@@ -1,6 +1,7 @@
 //! Finds the installed CLI agents and their versions.
 
 use super::Adapters;
+use crate::git_code::places;
 use crate::guarded::GuardLauncher;
 use crate::probe::version;
 use std::os::unix::fs::PermissionsExt;
@@ -23,28 +24,58 @@ pub struct AgentInstallation {
 
 /// Looks up the executable of every adapter that has one (see [`find_program`]) and finds out the version of each
 /// program that was found, all in parallel: from its npm package, or else by running it with `--version`. A program
-/// that does not answer within `limit` is ended and reported without a version.
+/// that does not answer within `limit` is ended and reported without a version. A program that is only in a directory
+/// to which agents may write is not run.
 pub async fn find_agents(
     adapters: &Adapters,
     launcher: &GuardLauncher,
-    search: &str,
+    (search, agents_write): (&str, &[PathBuf]),
     limit: Duration,
 ) -> Vec<AgentInstallation> {
+    let kept = &SearchPath::without(search, agents_write).kept;
     let looks = adapters.all().filter_map(|adapter| {
         let program = adapter.executable()?.to_owned();
-        let path = find_program(&program, search);
+        let trusted = find_program(&program, kept);
         Some(async move {
-            let version = match &path {
-                Some(path) => match npm_version(path, &program) {
-                    Some(found) => Some(found),
-                    None => version(launcher, path, limit).await,
-                },
-                None => None,
+            let path = trusted.clone().or_else(|| find_program(&program, search));
+            let npm = path.as_ref().and_then(|path| npm_version(path, &program));
+            let version = match (npm, trusted) {
+                (Some(found), _) => Some(found),
+                (None, Some(path)) => version(launcher, &path, Some(kept), limit).await,
+                (None, None) => None,
             };
             AgentInstallation { name: adapter.name().to_owned(), program, path, version }
         })
     });
     futures_util::future::join_all(looks).await
+}
+
+/// A `PATH` without the directories to which agents may write: an agent could put a program there that has the name of
+/// a program of the user.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SearchPath {
+    /// The directories in which programs are searched for, as the value of `PATH`.
+    pub kept: String,
+    /// The directories to which agents may write.
+    pub removed: Vec<PathBuf>,
+}
+
+impl SearchPath {
+    /// Removes the directories in `writable`, and those that a symlink in `writable` leads to, even if they do not
+    /// exist yet. Relative directories are removed, too, because they depend on the directory in which a program
+    /// starts; `removed` does not name them.
+    pub fn without(search: &str, writable: &[PathBuf]) -> Self {
+        let is_writable = |place: &PathBuf| writable.iter().any(|root| place.starts_with(root));
+        let dirs = search.split(':').filter(|dir| dir.starts_with('/'));
+        let (removed, kept): (Vec<&str>, Vec<&str>) =
+            dirs.partition(|dir| places(Path::new("/"), Path::new(dir)).iter().any(is_writable));
+        Self { kept: kept.join(":"), removed: removed.into_iter().map(PathBuf::from).collect() }
+    }
+
+    /// The directories to which agents may write, as a text.
+    pub fn removed_text(&self) -> String {
+        self.removed.iter().map(|dir| dir.display().to_string()).collect::<Vec<_>>().join(", ")
+    }
 }
 
 /// The version in the npm package that contains this program. It is read from a file because some CLI agents take many
@@ -76,4 +107,28 @@ pub fn find_program(program: &str, search: &str) -> Option<PathBuf> {
     // inside it, as in a shell; they are ignored.
     let dirs = search.split(':').filter(|dir| dir.starts_with('/'));
     dirs.map(|dir| Path::new(dir).join(program)).find(|path| is_program(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn programs_are_not_searched_for_where_agents_may_write() {
+        let dir = tempfile::tempdir().unwrap();
+        let base = dir.path().canonicalize().unwrap();
+        for path in ["proj/bin", "home/bin", "projects"] {
+            std::fs::create_dir_all(base.join(path)).unwrap();
+        }
+        symlink(base.join("proj/bin"), base.join("home/linked")).unwrap();
+        symlink(base.join("home/bin"), base.join("proj/out")).unwrap();
+        let full = |path: &str| base.join(path).display().to_string();
+        let search =
+            ["proj/bin", "home/bin", "proj/new/bin", "home/linked", "proj/out", "projects"].map(full);
+        let found = SearchPath::without(&format!(".::{}", search.join(":")), &[base.join("proj")]);
+        assert_eq!(found.kept, [full("home/bin"), full("projects")].join(":"));
+        let removed = ["proj/bin", "proj/new/bin", "home/linked", "proj/out"];
+        assert_eq!(found.removed, removed.map(|path| base.join(path)));
+    }
 }

@@ -8,6 +8,7 @@ mod cli_prompt;
 mod credentials;
 mod escape_prompt;
 mod excerpt;
+mod executable;
 mod generated_files;
 mod headless;
 mod last_message;
@@ -83,6 +84,8 @@ pub struct ProgramRunner {
     /// one of them.
     agent_dirs: Vec<PathBuf>,
     planted: Arc<PlantedCode>,
+    /// The directories to which agents of the session may write.
+    agents_write: Vec<PathBuf>,
 }
 
 impl std::fmt::Debug for ProgramRunner {
@@ -110,6 +113,7 @@ impl ProgramRunner {
             work_dirs: Vec::new(),
             agent_dirs: Vec::new(),
             planted: Arc::default(),
+            agents_write: Vec::new(),
         }
     }
 
@@ -132,6 +136,13 @@ impl ProgramRunner {
         Self { work_dirs, ..self }
     }
 
+    /// Sets the canonical directories to which agents of the session may write. No CLI agent that runs without a
+    /// sandbox is searched for there.
+    #[must_use]
+    pub fn with_agents_write(self, agents_write: Vec<PathBuf>) -> Self {
+        Self { agents_write, ..self }
+    }
+
     /// Keeps programs in a sandbox from writing to these canonical paths, unless they work in one of them.
     #[must_use]
     pub fn with_agent_dirs(self, agent_dirs: Vec<PathBuf>) -> Self {
@@ -149,7 +160,8 @@ impl ProgramRunner {
         let grant = grant.with_protected(&code_dirs.cloned().collect::<Vec<_>>(), &real);
         let agent_dirs = self.agent_dirs.iter().filter(|dir| !real.starts_with(dir));
         let grant = grant.with_protected(&agent_dirs.cloned().collect::<Vec<_>>(), &real);
-        let grant = Grant { other_dirs: self.work_dirs.clone(), ..grant };
+        let (other_dirs, agents_write) = (self.work_dirs.clone(), self.agents_write.clone());
+        let grant = Grant { other_dirs, agents_write, ..grant };
         if !self.starter.is_confined(&job.spec) {
             return grant;
         }

@@ -5,9 +5,12 @@
 //! unconfined, a CLI agent then runs with restricted permissions, and a headless program of `adapters`, whose
 //! permissions cannot be restricted, is refused. The user's own commands need no sandbox.
 
+use super::executable::find_executable;
 use super::prepare::PrepareError;
 use super::private_settings::{PrivateSettings, PrivateSettingsGuard, SettingsPlaces};
-use crate::adapter::{AgentAdapter, LaunchConfig, Onboarding, OwnPath, PermissionLevel, find_program};
+use crate::adapter::{
+    AgentAdapter, LaunchConfig, Onboarding, OwnPath, PermissionLevel, SearchPath, find_program,
+};
 use crate::guard_protocol::{GuardedCommand, Input, Restrictions, WrittenPaths};
 use crate::landlock_rules::landlock_rules;
 use crate::mount_check::expected_mounts;
@@ -118,11 +121,14 @@ pub(super) fn build_guarded_command(
 ) -> Result<ConfinedCommand, PrepareError> {
     let mut env = environment(adapter, &config.env, spec_env);
     let search = value(&env, "PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin").to_owned();
-    let found = find_program(&resolve_program(&config.program, paths.cwd), &search).ok_or_else(|| {
-        let searched = if config.program.contains('/') { "" } else { " in PATH" };
-        let error = format!("the program `{}` was not found{searched}", config.program);
-        (error, Some("install the program, or correct its name".to_owned()))
-    })?;
+    let has_all_rights = adapter.is_agent() && sandbox.is_none();
+    // The user's own commands are searched for everywhere, as in a shell.
+    let agents_write = if adapter.is_agent() { paths.grant.agents_write.as_slice() } else { &[] };
+    let safe = SearchPath::without(&search, agents_write);
+    let found = find_executable(&config.program, &search, has_all_rights, paths.cwd, &safe)?;
+    if has_all_rights {
+        set(&mut env, "PATH", &safe.kept);
+    }
     if !paths.cwd.is_dir() {
         let error = format!("the directory {} does not exist", paths.cwd.display());
         return Err((error, Some("create it, or name another as the working directory (`cwd`)".to_owned())));
@@ -382,11 +388,6 @@ fn value<'a>(env: &'a [(String, String)], name: &str) -> Option<&'a str> {
 fn set(env: &mut Vec<(String, String)>, name: &str, value: &str) {
     env.retain(|(known, _)| known != name);
     env.push((name.to_owned(), value.to_owned()));
-}
-
-/// Resolves a relative path against the working directory; a plain name is returned unchanged.
-fn resolve_program(program: &str, cwd: &Path) -> String {
-    if program.contains('/') { cwd.join(program).to_string_lossy().into_owned() } else { program.to_owned() }
 }
 
 fn real(path: &Path) -> PathBuf {
