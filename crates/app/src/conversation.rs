@@ -1,6 +1,6 @@
 //! What a conversation consists of: the chat agent, and the team that its runs use.
 
-use crate::agent_env::{CodeInUse, TeamTools, named_code, server_dir};
+use crate::agent_env::{CodeInUse, CommandLine, Lookup, TeamTools, server_dir};
 use crate::base_dirs::BaseDirs;
 use crate::context::AppContext;
 use crate::context_paths;
@@ -164,11 +164,13 @@ pub fn protected_paths(
 /// The code that custom adapters are started from.
 pub fn adapter_code(adapters: &[CustomAdapter], cwd: &Path, app: &AppContext) -> CodeInUse {
     let search = app.environment.path();
+    let home = app.environment.variable("HOME").map(PathBuf::from);
     let mut all = CodeInUse::default();
     for adapter in adapters {
         let args = [Some(&adapter.args), adapter.headless_args.as_ref(), adapter.resume_args.as_ref()];
         let args: Vec<String> = args.into_iter().flatten().flatten().cloned().collect();
-        all.extend(named_code(&adapter.program, &args, cwd, Some(OsStr::new(&search))));
+        let lookup = Lookup { base: cwd, search: Some(OsStr::new(&search)), home: home.as_deref() };
+        all.extend(CommandLine::new(&adapter.program, &args, lookup).code());
     }
     all
 }

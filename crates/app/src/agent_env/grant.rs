@@ -4,7 +4,8 @@
 //! `runner/src/program/mod.rs`.)
 
 use super::SessionEnvs;
-use super::server_code::{CodeInUse, ServerDirs};
+use super::named_code::CodeInUse;
+use super::server_code::ServerDirs;
 use crate::base_dirs::BaseDirs;
 use crate::context_paths;
 use althing_disk::real_path;
@@ -12,9 +13,11 @@ use althing_engine::workspace_of;
 use althing_protocol::{
     CommandsConfig, ContextPath, Grant, GrantRoot, NetworkGrant, RootKind, RunSpec, ToolsConfig, runs_code_in,
 };
+use althing_runner::adapter::SearchPath;
 use althing_runner::{git_code, linked_code, own_places};
 use althing_workspace::Workspace;
 use std::borrow::Cow;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 /// The agent that a grant is made for.
@@ -129,7 +132,7 @@ impl SessionEnvs {
         let (tools, from) = (self.tools.clone(), BaseDirs { cwd: self.cwd.clone(), home: self.home.clone() });
         let workspace = grant.start.as_ref().or(grant.workspace.as_ref());
         let workspace = workspace.map(|dir| dir.display().to_string()).unwrap_or_default();
-        let search = self.environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone());
+        let search = self.search().map(OsStr::to_owned);
         move || tools.unwritable_code(&from, &workspace, search.as_deref())
     }
 
@@ -142,12 +145,23 @@ impl SessionEnvs {
         let project = Some(project).filter(|project| project.writable).map(|project| project.path.into());
         let own = grant.workspace.iter().cloned().chain([PathBuf::from(workspace)]).chain(project);
         let own = own.chain(self.dirs.agents_write.iter().cloned());
+        let writable: Vec<PathBuf> = roots.chain(own).map(|path| real_path(&path)).collect();
+        let search = self.search().map(OsStr::to_string_lossy).unwrap_or_default();
+        let search = SearchPath::without(&search, &writable);
         ServerDirs {
             default: self.server_dir(),
             cwd: &self.cwd,
-            writable: roots.chain(own).map(|path| real_path(&path)).collect(),
+            writable,
+            search,
+            home: self.home.as_deref(),
+            workspace: grant.workspace.as_deref().map(real_path),
             empty: self.empty_dir.clone(),
         }
+    }
+
+    /// The value of `PATH`.
+    pub(super) fn search(&self) -> Option<&OsStr> {
+        self.environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str())
     }
 
     fn server_dir(&self) -> PathBuf {

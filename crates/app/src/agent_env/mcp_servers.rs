@@ -5,6 +5,8 @@
 //! permissions.
 
 use super::SessionEnvs;
+use super::named_code::{Neighbors, SAFE_PYTHON, Script, minor_version};
+use super::server_code::PlacedServer;
 use crate::base_dirs::BaseDirs;
 use crate::context::Notify;
 use crate::failure::Failure;
@@ -14,7 +16,7 @@ use althing_mcp::{
     Spawner,
 };
 use althing_protocol::{BoxFuture, ContextAccess, Grant, McpServerConfig, McpTransport, Secret};
-use althing_runner::adapter::{SearchPath, find_program};
+use althing_runner::adapter::{SearchPath, find_program, program_version};
 use althing_runner::{GuardLauncher, PipedProcess, PipedProgram, Sandbox, WriteProtection, processes_ended};
 use std::ffi::OsString;
 use std::io;
@@ -25,6 +27,9 @@ use std::time::Duration;
 
 /// Time from SIGTERM to SIGKILL. The MCP client itself kills a server sooner.
 const GRACE: Duration = Duration::from_secs(5);
+
+/// How long Python may take to print its version.
+const PYTHON_LIMIT: Duration = Duration::from_secs(10);
 
 /// An agent's servers. What they may write to changes with the agent's access to context paths.
 #[derive(Clone)]
@@ -209,6 +214,46 @@ pub fn with_real_dirs(
 }
 
 impl SessionEnvs {
+    /// Leaves out the servers whose interpreter may load files that an agent put next to the server's script, with a
+    /// notice.
+    pub(super) async fn without_exposed(
+        &self,
+        servers: Vec<PlacedServer>,
+        search: &SearchPath,
+    ) -> Vec<McpServerConfig> {
+        let mut safe = Vec::new();
+        for PlacedServer { config, exposed } in servers {
+            let mut problem = None;
+            for Script { path, neighbors } in exposed {
+                let why = match neighbors {
+                    Neighbors::Ignored => continue,
+                    Neighbors::Loaded(why) => why,
+                    Neighbors::DependsOnVersion(python) => {
+                        let launcher = &self.sandboxes.launcher;
+                        let version = program_version(launcher, &python, &search.kept, PYTHON_LIMIT).await;
+                        match version.as_deref().and_then(minor_version) {
+                            Some(version) if version >= SAFE_PYTHON => continue,
+                            Some(version) => format!("Python 3.{version} loads files next to it"),
+                            None => format!("the version of {} is unknown", python.display()),
+                        }
+                    }
+                };
+                problem = Some((path, why));
+            }
+            let Some((path, why)) = problem else {
+                safe.push(config);
+                continue;
+            };
+            (self.notify)(&format!(
+                "the MCP server {} is not started: agents may write next to its program {}, and {why} (move the \
+                 program to a directory of its own; Python 3.{SAFE_PYTHON} or newer also runs it, without `-E`)",
+                config.name,
+                path.display()
+            ));
+        }
+        safe
+    }
+
     /// Removes the directories to which agents may write from the servers' `PATH`. A server whose program is only in
     /// such a directory is left out. Notices say so.
     pub(super) fn restrict_search(

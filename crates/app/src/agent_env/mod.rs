@@ -8,6 +8,7 @@ mod grant;
 mod guidance;
 mod mcp_servers;
 mod member_env;
+mod named_code;
 mod server_code;
 mod tool_hosts;
 mod tools;
@@ -40,7 +41,8 @@ use tool_hosts::{FileToolHost, PlanFirstHost};
 
 pub use commands::{Sandboxes, docker_socket};
 pub use credentials::container_variables;
-pub use server_code::{CodeInUse, named_code, server_dir};
+pub use named_code::{CodeInUse, CommandLine, Lookup};
+pub use server_code::server_dir;
 pub use tools::TeamTools;
 
 /// Makes the environments of one session's agents.
@@ -306,7 +308,7 @@ impl SessionEnvs {
             mcp_servers::with_real_dirs(tools.mcp_servers.clone(), workspace, &from, &self.notify);
         let dirs = self.server_dirs(grant, workspace);
         let place = |config| server_code::placed(config, &dirs, workspace, &self.notify);
-        configs = configs.into_iter().map(place).collect();
+        configs = self.without_exposed(configs.into_iter().map(place).collect(), &dirs.search).await;
         let mut environment = self.environment.clone();
         self.restrict_search(&mut configs, &mut environment, &dirs.writable);
         if configs.iter().any(|config| server_code::starts_in(config, &self.empty_dir))

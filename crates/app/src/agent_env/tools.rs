@@ -1,6 +1,7 @@
 //! The tools that a config gives its agents, and what all agents with tools share.
 
-use super::server_code::{CodeInUse, server_code};
+use super::named_code::{CodeInUse, Lookup};
+use super::server_code::server_code;
 use crate::base_dirs::BaseDirs;
 use althing_config::WORKSPACE_PLACEHOLDER;
 use althing_disk::real_path;
@@ -106,7 +107,9 @@ impl TeamTools {
             let McpTransport::Stdio { cwd, .. } = &server.transport else { continue };
             let cwd = cwd.as_ref().map(|cwd| cwd.replace(WORKSPACE_PLACEHOLDER, workspace));
             let base = cwd.map_or_else(|| default.clone(), |cwd| from.path(Path::new(&cwd)));
-            all.extend(server_code(server, &real_path(&base), workspace, search));
+            let base = real_path(&base);
+            let lookup = Lookup { base: &base, search, home: from.home.as_deref() };
+            all.extend(server_code(server, workspace, lookup));
         }
         all.dirs.iter_mut().for_each(|dir| *dir = real_path(dir));
         all

@@ -23,6 +23,8 @@ fn evil(home: &Path) -> String {
 /// A way to change what a server runs.
 struct Attack {
     what: &'static str,
+    /// The server's command and arguments. `@home` and `@work` mean the home and the working directory.
+    command: &'static str,
     args: Value,
     cwd: Option<&'static str>,
     /// The planted file, relative to the agent's workspace if `in_workspace` is set, otherwise to the working
@@ -34,7 +36,11 @@ struct Attack {
 }
 
 const fn attack(what: &'static str, args: Value, planted: &'static str, is_server: bool) -> Attack {
-    Attack { what, args, cwd: None, planted, in_workspace: false, is_server }
+    Attack { what, command: "python3", args, cwd: None, planted, in_workspace: false, is_server }
+}
+
+fn started(what: &'static str, command: &'static str, args: Value, planted: &'static str) -> Attack {
+    Attack { command, ..attack(what, args, planted, false) }
 }
 
 fn attacks() -> Vec<Attack> {
@@ -47,6 +53,54 @@ fn attacks() -> Vec<Attack> {
         attack("its module", module(), "my_sky.py", true),
         attack("a module that it imports", module(), "json.py", false),
         Attack { cwd: Some("."), ..attack("its module in its cwd", module(), "my_sky.py", true) },
+        started("a module next to what a link leads to", "@home/bin/sky", json!([]), "tools/json.py"),
+        started(
+            "a module next to a script that is started",
+            "@work/tools/sky.py",
+            json!([]),
+            "tools/json.py",
+        ),
+        started(
+            "a module next to a script that is started in the root",
+            "@work/sky.py",
+            json!([]),
+            "json.py",
+        ),
+        started("a module behind a shell script", "@home/bin/wrapper", json!([]), "tools/json.py"),
+        started(
+            "a module behind env",
+            "env",
+            json!(["A=1", "python3", "@work/tools/sky.py"]),
+            "tools/json.py",
+        ),
+        started(
+            "a module behind nice",
+            "nice",
+            json!(["-n", "5", "python3", "@work/tools/sky.py"]),
+            "tools/json.py",
+        ),
+        started(
+            "a module behind sh",
+            "sh",
+            json!(["-c", "exec python3 @work/tools/sky.py"]),
+            "tools/json.py",
+        ),
+        started(
+            "a module behind cd",
+            "sh",
+            json!(["-c", "cd @work && exec python3 tools/sky.py"]),
+            "tools/json.py",
+        ),
+        Attack {
+            is_server: true,
+            ..started(
+                "its file behind cd",
+                "sh",
+                json!(["-c", "cd @work && exec python3 tools/sky.py"]),
+                "tools/sky.py",
+            )
+        },
+        attack("a module next to it with -E", json!(["-E", "tools/sky.py"]), "tools/json.py", false),
         Attack {
             cwd: Some("${cwd}"),
             in_workspace: true,
@@ -69,14 +123,24 @@ impl Attack {
     }
 
     fn servers(&self, fixture: &Fixture) -> Value {
+        let (home, work) = (fixture.althing.home_dir(), fixture.althing.work_dir());
         for file in ["tools/sky.py", "sky.py"] {
-            fixture.althing.file(file, SKY);
+            fixture.althing.file(file, format!("#!{PYTHON}\n{SKY}"));
+            make_executable(&work.join(file));
         }
-        let lib = fixture.althing.home_dir().join("lib");
+        let (lib, bin) = (home.join("lib"), home.join("bin"));
         std::fs::create_dir_all(&lib).unwrap();
+        std::fs::create_dir_all(&bin).unwrap();
+        std::os::unix::fs::symlink(work.join("tools/sky.py"), bin.join("sky")).unwrap();
+        let wrapper = format!("#!/bin/sh\nexec {PYTHON} {}\n", work.join("tools/sky.py").display());
+        std::fs::write(bin.join("wrapper"), wrapper).unwrap();
+        make_executable(&bin.join("wrapper"));
         std::fs::write(lib.join("my_sky.py"), SKY).unwrap();
-        let mut server = json!({"name": "sky", "type": "stdio", "command": "python3", "args": self.args,
+        let server = json!({"name": "sky", "type": "stdio", "command": self.command, "args": self.args,
             "env": {"PYTHONPATH": lib}});
+        let server = server.to_string().replace("@home", &home.display().to_string());
+        let mut server: Value =
+            serde_json::from_str(&server.replace("@work", &work.display().to_string())).unwrap();
         if let Some(cwd) = self.cwd {
             server["cwd"] = cwd.into();
         }
@@ -304,6 +368,35 @@ fn no_program_that_an_agent_may_have_planted_is_asked_for_its_version() {
         "{}",
         output.stdout
     );
+}
+
+#[test]
+fn a_server_that_may_load_what_agents_put_next_to_it_is_not_started() {
+    let calls =
+        std::sync::Arc::new(std::sync::OnceLock::from(vec![("mcp__sky__weather", json!({"city": CITY}))]));
+    for (command, args, why) in [
+        ("python3", json!(["-E", "sky.py"]), "with `-E`, Python loads files next to it"),
+        ("./strange", json!([]), "`runs-it`, which runs it, may load files next to it"),
+        ("@home/python3.10", json!(["sky.py"]), "Python 3.10 loads files next to it"),
+    ] {
+        let fixture = Fixture::new(1, calling(&calls, false));
+        let home = fixture.althing.home_dir();
+        std::fs::write(home.join("python3.10"), "").unwrap();
+        make_executable(&home.join("python3.10"));
+        fixture.althing.file("sky.py", SKY);
+        fixture.althing.file("json.py", evil(&home));
+        fixture.althing.file("strange", "#!/usr/bin/env runs-it\n");
+        make_executable(&fixture.althing.work_dir().join("strange"));
+        let command = command.replace("@home", &home.display().to_string());
+        let servers = json!([{"name": "sky", "type": "stdio", "command": command, "args": args}]);
+        let team = Team::on(&fixture.server.base_url(), 1).every_backend("mcp_servers", servers);
+        fixture.althing.file("team.yaml", team.text());
+        let output = fixture.run(&["--quick", "task"]).expect_code(0);
+        assert!(!home.join("PWNED").exists(), "{command} {args} ran what was next to it");
+        let told = output.stderr;
+        assert!(told.contains("the MCP server sky is not started: agents may write next to"), "{told}");
+        assert!(told.contains(why), "{told}");
+    }
 }
 
 #[test]

@@ -78,6 +78,16 @@ impl SearchPath {
     }
 }
 
+/// The first non-blank line that a program prints with `--version`, within `limit`. `search` is its `PATH`.
+pub async fn program_version(
+    launcher: &GuardLauncher,
+    program: &Path,
+    search: &str,
+    limit: Duration,
+) -> Option<String> {
+    version(launcher, program, Some(search), limit).await
+}
+
 /// The version in the npm package that contains this program. It is read from a file because some CLI agents take many
 /// seconds to print their version.
 fn npm_version(path: &Path, program: &str) -> Option<String> {

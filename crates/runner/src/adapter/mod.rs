@@ -27,7 +27,7 @@ pub use codex::Codex;
 pub use command::{CommandAdapter, PlainTextParser};
 pub use custom::UserDefinedAdapter;
 pub(crate) use events::{Diagnostics, reported_cost};
-pub use find::{AgentInstallation, SearchPath, find_agents, find_program};
+pub use find::{AgentInstallation, SearchPath, find_agents, find_program, program_version};
 pub use gemini::GeminiCli;
 pub use login::LoginSigns;
 pub use opencode::Opencode;
