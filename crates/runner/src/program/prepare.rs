@@ -262,13 +262,7 @@ impl ProgramStarter {
         let (mut config, structured_protocol) = launch_config(&**adapter, &task)?;
         let project_settings = self.untrusted_settings(request, sandbox.is_some());
         if !project_settings.is_empty() && !ignore_project_settings(adapter.name(), &mut config) {
-            let error = format!(
-                "{} would use {}, which can start programs and choose the server that gets your key",
-                adapter.name(),
-                name_paths(&project_settings)
-            );
-            let hint = "look at these files; if you trust them, pass `--trust`, or else start it in another directory";
-            return Err((error, Some(hint.to_owned())));
+            return Err(untrusted_error(adapter.name(), &project_settings));
         }
         // In the sandbox, a program that may only read gets the same restrictions as the program of a planning agent.
         let grant = Grant { planning: read_only, ..request.grant.clone() };
@@ -310,6 +304,17 @@ pub(super) fn notice_of_ignored(name: &str, paths: &[PathBuf]) -> Option<Notice>
     );
     let hint = "look at them; if you trust them, pass `--trust`".to_owned();
     (!paths.is_empty()).then_some(Notice { level: NoticeLevel::Warning, text, hint: Some(hint) })
+}
+
+/// The error for a program that cannot be made to ignore these settings.
+fn untrusted_error(name: &str, paths: &[PathBuf]) -> PrepareError {
+    let error = format!(
+        "{name} would use {}, which can start programs and choose the server that gets your key",
+        name_paths(paths)
+    );
+    let hint =
+        "look at these files; if you trust them, pass `--trust`, or else start it in another directory";
+    (error, Some(hint.to_owned()))
 }
 
 fn name_paths(paths: &[PathBuf]) -> String {
