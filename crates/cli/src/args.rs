@@ -97,7 +97,7 @@ pub struct Options {
     #[arg(long, global = true, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
     pub orchestrator_timeout: Option<u64>,
 
-    /// Cost limit of the run; when it is reached, the run ends with what it has (exit 3)
+    /// Cost limit of the run, of a whole workflow, or of all runs of `althing mcp`; a run that reaches it ends with what it has (exit 3)
     #[arg(long, global = true, value_name = "USD", value_parser = parse_dollars)]
     pub max_cost: Option<f64>,
 

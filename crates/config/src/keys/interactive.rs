@@ -16,7 +16,7 @@ pub(super) static INTERACTIVE: Section = Section {
         key("backend", Kind::Section(&BACKEND), "The chat agent's backend; default: the first agent's."),
         key("append_system_prompt", Kind::Text, "Text appended to the chat agent's system prompt."),
         key("context_compaction", Kind::Section(&COMPACTION), "When a long conversation is summarized."),
-        key("budget_usd", Kind::Number(POSITIVE), "Maximum cost of the conversation and its runs, in US dollars."),
+        key("budget_usd", Kind::Number(POSITIVE), "Maximum cost of the conversation and its runs, in US dollars. For `althing mcp`: of all runs of the server together."),
     ],
 };
 
