@@ -23,6 +23,7 @@ mod reply_collector;
 mod resumed;
 mod stored_code;
 mod structured_session;
+mod task_reporter;
 mod usage_tracker;
 
 pub use backend::{CliAgentConfig, CliBackend};
@@ -30,7 +31,7 @@ pub use model_prices::ModelPrices;
 pub use prepare::{ProgramLimits, ProgramStarter};
 pub(crate) use raw_output::RawOutputFile;
 
-use crate::adapter::{AgentAdapter, OutputEvent, PermissionLevel, Stream};
+use crate::adapter::{AgentAdapter, PermissionLevel};
 use crate::agent_processes::UntilEnded;
 use crate::code_watch::{CodeWatch, WatchedProgram, WrittenCode};
 use crate::git_code::git_code;
@@ -39,8 +40,8 @@ use crate::placeholders::Placeholders;
 use crate::terminal::{AgentRunner, PatternTable, TypedPrompt};
 use althing_disk::refuse_replaced;
 use althing_protocol::{
-    BoxFuture, ExecutionMode, Grant, Item, Notice, NoticeLevel, ProgramEnd, ProgramJob, ProgramReport,
-    Programs, ReportSink, Screen, TaskId,
+    BoxFuture, ExecutionMode, Grant, Item, ProgramEnd, ProgramJob, ProgramReport, Programs, ReportSink,
+    Screen, TaskId,
 };
 use excerpt::OutputExcerpt;
 use headless::Headless;
@@ -53,6 +54,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use structured_session::{OpenSessions, StructuredRun};
+use task_reporter::TaskReporter;
 use usage_tracker::UsageTracker;
 
 /// The file that holds a program's raw output.
@@ -362,79 +364,6 @@ fn replaced_directory(dir: &Path) -> Option<ProgramEnd> {
     let replaced = refuse_replaced(dir).err()?;
     let hint = "start the workflow again if the task is to work there".to_owned();
     Some(failed(replaced.to_string(), Some(hint)))
-}
-
-/// Converts a program's events into reports.
-struct TaskReporter<'a> {
-    /// The prompt as it is sent.
-    prompt: &'a str,
-    resume: Option<&'a str>,
-    reports: &'a ReportSink,
-    excerpt: OutputExcerpt,
-    conversation: Option<String>,
-    /// Whether the program said or did something.
-    acted: bool,
-    /// The program's name.
-    name: &'a str,
-    /// Why the program could not reach its model, if that is the last thing it reported.
-    trouble: Option<String>,
-}
-
-impl<'a> TaskReporter<'a> {
-    fn new(name: &'a str, prompt: &'a str, resume: Option<&'a str>, reports: &'a ReportSink) -> Self {
-        Self {
-            prompt,
-            resume,
-            reports,
-            excerpt: OutputExcerpt::default(),
-            conversation: None,
-            acted: false,
-            name,
-            trouble: None,
-        }
-    }
-
-    /// Reports at once why the program cannot go on, unless the same text was reported last.
-    fn report_trouble(&mut self, text: String) {
-        if self.trouble.as_ref() == Some(&text) {
-            return;
-        }
-        let notice =
-            Notice { level: NoticeLevel::Warning, text: format!("{}: {text}", self.name), hint: None };
-        (self.reports)(ProgramReport::Notice(notice));
-        self.trouble = Some(text);
-    }
-
-    fn on_event(&mut self, event: ProgramEvent<'_>) {
-        match event {
-            ProgramEvent::Output(stream, raw, clean) => {
-                if stream == Stream::Out {
-                    self.excerpt.push(clean);
-                }
-                (self.reports)(ProgramReport::Output { raw: raw.to_vec(), clean: clean.to_owned() });
-            }
-            ProgramEvent::Parsed(OutputEvent::TextDelta(_)) => {}
-            ProgramEvent::Parsed(OutputEvent::Trouble(trouble)) => self.report_trouble(trouble.text),
-            ProgramEvent::Parsed(OutputEvent::Item(item)) => {
-                if let Item::Conversation { id } = &item {
-                    self.conversation = Some(id.clone());
-                    if self.resume == Some(id) {
-                        return;
-                    }
-                } else {
-                    self.acted = true;
-                    self.trouble = None;
-                }
-                (self.reports)(ProgramReport::Item(item));
-            }
-            ProgramEvent::Waiting(ask) => (self.reports)(ProgramReport::Waiting(ask)),
-            ProgramEvent::MovedOn => (self.reports)(ProgramReport::MovedOn),
-            ProgramEvent::PromptSent(result) => {
-                let sent = Item::PromptSent { text: self.prompt.to_owned(), error: result.err() };
-                (self.reports)(ProgramReport::Item(sent));
-            }
-        }
-    }
 }
 
 impl Programs for ProgramRunner {
