@@ -77,6 +77,10 @@ pub fn block(text: &str, width: usize, out: &mut Vec<Line>) {
     out.append(&mut renderer.out);
 }
 
+/// The maximum number of nested list items and quotes that have a prefix. Every line repeats the prefixes of all levels,
+/// so thousands of levels would make a long text much larger. Prefixes also use at most half of the width.
+const MAX_LEADS: usize = 12;
+
 /// The prefix of the lines of a list item or quote.
 #[derive(Debug)]
 struct Lead {
@@ -95,7 +99,8 @@ struct Renderer {
     lists: Vec<Option<u64>>,
     code: Option<(String, String)>,
     table: Option<Table>,
-    links: Vec<String>,
+    /// The targets of the open links, each with the number of inline pieces before the link.
+    links: Vec<(String, usize)>,
 }
 
 impl Renderer {
@@ -152,7 +157,7 @@ impl Renderer {
             Tag::BlockQuote(_) => {
                 self.flush();
                 self.gap();
-                self.leads.push(Lead { first: None, rest: "│ ".into() });
+                self.push_lead(Lead { first: None, rest: "│ ".into() });
                 self.tones.push(Tone::Dim);
             }
             Tag::CodeBlock(kind) => {
@@ -182,7 +187,7 @@ impl Renderer {
                     _ => "• ".to_owned(),
                 };
                 let rest = " ".repeat(line::width(&mark));
-                self.leads.push(Lead { first: Some(mark), rest });
+                self.push_lead(Lead { first: Some(mark), rest });
             }
             Tag::Table(align) => {
                 self.flush();
@@ -204,10 +209,16 @@ impl Renderer {
             Tag::Strikethrough => self.tones.push(Tone::Dim),
             Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. } => {
                 self.tones.push(Tone::Link);
-                self.links.push(dest_url.into_string());
+                self.links.push((dest_url.into_string(), self.inline.len()));
             }
             _ => {}
         }
+    }
+
+    fn push_lead(&mut self, lead: Lead) {
+        let width = self.width.saturating_sub(self.room()) + line::width(&lead.rest);
+        let is_shown = self.leads.len() < MAX_LEADS && width <= self.width / 2;
+        self.leads.push(if is_shown { lead } else { Lead { first: None, rest: String::new() } });
     }
 
     fn end(&mut self, tag: TagEnd) {
@@ -245,8 +256,9 @@ impl Renderer {
                 self.tones.pop();
                 // Show the target of a link as text, because a link that shows one address and opens another deceives
                 // the user.
-                let url = self.links.pop().unwrap_or_default();
-                let is_shown = self.inline.iter().any(|(_, text)| *text == url);
+                let (url, start) = self.links.pop().unwrap_or_default();
+                let own = self.inline.get(start..).unwrap_or_default();
+                let is_shown = own.iter().any(|(_, text)| *text == url);
                 if !url.is_empty() && !is_shown {
                     self.push_text(Tone::Dim, &format!(" ({url})"));
                 }
@@ -273,7 +285,7 @@ impl Renderer {
 
     /// The columns left beside the prefixes.
     fn room(&self) -> usize {
-        let lead: usize = self.leads.iter().map(|lead| line::width(&lead.rest)).sum();
+        let lead: usize = self.leads.iter().take(MAX_LEADS).map(|lead| line::width(&lead.rest)).sum();
         self.width.saturating_sub(lead).max(4)
     }
 
@@ -286,7 +298,7 @@ impl Renderer {
 
     fn emit(&mut self, line: Line) {
         let mut whole = Line::default();
-        for lead in &mut self.leads {
+        for lead in self.leads.iter_mut().take(MAX_LEADS) {
             match lead.first.take() {
                 Some(mark) => whole.push(Tone::Accent, &mark),
                 None => whole.push(Tone::Dim, &lead.rest),

@@ -66,6 +66,22 @@ fn a_streaming_text_never_changes_above_its_last_block() {
     assert!(out.len() > 15, "most of it was settled before its end");
 }
 
+#[test]
+fn deeply_nested_text_and_many_links_stay_small() {
+    let words = "word ".repeat(2_000);
+    for nested in [">".repeat(4_000), "- ".repeat(4_000)] {
+        for width in [20, 80] {
+            let shown = lines(&format!("{nested}{words}"), width);
+            assert!(shown.iter().all(|line| line.width() <= width), "{width}");
+            assert_eq!(shown.iter().map(|line| line.text().matches("word").count()).sum::<usize>(), 2_000);
+        }
+    }
+    let links = "[https://a.example](https://a.example) [b](https://b.example) ".repeat(100);
+    let shown: String = texts(&links, 80).join(" ");
+    assert_eq!(shown.matches("(https://b.example)").count(), 100);
+    assert_eq!(shown.matches("(https://a.example)").count(), 0, "the text of the link is its target");
+}
+
 proptest! {
     #[test]
     fn no_line_is_wider_than_its_screen(text in "(\\PC|[\\n`*#|>-]){0,300}", width in 8_usize..90) {
