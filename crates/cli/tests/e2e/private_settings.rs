@@ -175,6 +175,8 @@ fn start_plainly(dir: &Path, cli: &str, althing: &Althing, server: &FakeModel) -
         .env("GOOGLE_GEMINI_BASE_URL", &origin)
         .env("GEMINI_CLI_TRUST_WORKSPACE", "true")
         .env("DISABLE_TELEMETRY", "1")
+        // Claude Code would install its newest version for all users of the machine.
+        .env("DISABLE_AUTOUPDATER", "1")
         .current_dir(althing.work_dir())
         .stdin(Stdio::piped())
         .stdout(Stdio::null())

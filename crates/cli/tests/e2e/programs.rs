@@ -64,6 +64,8 @@ pub fn with_programs(dir: &Path, server: &FakeModel) -> Althing {
         .env("GEMINI_API_KEY", "test-key-for-gemini")
         .env("GOOGLE_GEMINI_BASE_URL", &origin)
         .env("DISABLE_TELEMETRY", "1")
+        // Claude Code would install its newest version for all users of the machine.
+        .env("DISABLE_AUTOUPDATER", "1")
 }
 
 pub fn headless(id: &str, agent: &str, prompt: &str) -> Value {

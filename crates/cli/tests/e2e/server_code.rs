@@ -341,7 +341,7 @@ fn no_cli_agent_without_a_sandbox_is_started_from_a_directory_where_agents_may_w
         let task = json!({"id": "t", "agent": "claude", "prompt": "p", "approvals": true});
         let flow = json!({"name": "n", "goal": "g", "stages": [{"name": "s", "tasks": [task]}]});
         althing.file("flow.yaml", flow.to_string());
-        let path = format!("{}:{}:/usr/bin:/bin", work.join("bin").display(), own.display());
+        let path = format!("{}:{}", work.join("bin").display(), own.display());
         let command = althing.new_command().env("PATH", path).env("ANTHROPIC_API_KEY", "sk-ant-test-key");
         let output = command.args(["workflow", "run", "flow.yaml"]).spawn().wait(super::support::LIMIT);
         assert!(!home.join("PWNED").exists(), "the planted program ran");
@@ -359,7 +359,7 @@ fn no_program_that_an_agent_may_have_planted_is_asked_for_its_version() {
     let (home, work) = (althing.home_dir(), althing.work_dir());
     althing.file("bin/claude", shadow(&home, "/bin/true"));
     make_executable(&work.join("bin/claude"));
-    let path = format!("{}:/usr/bin:/bin", work.join("bin").display());
+    let path = work.join("bin").display().to_string();
     let command = althing.new_command().env("PATH", path).args(["agents"]);
     let output = command.spawn().wait(super::support::LIMIT).expect_code(0);
     assert!(!home.join("PWNED").exists(), "the planted program ran");

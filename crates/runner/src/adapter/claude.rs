@@ -311,7 +311,8 @@ impl AgentAdapter for ClaudeCode {
     }
 
     fn own_variables(&self) -> Vec<String> {
-        ["ANTHROPIC_*", "CLAUDE_*", "AWS_*", "CLOUD_ML_REGION"].map(str::to_owned).to_vec()
+        // `DISABLE_*` turns off updates, telemetry and other things that the user does not want.
+        ["ANTHROPIC_*", "CLAUDE_*", "DISABLE_*", "AWS_*", "CLOUD_ML_REGION"].map(str::to_owned).to_vec()
     }
 
     fn terminal(&self) -> TerminalTraits {
