@@ -38,7 +38,7 @@ const LONG_PAUSE_FACTOR: u32 = 100;
 /// limit may have been reached. After this time they are always measured.
 const SHORT_COMMAND: Duration = Duration::from_secs(10);
 /// File systems take the times of changes from a clock that advances only once per tick. A file that was changed just
-/// after the start may therefore have a time that is this much before the start.
+/// after the start may therefore have a time that is at most this much before the start.
 const CLOCK_TICK: Duration = Duration::from_millis(20);
 /// How long a memory limit that was exceeded only by pages counted several times is not verified again.
 const VERIFY_PAUSE: Duration = Duration::from_secs(1);
@@ -245,7 +245,7 @@ impl DiskWatch {
             paths,
             configured: limit,
             limit,
-            began: SystemTime::now() - CLOCK_TICK,
+            began: SystemTime::now(),
             began_at: Instant::now(),
             free_at_start,
             last: None,
@@ -341,7 +341,8 @@ impl DiskWatch {
         if self.is_short() && own_bytes.saturating_add(lost) <= self.limit {
             return None;
         }
-        let shared = self.paths.shared.iter().map(|path| measure(path, Some(self.began), &self.paths.own));
+        let since = Some(self.began - CLOCK_TICK);
+        let shared = self.paths.shared.iter().map(|path| measure(path, since, &self.paths.own));
         Some(shared.sum())
     }
 }
