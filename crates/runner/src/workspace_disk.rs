@@ -85,3 +85,24 @@ impl WorkspaceDisk {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Duration, WorkspaceDisk};
+
+    #[tokio::test]
+    async fn deeply_nested_files_count_although_they_cannot_be_measured() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut disk = WorkspaceDisk::new(dir.path().to_owned(), 1 << 20);
+        // As if the disk had lost much more than the limit since then.
+        disk.free_at_start = u64::MAX;
+        assert_eq!(disk.check().await, None, "everything was measured");
+        let deep = dir.path().join(vec!["d"; 300].join("/"));
+        std::fs::create_dir_all(deep).unwrap();
+        // No pause until the next measurement.
+        disk.last.lock().unwrap().took = Duration::ZERO;
+        assert!(disk.check().await.is_some_and(|told| told.contains("delete")) && disk.is_full());
+        std::fs::remove_dir_all(dir.path().join("d")).unwrap();
+        assert_eq!(disk.check().await, None);
+    }
+}
