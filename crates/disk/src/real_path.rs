@@ -1,8 +1,8 @@
 //! Paths of grants, without symbolic links.
 //!
-//! A granted path is resolved once, when a person or a config names it ([`real_path`]), and stored. Whoever uses the
-//! stored path does not resolve it again: an agent could have put a symbolic link in its place, and would get access to
-//! the target of the link. Every use begins with [`refuse_replaced`].
+//! A granted path is resolved once, when a person or a config names it ([`real_path`]), and stored. Code that
+//! uses the stored path does not resolve it again: an agent could have put a symbolic link in its place, and would get
+//! access to the target of the link. Every use begins with [`refuse_replaced`].
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;

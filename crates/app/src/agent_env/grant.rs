@@ -40,8 +40,8 @@ impl SessionEnvs {
         Ok(Cow::Owned(RunSpec { context_paths, ..spec.clone() }))
     }
 
-    /// The most that an agent may touch. Every path was resolved when it was granted; whoever uses the grant refuses a
-    /// symbolic link in place of such a path. The caller must pass the grant to [`Self::protected`];
+    /// The most that an agent may touch. Every path was resolved when it was granted; code that uses the grant refuses
+    /// a symbolic link in place of such a path. The caller must pass the grant to [`Self::protected`];
     /// [`Grant::with_access`] narrows the grant for a single call.
     pub(super) fn grant(&self, agent: &Grantee<'_>, tools: &ToolsConfig) -> Grant {
         let (workspace, output_dir, start, mut views, context) = match agent {

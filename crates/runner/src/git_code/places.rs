@@ -8,7 +8,7 @@ const MAX_LINKS: usize = 40;
 
 /// The places that decide what `path`, which starts at the canonical path `base`, leads to: the symlinks on the way,
 /// the directories that a `..` leaves again, a file in the place of a directory; and last the place itself, which need
-/// not exist. Whoever can change none of them cannot lead the path elsewhere.
+/// not exist. An agent that can change none of them cannot make the path lead elsewhere.
 pub(crate) fn places(base: &Path, path: &Path) -> Vec<PathBuf> {
     let mut at = if path.is_absolute() { PathBuf::from("/") } else { base.to_owned() };
     let (mut rest, mut found) = (names_from_the_end(path), Vec::new());
