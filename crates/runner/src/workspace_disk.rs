@@ -93,7 +93,7 @@ mod tests {
     #[tokio::test]
     async fn deeply_nested_files_count_although_they_cannot_be_measured() {
         let dir = tempfile::tempdir().unwrap();
-        let mut disk = WorkspaceDisk::new(dir.path().to_owned(), 1 << 20);
+        let mut disk = WorkspaceDisk::new(dir.path().to_owned(), 1 << 26);
         // As if the disk had lost much more than the limit since then.
         disk.free_at_start = u64::MAX;
         assert_eq!(disk.check().await, None, "everything was measured");
