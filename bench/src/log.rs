@@ -22,7 +22,8 @@ const APPENDED: u64 = 20_000;
 fn event(seq: u64) -> Arc<Event> {
     let label = AnswerLabel { agent: 1, nth: seq as u32 };
     let content = "Use a shared cache with validation; keep private responses out of it.".to_owned();
-    let answer = Answer { agent: "gem".into(), label, revision: Revision(seq as u32), content };
+    let answer =
+        Answer { agent: "gem".into(), label, revision: Revision(seq as u32), content, conclusion: None };
     let fact = Fact::ItemAdded { attempt: 1, item: Item::Answer(answer) };
     Arc::new(Event {
         seq: Seq(seq),

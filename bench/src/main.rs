@@ -20,12 +20,14 @@ mod build_log;
 mod calls;
 mod cleaning;
 mod conversation;
+mod decisions;
 mod files;
 mod growth;
 mod log;
 mod massgen;
 mod mcp;
 mod measure;
+mod patterns;
 mod pipes;
 mod programs;
 mod recovery;
@@ -43,7 +45,7 @@ use measure::Programs;
 /// A group: its name on the command line, its description, and its function.
 type Group = (&'static str, &'static str, fn(&Programs, usize));
 
-const GROUPS: [Group; 15] = [
+const GROUPS: [Group; 16] = [
     (
         "runs",
         "start-up; runs of 1 to 256 agents and long streams, compared to a bare client; memory per agent",
@@ -73,6 +75,11 @@ const GROUPS: [Group; 15] = [
         growth::all,
     ),
     ("massgen", "the same work by MassGen, where it is installed", massgen::all),
+    (
+        "patterns",
+        "model calls and time of runs whose agents refine, beside MassGen where it is installed",
+        patterns::all,
+    ),
 ];
 
 fn main() {
@@ -80,6 +87,10 @@ fn main() {
     let mut args = std::env::args().skip(1).peekable();
     if args.peek().is_some_and(|first| first == measure::ONE) {
         measure::one(&args.skip(1).collect::<Vec<_>>());
+        return;
+    }
+    if args.peek().is_some_and(|first| first == "decisions") {
+        decisions::print();
         return;
     }
     let (options, wanted): (Vec<String>, Vec<String>) = args.partition(|word| word.starts_with('-'));
@@ -128,7 +139,8 @@ fn help() {
     println!(
         "cargo run --release -p althing-bench [-- [--markdown] [GROUP...]]\n\n\
          --markdown  numbers on standard error as they come, and at the end a table on standard output\n\
-         --list      this\n\n\
+         --list      this\n\
+         decisions   instead of measuring, prints the simulated tables of docs/decisions.md\n\n\
          ALTHING_BENCH_ROUNDS=30            how often things are measured\n\
          ALTHING_BENCH_MASSGEN=…/bin/massgen  which MassGen is measured beside us (else the one on PATH)\n"
     );

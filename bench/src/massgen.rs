@@ -6,7 +6,7 @@
 //! from the first request to the end is listed separately.
 
 use crate::measure::{Measurement, Programs, measure, median, medians};
-use crate::team::config;
+use crate::team::config_with;
 use crate::verdict::{print_line, report_value};
 use althing_testkit::{FakeModel, FakeModelOptions, Parliament, RecordedRequest, Reply, Script};
 use std::collections::HashSet;
@@ -36,7 +36,7 @@ pub fn all(programs: &Programs, rounds: usize) {
     }
 }
 
-fn find() -> Option<PathBuf> {
+pub fn find() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os(VARIABLE) {
         let named = PathBuf::from(named);
         assert!(named.is_file(), "{VARIABLE} names {}, which is no file", named.display());
@@ -47,7 +47,7 @@ fn find() -> Option<PathBuf> {
 }
 
 /// The version of MassGen's package, because the program has no option for it.
-fn version(massgen: &Path) -> String {
+pub fn version(massgen: &Path) -> String {
     let python = massgen.with_file_name("python3");
     let code = "import sys; from importlib.metadata import version; print(version('massgen'), 'on Python', sys.version.split()[0])";
     let output =
@@ -75,18 +75,24 @@ fn pair(ours: f64, theirs: f64, unit: &str) -> String {
 
 /// What a program needed for the work, and what its server received.
 #[derive(Default)]
-struct Observed {
+pub struct Observed {
     taken: Vec<Measurement>,
     first_ms: Vec<f64>,
-    rest_ms: Vec<f64>,
+    /// The times from the first request to the end of the last reply.
+    pub rest_ms: Vec<f64>,
     calls: Vec<f64>,
     sent_kb: Vec<f64>,
     /// Number of runs without an answer.
-    unanswered: usize,
+    pub unanswered: usize,
 }
 
 impl Observed {
-    fn calls(&self) -> String {
+    pub fn most_calls(&self) -> f64 {
+        self.calls.iter().copied().fold(0.0, f64::max)
+    }
+
+    /// The number of calls, or the lowest and the highest number if the runs differ.
+    pub fn calls(&self) -> String {
         let of = |pick: fn(f64, f64) -> f64, start: f64| self.calls.iter().copied().fold(start, pick);
         let (least, most) = (of(f64::min, f64::MAX), of(f64::max, 0.0));
         if least < most { format!("{least:.0} to {most:.0}") } else { format!("{most:.0}") }
@@ -100,7 +106,7 @@ fn beside(programs: &Programs, massgen: &Path, agents: usize, chunks: usize, rou
     for _ in 0..rounds {
         for (program, observed) in [(programs.althing.as_path(), &mut ours), (massgen, &mut theirs)] {
             answered.lock().unwrap().clear();
-            once(program, &server, agents, observed);
+            once(program, &server, agents, "", observed);
         }
     }
     let what = if chunks > 8 {
@@ -143,10 +149,10 @@ fn script(answered: &Arc<Mutex<HashSet<String>>>, chunks: usize) -> Script {
     })
 }
 
-/// One run in its own directories. The exit status does not tell whether there is an answer.
-fn once(program: &Path, server: &FakeModel, agents: usize, observed: &mut Observed) {
+/// One run in its own directories, with these keys before the agents of its config. The exit status does not tell whether there is an answer.
+pub fn once(program: &Path, server: &FakeModel, agents: usize, keys: &str, observed: &mut Observed) {
     let dir = TempDir::new().unwrap();
-    let file = config(dir.path(), agents, &server.base_url());
+    let file = config_with(dir.path(), agents, &server.base_url(), keys);
     let answer = dir.path().join("answer.txt");
     let before = server.request_count();
     let began = Instant::now();

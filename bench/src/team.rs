@@ -36,7 +36,12 @@ impl Drop for Server {
 
 /// Writes a config that MassGen can read as well: this many agents, each with its own model on this server.
 pub fn config(dir: &Path, agents: usize, url: &str) -> String {
-    let mut yaml = "agents:\n".to_owned();
+    config_with(dir, agents, url, "")
+}
+
+/// The same with other keys before the agents.
+pub fn config_with(dir: &Path, agents: usize, url: &str, keys: &str) -> String {
+    let mut yaml = format!("{keys}agents:\n");
     for n in 1..=agents {
         let backend = format!("{{type: chatcompletion, model: model-{n}, base_url: \"{url}\"}}");
         writeln!(yaml, "  - id: a{n}\n    backend: {backend}").unwrap();

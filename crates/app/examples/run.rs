@@ -27,10 +27,11 @@ async fn run(app: &AppContext, task: &str) -> Result<(), Failure> {
     let stopped = sessions.ended(&id).await?;
     // Waits until everything that was started for agents is closed.
     sessions.close().await;
-    let Some(result) = lines.session().finished_run().and_then(|run| run.result.as_ref()) else {
+    let finished = lines.session().finished_run().and_then(|run| Some((run, run.result.as_ref()?)));
+    let Some((run, result)) = finished else {
         return Err(Failure::no_answer(format!("session {id} has no result: {stopped:?}")));
     };
-    eprintln!("{}  {}", labels::run_status(result.status), labels::run_summary(result));
+    eprintln!("{}  {}", labels::run_status(result.status), labels::run_summary(run, result));
     if let Some(answer) = &result.final_answer {
         println!("{}", sanitize::output(answer));
     }

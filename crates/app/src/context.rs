@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use crate::settings::Settings;
 use crate::team;
 use crate::trust::{self, Acceptance};
+use crate::trust_question::AskTrust;
 use althing_disk::real_path;
 use althing_protocol::{SessionId, SessionStore, TaskId};
 use std::path::{Path, PathBuf};
@@ -25,12 +26,19 @@ pub struct AppContext {
     notify: Notify,
     /// What this process has checked, and what the user has accepted with `--trust`.
     pub(crate) acceptance: Arc<Acceptance>,
+    /// Asks the person at the terminal about what was found; None if there is no person to ask.
+    pub(crate) ask_trust: Option<AskTrust>,
 }
 
 impl AppContext {
     /// Creates a context. `notify` is called from any thread.
     pub fn new(settings: Settings, environment: Environment, notify: Notify) -> Self {
-        Self { settings, environment, notify, acceptance: Arc::default() }
+        Self { settings, environment, notify, acceptance: Arc::default(), ask_trust: None }
+    }
+
+    /// The context with a callback that asks the person at the terminal before something that was found is used.
+    pub fn asking(self, ask_trust: AskTrust) -> Self {
+        Self { ask_trust: Some(ask_trust), ..self }
     }
 
     /// The directory of sessions, plans and other state.

@@ -46,8 +46,7 @@ pub fn of(app: &AppContext) -> Result<Option<Continuation>, Failure> {
 }
 
 fn refusal(id: &SessionId, why: NothingToContinue) -> Failure {
-    let another =
-        "start without --continue, or name another session with --session; `althing sessions` lists them";
+    let another = "start without --continue and --session, or name another session with --session; `althing sessions` lists them";
     match why {
         NothingToContinue::Interrupted => Failure::usage(format!("session {id} has not ended"))
             .hint(format!("`althing resume {id}` finishes it; then it can be continued")),

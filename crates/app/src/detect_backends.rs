@@ -1,12 +1,12 @@
-//! Detects what agents can be made of: API keys in the environment, CLI agents on the `PATH`, a local Ollama. Used if
-//! there is no config, and by `althing config init`.
+//! Detects what agents can be made of: API keys in the environment, CLI agents on the `PATH`, model servers on this
+//! machine. Used if there is no config, and by `althing config init`.
 
 use crate::context::AppContext;
 use crate::environment::Environment;
 use crate::session;
 use crate::team::Team;
-use althing_config::{DetectedBackends, DetectedOllama};
-use althing_llm::{HttpClient, HttpOptions};
+use althing_config::{DetectedBackends, DetectedModel, DetectedServer};
+use althing_llm::{HttpClient, HttpOptions, LocalServer};
 use althing_protocol::AGENT_KINDS;
 
 /// Ollama's address unless `OLLAMA_HOST` is set.
@@ -17,9 +17,25 @@ pub fn detect_backends(environment: &Environment) -> DetectedBackends {
     DetectedBackends {
         providers: althing_config::detect_providers(&|name| environment.secret(name)),
         programs: althing_config::detect_cli_agents(&|name| environment.has_program(name)),
-        ollama: ollama(environment),
+        servers: servers(environment),
+        memory: std::fs::read_to_string("/proc/meminfo").ok().as_deref().and_then(free_memory),
     }
 }
+
+/// The usual addresses of LM Studio, llama-server and vLLM.
+const USUAL_SERVERS: &str = "http://localhost:1234/v1,http://localhost:8080/v1,http://localhost:8000/v1";
+
+/// The variable with the addresses where model servers other than Ollama are looked for, separated by commas; `none`: nowhere.
+const SERVERS_VARIABLE: &str = "ALTHING_LOCAL_SERVERS";
+
+/// The backend types of local servers that can be detected, and the names of their programs.
+const LOCAL_KINDS: &[(&str, &str)] = &[
+    ("ollama", "Ollama"),
+    ("lmstudio", "LM Studio"),
+    ("chatcompletion", "llama-server"),
+    ("vllm", "vLLM"),
+    ("sglang", "SGLang"),
+];
 
 /// The names of what was detected and of what is missing; None if a config or an option decides which agents are used.
 pub fn overview(team: &Team, app: &AppContext) -> Option<(Vec<String>, Vec<String>)> {
@@ -41,27 +57,62 @@ pub fn overview(team: &Team, app: &AppContext) -> Option<(Vec<String>, Vec<Strin
             missing.push(program.to_owned());
         }
     }
-    // Ollama was probed when the team was assembled.
-    let backends = team.config.agents.iter().map(|agent| &agent.backend);
-    let models: Vec<&str> = backends
-        .filter(|backend| backend.kind == "ollama")
-        .filter_map(|backend| backend.model.as_deref())
-        .collect();
-    if models.is_empty() {
-        missing.push("Ollama".to_owned());
-    } else {
-        known.push(format!("Ollama ({})", models.join(", ")));
+    // The local servers were asked when the team was assembled.
+    let mut models: Vec<&str> = Vec::new();
+    for (kind, title) in LOCAL_KINDS {
+        models.clear();
+        let backends = team.config.agents.iter().map(|agent| &agent.backend);
+        models.extend(
+            backends.filter(|backend| backend.kind == *kind).filter_map(|backend| backend.model.as_deref()),
+        );
+        models.dedup();
+        if !models.is_empty() {
+            known.push(format!("{title} ({})", models.join(", ")));
+        } else if *kind == "ollama" {
+            missing.push("Ollama".to_owned());
+        }
     }
     Some((known, missing))
 }
 
-/// The Ollama server at [`ollama_url`]; None if it does not answer or has no models.
-fn ollama(environment: &Environment) -> Option<DetectedOllama> {
-    let base_url = ollama_url(environment);
-    let (http, asked) = (HttpClient::new(&HttpOptions::default()).ok()?, base_url.clone());
-    let models =
-        session::block_on_thread(async move { althing_llm::ollama_models(&http, &asked).await })?.ok()?;
-    (!models.is_empty()).then_some(DetectedOllama { base_url, models })
+/// The model servers that are running: Ollama at [`ollama_url`], and those at the addresses of
+/// `ALTHING_LOCAL_SERVERS`, or at the usual addresses if it is not set. Servers without models are left out.
+fn servers(environment: &Environment) -> Vec<DetectedServer> {
+    let Ok(http) = HttpClient::new(&HttpOptions::default()) else { return Vec::new() };
+    let ollama = ollama_url(environment);
+    let others = environment.variable(SERVERS_VARIABLE).unwrap_or_else(|| USUAL_SERVERS.to_owned());
+    let found = session::block_on_thread(async move {
+        let http = &http;
+        let urls =
+            others.split(',').map(|url| url.trim().trim_end_matches('/')).filter(|url| !url.is_empty());
+        let others = urls.map(|url| async move {
+            althing_llm::local_server(http, url).await.map(|server| (url.to_owned(), server))
+        });
+        let first = althing_llm::ollama_server(http, &ollama);
+        let (first, others) = futures_util::future::join(first, futures_util::future::join_all(others)).await;
+        let first = first.map(|server| (ollama.clone(), server));
+        std::iter::once(first).chain(others).flatten().collect::<Vec<_>>()
+    });
+    let mut servers: Vec<DetectedServer> = Vec::new();
+    for (base_url, LocalServer { kind, title, models }) in found.unwrap_or_default() {
+        let models = models.into_iter().map(|model| DetectedModel {
+            name: model.name,
+            bytes: model.bytes,
+            parameters: model.parameters,
+            is_loaded: model.is_loaded,
+        });
+        let server = DetectedServer { kind, title, base_url, models: models.collect() };
+        if !server.models.is_empty() && !servers.iter().any(|known| known.base_url == server.base_url) {
+            servers.push(server);
+        }
+    }
+    servers
+}
+
+/// The free memory in bytes, from the text of `/proc/meminfo`.
+fn free_memory(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.saturating_mul(1024))
 }
 
 /// The base URL of the Ollama server: the one in `OLLAMA_HOST`, or else the default port on this machine.
@@ -84,7 +135,14 @@ fn address(host: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::address;
+    use super::{address, free_memory};
+
+    #[test]
+    fn the_free_memory_is_read_from_the_kernels_text() {
+        let text = "MemTotal:       16307492 kB\nMemFree:  1000 kB\nMemAvailable:   2048 kB\n";
+        assert_eq!(free_memory(text), Some(2_097_152));
+        assert_eq!(free_memory("MemTotal: 1 kB"), None);
+    }
 
     #[test]
     fn ollama_host_is_read_as_ollama_reads_it() {

@@ -16,6 +16,7 @@ pub mod conversation;
 pub mod detect_backends;
 pub mod diagnostics;
 pub mod environment;
+pub mod eval;
 #[doc(hidden)]
 pub mod failpoint;
 pub mod failure;
@@ -23,7 +24,6 @@ mod known_costs;
 mod launch_links;
 pub mod otlp_export;
 mod plans;
-mod played;
 pub mod prepare;
 pub mod programs;
 pub mod project;
@@ -37,8 +37,10 @@ pub mod service;
 pub mod session;
 pub mod session_launch;
 pub mod settings;
+mod simulated;
 pub mod team;
 pub mod trust;
+pub mod trust_question;
 mod work_dirs;
 pub mod workflow;
 
@@ -48,6 +50,7 @@ pub use failure::{Failure, FailureKind};
 pub use service::{LocalSessions, SessionService};
 pub use session_launch::{ChatRequest, RunRequest, SessionRequest};
 pub use settings::{Settings, SingleAgent};
+pub use trust_question::{AskTrust, TrustAnswer, TrustQuestion};
 // What front ends need from the engine, the ports and the runner.
 pub use althing_engine::{Consent, SessionEnd};
 pub use althing_protocol::{Engine, EventStream, SessionStore};

@@ -28,7 +28,7 @@ const CONTENT: &str = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT";
 // Static: all sessions of a process share one exporter, which lives until the process ends.
 static EXPORTER: OnceLock<Exporter> = OnceLock::new();
 
-/// Starts the exporter if `--otlp` is given, unless the config is only played. OpenTelemetry's standard variables
+/// Starts the exporter if `--otlp` is given, unless the config is only simulated. OpenTelemetry's standard variables
 /// configure the exporter; none of them turns it on.
 pub fn prepare(app: &AppContext) -> Result<(), Failure> {
     let Some(address) = &app.settings.otlp else { return Ok(()) };
@@ -37,7 +37,7 @@ pub fn prepare(app: &AppContext) -> Result<(), Failure> {
             .hint("give a collector's address for OTLP over HTTP, such as http://localhost:4318")
     })?;
     secrets::register_secrets(endpoint.password().map(Secret::new).into_iter().collect());
-    if app.settings.is_played() {
+    if app.settings.is_simulated() {
         app.notify("no traces are sent: --offline with --config sends nothing");
         return Ok(());
     }

@@ -96,7 +96,8 @@ impl RunDraft {
         let plan = plan.as_ref().map(plan_run);
         let history = self.continued.map(|continued| continued.history).unwrap_or_default();
         let consent = Consent::Person;
-        let request = RunRequest { launch, context_paths, plan, history, consent, cost_micro_usd: None };
+        let request =
+            RunRequest { launch, context_paths, plan, history, consent, cost_micro_usd: None, session: None };
         Ok((LocalSessions::with_team(app, Arc::new(team), project), request))
     }
 }

@@ -3,16 +3,18 @@
 use crate::context::AppContext;
 use crate::failure::Failure;
 use crate::known_costs;
-use crate::played::PlayedPrograms;
 use crate::session;
+use crate::simulated::SimulatedPrograms;
 use crate::team::Team;
-use crate::work_dirs::{SessionDirs, agent_dirs};
+use crate::work_dirs::{SessionDirs, agents_write, unwritable_dirs};
 use althing_config::Variables;
 use althing_protocol::{
     BoxFuture, CustomAdapter, ProcessLimits, ProgramEnd, ProgramJob, Programs, ReportSink, Screen, StageBody,
     TaskId, WorkflowSpec,
 };
-use althing_runner::adapter::{self, Adapters, AskPattern, Pattern, SearchPath, TerminalTraits};
+use althing_runner::adapter::{
+    self, Adapters, AskPattern, Pattern, SearchPath, TerminalTraits, find_program,
+};
 use althing_runner::{
     AcceptedByUser, GuardLauncher, PatternTable, ProgramLimits, ProgramRunner, ProgramStarter,
     ProtectedPaths, Sandbox,
@@ -23,7 +25,7 @@ use std::sync::Arc;
 
 /// Makes the program runner, with the custom adapters of the config and of the workflow. Programs in a sandbox cannot
 /// write to the `protected` paths, nor to any code that git runs for one of the directories in which the session works.
-/// If the team is played, no program is started.
+/// If the team is simulated, no program is started.
 pub(crate) fn assemble(
     custom: Vec<CustomAdapter>,
     protected: ProtectedPaths,
@@ -31,8 +33,8 @@ pub(crate) fn assemble(
     team: &Team,
     app: &AppContext,
 ) -> Arc<dyn Programs> {
-    if team.is_played() {
-        return Arc::new(PlayedPrograms);
+    if team.is_simulated() {
+        return Arc::new(SimulatedPrograms);
     }
     let variables = app.environment.clone();
     let fill = move |name: &str, text: &str| {
@@ -52,9 +54,26 @@ pub(crate) fn assemble(
         .with_protected(protected)
         .with_work_dirs(dirs.work)
         .with_agents_write(dirs.agents_write)
-        .with_agent_dirs(agent_dirs(&app.environment))
+        .with_unwritable_dirs(unwritable_dirs(&app.environment))
         .with_prices(known_costs::model_prices(team));
     Arc::new(VariableFiller { runner, fill: Box::new(fill) })
+}
+
+/// The executable of the user's editor or pager, which has all rights of the user: it is not searched for in the
+/// directories of `PATH` where agents may write.
+pub fn find_user_program(name: &str, app: &AppContext) -> Result<PathBuf, String> {
+    if name.contains('/') {
+        return Ok(PathBuf::from(name));
+    }
+    let path = app.environment.path();
+    let search = SearchPath::without(&path, &agents_write(&app.environment.cwd, None, &app.environment));
+    find_program(name, &search.kept).ok_or_else(|| match find_program(name, &path) {
+        Some(_) => format!(
+            "{name} is not started: it is only in {}, where agents may write, so an agent could have put it there",
+            search.removed_text()
+        ),
+        None => format!("{name} was not found in PATH"),
+    })
 }
 
 /// How the user can sign in to this CLI agent, if nothing shows that the user has signed in; None if something shows
@@ -67,7 +86,7 @@ pub fn sign_in_hint(adapter: &str, app: &AppContext) -> Option<&'static str> {
 
 /// Checks the CLI agents of a workflow's tasks before anything starts. Notices name each CLI agent that the user does
 /// not seem to be signed in to, that the available sandbox limits, or that is started in spite of `--offline`. The
-/// error names a task whose CLI agent does not run in the available sandbox, or whose cost `--max-cost` cannot limit. If the programs are played, nothing is
+/// error names a task whose CLI agent does not run in the available sandbox, or whose cost `--max-cost` cannot limit. If the programs are simulated, nothing is
 /// checked, and one notice names their tasks.
 pub fn check_tasks(spec: &WorkflowSpec, team: &Team, app: &AppContext) -> Result<(), Failure> {
     let tasks = spec.stages.iter().flat_map(|stage| &stage.tasks);
@@ -75,10 +94,13 @@ pub fn check_tasks(spec: &WorkflowSpec, team: &Team, app: &AppContext) -> Result
         StageBody::Program(program) => Some((task.id.as_str(), &**program)),
         StageBody::Run(_) => None,
     });
-    if team.is_played() {
+    if team.is_simulated() {
         let ids: Vec<&str> = tasks.map(|(id, _)| id).collect();
         if !ids.is_empty() {
-            app.notify(&format!("the programs of these tasks are played, not started: {}", ids.join(", ")));
+            app.notify(&format!(
+                "the programs of these tasks are simulated, not started: {}",
+                ids.join(", ")
+            ));
         }
         return Ok(());
     }

@@ -47,7 +47,9 @@ pub fn to_resume(id: Option<&str>, app: &AppContext) -> Result<(SessionId, Optio
 }
 
 /// Resumes a session where it stopped, for example after a crash, with the recorded team, workspaces and workflow.
-pub(crate) async fn resume(id: &SessionId, app: &AppContext) -> Result<StartedSession, Failure> {
+///
+/// `op` is the op with which the session continues: `Resume`, or `Retry` for a workflow that is over.
+pub(crate) async fn resume(id: &SessionId, op: Op, app: &AppContext) -> Result<StartedSession, Failure> {
     let (wanted, store) = (id.clone(), existing_store(app)?);
     let owned = service::blocking(move || store.open(&wanted).map_err(Failure::stored)).await?;
     for notice in &owned.notices {
@@ -96,7 +98,7 @@ pub(crate) async fn resume(id: &SessionId, app: &AppContext) -> Result<StartedSe
     let recorded = owned.events.clone();
     let orchestrator = session::start_orchestrator(id.clone(), owned, dependencies, None, app)?;
     // Fails only if the session has already ended, and then its events say so.
-    let _ = orchestrator.submitter().submit(Submission::new(Op::Resume, Origin::User));
+    let _ = orchestrator.submitter().submit(Submission::new(op, Origin::User));
     Ok(StartedSession { id: id.clone(), orchestrator, envs, recorded })
 }
 
@@ -125,7 +127,13 @@ pub fn write_missing_files(id: &SessionId, recorded: &[Arc<Event>], app: &AppCon
 
 /// Whether a session with these events is over.
 pub fn is_closed(events: &[Arc<Event>]) -> bool {
-    events.iter().any(|event| matches!(event.fact, Fact::SessionClosed {}))
+    // A retry of a workflow's task opens a session that was over.
+    let last = events.iter().rev().find_map(|event| match event.fact {
+        Fact::SessionClosed {} => Some(true),
+        Fact::OpAccepted { op: Op::Retry { .. }, .. } => Some(false),
+        _ => None,
+    });
+    last == Some(true)
 }
 
 /// If the workflow file has changed or cannot be read, warns that the session continues with the recorded workflow.

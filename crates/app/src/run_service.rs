@@ -70,8 +70,8 @@ impl LocalRunService {
         // `readable_dirs`.
         let consent = if approved { Consent::Person } else { Consent::Nobody };
         let cost_micro_usd = self.account.left();
-        let request =
-            RunRequest { launch, context_paths, plan: None, history: Vec::new(), consent, cost_micro_usd };
+        let (plan, history, session) = (None, Vec::new(), None);
+        let request = RunRequest { launch, context_paths, plan, history, consent, cost_micro_usd, session };
         let id = self.sessions.launch(SessionRequest::Run(Box::new(request))).await?;
         self.count_costs(&id).await?;
         let mut events = self.sessions.follow(&id, Seq(0), Interest::Facts).await?;
@@ -187,8 +187,9 @@ fn fold(events: &[Arc<Event>]) -> (ProgressLines, Option<String>) {
     (lines, progress)
 }
 
-/// The outcome of a run; None if the session has no such run, or while the run, or the run that executes its plan, is
-/// not over. If the run was cancelled before that execution started, the run counts as cancelled.
+/// The outcome of a run. None if the session has no such run, or if the run is not over. A planning run whose plan is to
+/// be executed is over only when the executing run is over; if it was cancelled before the executing run started, it
+/// counts as cancelled.
 fn outcome(session: &SessionView, task: &TaskId) -> Option<RunOutcome> {
     let mut result = session.result(task)?.clone();
     let execution = session.result(&task.execution()).cloned().map(Box::new);

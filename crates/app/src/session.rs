@@ -24,6 +24,7 @@ use althing_protocol::{
 };
 use althing_runner::adapter::Adapters;
 use althing_runner::{AcceptedByUser, CliAgentConfig, CliBackend, ProgramStarter, Sandbox};
+use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,7 +76,7 @@ pub fn team_backends(
     let mut backends = TeamBackends { tools: TeamTools::of(&team.config), ..TeamBackends::default() };
     backends.tools.code_in_use.files.extend(team.file().map(Path::to_owned));
     backends.tools.server_dir = team.file().and_then(agent_env::server_dir);
-    backends.tools.played = team.is_played();
+    backends.tools.simulated = team.is_simulated();
     for agent in &team.config.agents {
         let member = backends.add(&agent.id, &agent.backend, team, app)?;
         let member = Member {
@@ -89,7 +90,7 @@ pub fn team_backends(
         };
         backends.members.push(member);
         let docker = agent.tools.commands.as_ref().and_then(|commands| commands.docker.as_ref());
-        if let Some(docker) = docker.filter(|_| !team.is_played()) {
+        if let Some(docker) = docker.filter(|_| !team.is_simulated()) {
             let variables = agent_env::container_variables(docker, &app.environment).map_err(|failure| {
                 Failure { message: format!("agent {}: {}", agent.id, failure.message), ..failure }
             })?;
@@ -123,6 +124,17 @@ impl TeamBackends {
             }
         };
         let prices = PriceTable::new(&team.config.prices);
+        let mut config = Cow::Borrowed(config);
+        // An Ollama that was started with this variable serves that many calls of a model at once.
+        if config.kind == "ollama"
+            && !config.params.contains_key("max_concurrent")
+            && let Some(at_once) =
+                app.environment.variable("OLLAMA_NUM_PARALLEL").and_then(|n| n.parse::<u32>().ok())
+            && at_once > 0
+        {
+            config.to_mut().params.insert("max_concurrent".into(), at_once.into());
+        }
+        let config = &*config;
         let backend = althing_llm::backend(config, &http, &prices)
             .map_err(|error| Failure { message: format!("agent {id}: {error}"), ..Failure::from(error) })?;
         for warning in althing_llm::warnings(config) {
@@ -264,6 +276,8 @@ pub(crate) async fn session_envs(
 
 /// A session to be started.
 pub(crate) struct NewSession {
+    /// The session's id; None: a new one.
+    pub id: Option<SessionId>,
     /// The kind of session.
     pub kind: SessionKind,
     /// The user's goal.
@@ -295,7 +309,7 @@ pub(crate) async fn start(
     app: &AppContext,
 ) -> Result<StartedSession, Failure> {
     let store = app.store()?;
-    let id = althing_journal::new_session_id(SystemClock.now(), fastrand::u64(..));
+    let id = new.id.unwrap_or_else(|| althing_journal::new_session_id(SystemClock.now(), fastrand::u64(..)));
     let owned = store.create(&id).map_err(Failure::stored)?;
     trust::remember_own(&app.session_dir(&id), &app.environment);
     let opening = SessionOpened {

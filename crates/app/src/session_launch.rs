@@ -16,7 +16,7 @@ use crate::workflow::Workflow;
 use althing_engine::{Consent, resolve_launch};
 use althing_protocol::{
     ContextPath, Exchange, LaunchRun, ModeChoice, Op, PlanRun, Proposal, RunSpec, SessionId, SessionKind,
-    TeamSpec,
+    TaskId, TeamSpec,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,6 +31,8 @@ pub enum SessionRequest {
     Workflow(Box<Workflow>),
     /// Resume a session that stopped.
     Resume(SessionId),
+    /// Retry a task of a workflow that is over.
+    Retry(SessionId, TaskId),
 }
 
 /// A request for a run. [`crate::prepare`] makes it from the settings.
@@ -47,6 +49,8 @@ pub struct RunRequest {
     pub consent: Consent,
     /// A limit on the cost of the run, in millionths of a US dollar. The config and the settings may set a lower one.
     pub cost_micro_usd: Option<u64>,
+    /// The id of the new session; None: a new one.
+    pub session: Option<SessionId>,
 }
 
 /// A request for a conversation. [`crate::prepare`] makes it from the settings.
@@ -75,9 +79,12 @@ pub(crate) async fn start(
             let team = sessions.team()?;
             let backends = session::team_backends(team, Some(&request.context_paths), app)?;
             let project = sessions.project().map(Arc::as_ref);
+            let id = request.session.clone();
             let spec = run_spec(*request, team, &backends, project, app)?;
             let (goal, op) = (spec.task.clone(), Op::StartRun { spec: Box::new(spec) });
-            start_with_team(SessionKind::Run, goal, op, sessions, backends, app).await
+            let project = sessions.project().cloned();
+            let new = NewSession { id, kind: SessionKind::Run, goal, op, project };
+            session::start(new, team, backends, None, app).await
         }
         SessionRequest::Chat(request) => {
             let project = sessions.project().map(Arc::as_ref);
@@ -85,7 +92,9 @@ pub(crate) async fn start(
                 conversation::assemble(sessions.team()?, &request, project, app)?;
             let goal = request.goal;
             let op = Op::StartChat { spec: Box::new(spec) };
-            start_with_team(SessionKind::Chat, goal, op, sessions, backends, app).await
+            let project = sessions.project().cloned();
+            let new = NewSession { id: None, kind: SessionKind::Chat, goal, op, project };
+            session::start(new, sessions.team()?, backends, None, app).await
         }
         SessionRequest::Workflow(workflow) => {
             let team = sessions.team()?;
@@ -107,6 +116,7 @@ pub(crate) async fn start(
             let protected = conversation::protected_paths(team, (source, &adapters), cwd, app);
             let goal = if spec.goal.is_empty() { spec.name.clone() } else { spec.goal.clone() };
             let new = NewSession {
+                id: None,
                 kind: SessionKind::Workflow,
                 goal,
                 op: Op::StartWorkflow { spec: Box::new(spec) },
@@ -116,20 +126,9 @@ pub(crate) async fn start(
             let programs = programs::assemble(adapters, protected, dirs, team, app);
             session::start(new, team, backends, Some(programs), app).await
         }
-        SessionRequest::Resume(id) => resume::resume(&id, app).await,
+        SessionRequest::Resume(id) => resume::resume(&id, Op::Resume, app).await,
+        SessionRequest::Retry(id, task) => resume::resume(&id, Op::Retry { task }, app).await,
     }
-}
-
-async fn start_with_team(
-    kind: SessionKind,
-    goal: String,
-    op: Op,
-    sessions: &LocalSessions,
-    backends: TeamBackends,
-    app: &AppContext,
-) -> Result<StartedSession, Failure> {
-    let new = NewSession { kind, goal, op, project: sessions.project().cloned() };
-    session::start(new, sessions.team()?, backends, None, app).await
 }
 
 /// Resolves the request into the spec of the run, in the same way as every other launch.
@@ -140,7 +139,7 @@ fn run_spec(
     project: Option<&Project>,
     app: &AppContext,
 ) -> Result<RunSpec, Failure> {
-    let RunRequest { launch, context_paths, plan, history, consent, cost_micro_usd } = request;
+    let RunRequest { launch, context_paths, plan, history, consent, cost_micro_usd, session: _ } = request;
     let team = conversation::team_spec(team, backends, context_paths, project, app);
     let mut spec = resolve(&team, &launch, consent).map_err(Failure::usage)?;
     check_links(&team, &spec).map_err(Failure::usage)?;

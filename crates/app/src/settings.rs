@@ -13,7 +13,7 @@ use std::path::PathBuf;
 pub struct Settings {
     /// The config file, if one is named.
     pub config: Option<PathBuf>,
-    /// Use only the built-in offline model. With `config`, the config is only played.
+    /// Use only the built-in offline model. With `config`, the config is only simulated.
     pub offline: bool,
     /// Models to make agents of, as `TYPE:NAME`, instead of a config.
     pub model: Vec<String>,
@@ -53,9 +53,9 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Whether a config is only played: nothing that it names is started, no program of a workflow is started, and no
+    /// Whether a config is only simulated: nothing that it names is started, no program of a workflow is started, and no
     /// telemetry is sent.
-    pub fn is_played(&self) -> bool {
+    pub fn is_simulated(&self) -> bool {
         self.offline && self.config.is_some()
     }
 

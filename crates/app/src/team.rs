@@ -6,12 +6,12 @@ use crate::context::AppContext;
 use crate::detect_backends;
 use crate::environment::Environment;
 use crate::failure::Failure;
-use crate::played;
 use crate::secrets;
+use crate::simulated;
 use crate::trust::Trust;
 use althing_config::{
     BACKENDS, ConfigReport, DetectedBackends, LoadPurpose, Source, Style, Surroundings, UnknownModel,
-    WorkflowAgent, starter_config, workflow_agents,
+    WorkflowAgent, is_small_local_model, starter_config, workflow_agents,
 };
 use althing_protocol::{
     AGENT_KINDS, AgentId, AgentKind, BackendConfig, Config, InteractiveConfig, Millis, RunRules,
@@ -87,13 +87,13 @@ impl Team {
         self.file().is_some()
     }
 
-    /// Whether the config is only played: the offline model replaces its models and CLI agents, and nothing else that
+    /// Whether the config is only simulated: the offline model replaces its models and CLI agents, and nothing else that
     /// the config names is started.
-    pub fn is_played(&self) -> bool {
+    pub fn is_simulated(&self) -> bool {
         self.source.starts_with(OFFLINE_CONFIG)
     }
 
-    /// Whether the team starts and sends nothing: it is the offline team, it is played, or it consists of agents of the
+    /// Whether the team starts and sends nothing: it is the offline team, it is simulated, or it consists of agents of the
     /// offline model without commands and MCP servers.
     pub fn is_offline(&self) -> bool {
         let agents = self.config.agents.iter().map(|agent| (&agent.backend, &agent.tools));
@@ -102,7 +102,7 @@ impl Team {
         let starts_nothing = |(backend, tools): (&BackendConfig, &ToolsConfig)| {
             backend.kind == OFFLINE_KIND && tools.commands.is_none() && tools.mcp_servers.is_empty()
         };
-        self.source == OFFLINE || self.is_played() || agents.chain(chat).all(starts_nothing)
+        self.source == OFFLINE || self.is_simulated() || agents.chain(chat).all(starts_nothing)
     }
 
     /// What a workflow's tasks can name as their agents.
@@ -189,20 +189,23 @@ fn from_environment(environment: &Environment) -> Result<Team, Failure> {
     if found.is_empty() {
         let mut team = load(OFFLINE, &starter_config(&found), environment)?;
         team.notes.push(
-            "no config, no API key, no CLI agent and no Ollama found: using the offline model, which is not an AI (set OPENAI_API_KEY or another \
+            "no config, no API key, no CLI agent, no local model server and no Ollama found: using the offline model, which is not an AI (set OPENAI_API_KEY or another \
              provider's key, or write a config with `althing config init`)"
                 .into(),
         );
+        team.notes.extend(found.describe_too_large());
         return Ok(team);
     }
     let mut team = load("what is found here", &starter_config(&found), environment)?;
     team.notes.push(format!("no config found: agents from {}", found.describe()));
+    team.notes.extend(found.describe_too_large());
     Ok(team)
 }
 
-/// A config for `--model TYPE:NAME …`, as JSON, which is valid YAML and needs no quoting rules.
+/// A config for `--model TYPE:NAME …`, as JSON, which is valid YAML and needs no quoting rules. If all models are small
+/// models of local servers, the winner's answer is the final answer.
 fn models(models: &[String]) -> Result<String, Failure> {
-    let mut agents = Vec::new();
+    let (mut agents, mut are_small) = (Vec::new(), true);
     for (n, model) in (1..).zip(models) {
         let Some((kind, name)) =
             model.split_once(':').filter(|(kind, name)| !kind.is_empty() && !name.is_empty())
@@ -212,8 +215,14 @@ fn models(models: &[String]) -> Result<String, Failure> {
         };
         let id = if models.len() == 1 { kind.to_owned() } else { format!("{kind}-{n}") };
         agents.push(serde_json::json!({"id": id, "backend": {"type": kind, "model": name}}));
+        are_small &= is_small_local_model(kind, name);
     }
-    Ok(serde_json::json!({ "agents": agents }).to_string())
+    let mut config = serde_json::json!({ "agents": agents });
+    if are_small && let Some(config) = config.as_object_mut() {
+        // As in a starter config.
+        config.insert("orchestrator".into(), serde_json::json!({"final_answer_strategy": "winner_reuse"}));
+    }
+    Ok(config.to_string())
 }
 
 fn from_file(path: &Path, origin: ConfigOrigin, app: &AppContext) -> Result<Team, Failure> {
@@ -272,11 +281,11 @@ fn load(source: &str, text: &str, environment: &Environment) -> Result<Team, Fai
     let purpose = if offline_config.is_some() { LoadPurpose::Offline } else { LoadPurpose::Run };
     let (report, notice) = check(offline_config.unwrap_or(source), text, environment, purpose);
     let UsableConfig { mut config, problems, plain, .. } = usable_config(report, notice)?;
-    // A task of a workflow that names a CLI agent stays a program, which is played.
+    // A task of a workflow that names a CLI agent stays a program, which is simulated.
     let workflow_agents = workflow_agents(&config, AGENT_KINDS);
     let mut notes = Vec::new();
     if offline_config.is_some() {
-        notes.push(played::notice(&config));
+        notes.push(simulated::notice(&config));
         use_offline_model(&mut config);
     }
     let text_without_secrets = althing_config::redact(text);
@@ -292,7 +301,7 @@ fn load(source: &str, text: &str, environment: &Environment) -> Result<Team, Fai
     })
 }
 
-/// Replaces every backend with the offline model. The agents and their tools stay. (`TeamTools::played` says that
+/// Replaces every backend with the offline model. The agents and their tools stay. (`TeamTools::simulated` says that
 /// commands and MCP servers are not started.)
 fn use_offline_model(config: &mut Config) {
     for agent in &mut config.agents {
@@ -398,6 +407,9 @@ fn require_trust(path: &Path, text: &str, trust_needed: &[String], app: &AppCont
     }
     if trust.is_given(&app.environment) {
         return Ok(());
+    }
+    if let Some(answer) = trust.ask(trust_needed, app) {
+        return answer;
     }
     let message = format!(
         "{} was found in this directory, not named by you, and must be trusted first:\n  {}\nNothing was started or sent.",

@@ -9,6 +9,7 @@
 use crate::context::AppContext;
 use crate::environment::{Environment, create_private_dir};
 use crate::failure::Failure;
+use crate::trust_question::{self, TrustAnswer, TrustQuestion};
 use sha2::{Digest, Sha256};
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -46,12 +47,40 @@ struct Accepted {
     lines: Vec<String>,
     /// The real paths of the sessions that this command may use.
     sessions: Vec<PathBuf>,
+    /// What the user accepted for this process when asked: a digest of the config, or the real path of the session or
+    /// plan.
+    once: Vec<String>,
 }
 
 impl Acceptance {
     fn change(&self, change: impl FnOnce(&mut Accepted)) {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }
+}
+
+/// Asks the person at the terminal whether something found may be used. `key` identifies it together with its contents.
+/// None if nobody can be asked. If the person accepts it for later commands too, `remember` says how.
+fn ask(
+    question: &TrustQuestion,
+    key: &str,
+    app: &AppContext,
+    remember: impl FnOnce(&mut Accepted),
+) -> Option<Result<(), Failure>> {
+    let ask_person = app.ask_trust.as_ref()?;
+    let mut is_accepted = false;
+    app.acceptance.change(|all| is_accepted = all.once.iter().any(|known| known == key));
+    if is_accepted {
+        return Some(Ok(()));
+    }
+    let answer = ask_person(question);
+    tracing::info!(what = %question.what, ?answer, "trust asked");
+    match answer {
+        TrustAnswer::No => return Some(Err(trust_question::declined(question))),
+        TrustAnswer::Once => {}
+        TrustAnswer::Always => app.acceptance.change(remember),
+    }
+    app.acceptance.change(|all| all.once.push(key.to_owned()));
+    Some(Ok(()))
 }
 
 /// Remembers what the user accepted with `--trust` in this command. Called when the command has done, or has begun to
@@ -96,6 +125,14 @@ impl Trust<'_> {
     /// has succeeded.
     pub fn accept(&self, app: &AppContext) {
         app.acceptance.change(|all| all.configs.push((self.path.to_owned(), self.digest.to_owned())));
+    }
+
+    /// Asks the person at the terminal whether this config may be used; None if nobody can be asked.
+    pub fn ask(&self, would: &[String], app: &AppContext) -> Option<Result<(), Failure>> {
+        let what = format!("{} was found in this directory, not named by you", self.path.display());
+        let question = TrustQuestion { what, would: would.to_vec() };
+        let accepted = (self.path.to_owned(), self.digest.to_owned());
+        ask(&question, &self.line(), app, |all| all.configs.push(accepted))
     }
 
     /// Remembers that the user trusts this config.
@@ -258,6 +295,9 @@ pub fn require_own_plan(dir: &Path, app: &AppContext) -> Result<(), Failure> {
     if is_accepted_now(dir, app) {
         return Ok(());
     }
+    if let Some(answer) = ask_about_dir(dir, &trust_question::plan_question(dir), app) {
+        return answer;
+    }
     let message = format!(
         "the plan in {} was found here and not made by you: agents would execute it.\n\
          Nothing was started or sent.",
@@ -272,13 +312,24 @@ pub fn require_own_session(dir: &Path, app: &AppContext) -> Result<(), Failure> 
     if !is_remembered(dir, app) {
         refuse_links(dir)?;
     }
-    if !is_accepted_now(dir, app) {
-        require_known_session(dir, app)?;
+    if !is_accepted_now(dir, app) && !is_remembered(dir, app) {
+        let shown = remembered_path(dir).display().to_string();
+        let answer = app
+            .ask_trust
+            .is_some()
+            .then(|| ask_about_dir(dir, &trust_question::session_question(dir, &shown, app), app));
+        answer.flatten().unwrap_or_else(|| require_known_session(dir, app))?;
     }
     if let Ok(real) = dir.canonicalize() {
         app.acceptance.change(|all| all.sessions.push(real));
     }
     Ok(())
+}
+
+/// Asks the person at the terminal whether a session or plan may be used; None if nobody can be asked.
+fn ask_about_dir(dir: &Path, question: &TrustQuestion, app: &AppContext) -> Option<Result<(), Failure>> {
+    let key = one_line(&remembered_path(dir));
+    ask(question, &key, app, |all| all.lines.extend(accepted_line(dir)))
 }
 
 /// Like [`require_own_session`], but `--trust` does not accept the session.
@@ -429,72 +480,4 @@ fn own_dirs_file(environment: &Environment) -> Option<PathBuf> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{contents_digest, one_line};
-    use std::ffi::OsStr;
-    use std::os::unix::ffi::OsStrExt;
-    use std::path::Path;
-
-    #[test]
-    fn no_name_of_a_directory_adds_a_line_or_looks_like_another_name() {
-        let names: [&[u8]; 10] = [
-            b"/a/b",
-            b"/a\n/b",
-            b"/a\\n/b",
-            b"/a\r/b",
-            b"/a\\r/b",
-            b"/a\\/b",
-            b"/a\xff/b",
-            b"/a\xfe/b",
-            b"/a\\xff/b",
-            "/a\u{fffd}/b".as_bytes(),
-        ];
-        let lines: Vec<String> = names.map(|name| one_line(Path::new(OsStr::from_bytes(name)))).to_vec();
-        assert!(lines.iter().all(|line| line.lines().count() == 1), "{lines:?}");
-        let different: std::collections::BTreeSet<&String> = lines.iter().collect();
-        assert_eq!(different.len(), names.len(), "{lines:?}");
-        assert_eq!(lines[0], "/a/b", "an ordinary path is written as it is");
-    }
-
-    #[test]
-    fn any_change_below_a_directory_changes_its_digest() {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir(dir.path().join("tasks")).unwrap();
-        std::fs::write(dir.path().join("log"), "one").unwrap();
-        let mut seen = std::collections::BTreeSet::from([contents_digest(dir.path()).unwrap()]);
-        assert!(seen.contains(&contents_digest(dir.path()).unwrap()), "without a change it is the same");
-        let changes: [&dyn Fn(&Path); 5] = [
-            &|dir| std::fs::write(dir.join("log"), "two").unwrap(),
-            &|dir| std::fs::write(dir.join("tasks/more"), "").unwrap(),
-            &|dir| std::fs::rename(dir.join("tasks/more"), dir.join("more")).unwrap(),
-            &|dir| {
-                std::fs::create_dir_all(dir.join("tasks/r1/workspaces/a")).unwrap();
-                std::os::unix::fs::symlink("/etc", dir.join("tasks/r1/workspaces/a/link")).unwrap();
-            },
-            &|dir| std::fs::create_dir(dir.join("empty")).unwrap(),
-        ];
-        for change in changes {
-            change(dir.path());
-            assert!(seen.insert(contents_digest(dir.path()).unwrap()));
-        }
-    }
-
-    #[test]
-    fn a_link_outside_the_directories_of_agents_has_no_digest() {
-        for place in [
-            "events.jsonl",
-            "tasks",
-            "tasks/r1/preimages",
-            "tasks/r1/workspaces",
-            "tasks/r1/workspaces/a",
-            "tasks/views/preimages/a",
-        ] {
-            let dir = tempfile::tempdir().unwrap();
-            let link = dir.path().join(place);
-            std::fs::create_dir_all(link.parent().unwrap()).unwrap();
-            std::os::unix::fs::symlink("/etc", &link).unwrap();
-            let error = contents_digest(dir.path()).unwrap_err().to_string();
-            assert!(error.contains(place), "{error}");
-        }
-    }
-}
+mod tests;

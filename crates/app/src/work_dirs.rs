@@ -1,5 +1,5 @@
-//! The directories in which the user and the tasks of a session work, those to which its agents may write, and the
-//! settings directories of CLI agents.
+//! The directories in which the user and the tasks of a session work, those to which its agents may write, and those to
+//! which no agent may write.
 //!
 //! For a repository in one working directory, git may run code that is in another working directory. So an agent that
 //! can write to one of these directories must not change what git runs for the others.
@@ -8,6 +8,7 @@ use crate::environment::Environment;
 use crate::project::Project;
 use althing_disk::real_path;
 use althing_protocol::{ContextPath, ExecutionMode, Op, ProgramSpec, StageBody, WorkflowSpec};
+use althing_runner::adapter::SearchPath;
 use althing_runner::own_places;
 use std::path::{Path, PathBuf};
 
@@ -97,9 +98,17 @@ fn work_dirs(op: Option<&Op>, cwd: &Path, project: Option<&Project>) -> Vec<Path
     dirs
 }
 
-/// The existing directories in which CLI agents store their settings, and the targets of those that are links. No agent
-/// may write there, unless the user names such a directory.
-pub(crate) fn agent_dirs(environment: &Environment) -> Vec<PathBuf> {
+/// The directories to which no agent may write, unless the user lets it work in such a directory: those in which CLI
+/// agents store their settings, and those of `PATH`, because an agent could put a program there that the user, a task of
+/// a workflow or the editor then calls by its name.
+pub(crate) fn unwritable_dirs(environment: &Environment) -> Vec<PathBuf> {
+    let mut dirs = agent_dirs(environment);
+    dirs.extend(SearchPath::places(&environment.path()));
+    dirs
+}
+
+/// The existing directories in which CLI agents store their settings, and the targets of those that are links.
+fn agent_dirs(environment: &Environment) -> Vec<PathBuf> {
     let Some(home) = environment.variable("HOME").map(PathBuf::from) else { return Vec::new() };
     let lookup = |name: &str| environment.variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let dirs = althing_runner::adapter::agent_dirs(&home, &lookup);

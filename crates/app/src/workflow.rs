@@ -25,7 +25,7 @@ impl Workflow {
     pub fn read(file: &Path, team: &Team, app: &AppContext) -> Result<(Option<Self>, ConfigReport), Failure> {
         let path = app.environment.named_path(file);
         let text = team::read_config(&path)?;
-        let purpose = if team.is_played() { LoadPurpose::Offline } else { LoadPurpose::Run };
+        let purpose = if team.is_simulated() { LoadPurpose::Offline } else { LoadPurpose::Run };
         let (workflow, report) = load(&file.display().to_string(), &text, team, purpose, app);
         Ok((workflow.map(|file| Self { file, path, text }), report))
     }

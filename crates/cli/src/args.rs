@@ -1,6 +1,7 @@
 //! The command line: options and commands, without what they do.
 
 use crate::command::session_cost::{Age, parse_age};
+use althing_app::eval::NamedRule;
 use althing_app::{Failure, Settings, SingleAgent};
 use althing_view::report::CostGroup;
 use clap::{Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum};
@@ -40,7 +41,7 @@ pub struct Options {
     pub config: Option<PathBuf>,
 
     /// Three agents of the built-in offline model (not an AI), regardless of any config; with --config, that config is
-    /// played: its agents on the offline model, and nothing is sent or started
+    /// simulated: its agents on the offline model, and nothing is sent or started
     #[arg(long, global = true, conflicts_with = "model")]
     pub offline: bool,
 
@@ -164,6 +165,11 @@ fn parse_dollars(text: &str) -> Result<f64, String> {
     } else {
         Err("it must be more than 0 and at most 1000000000".to_owned())
     }
+}
+
+fn parse_jobs(text: &str) -> Result<usize, String> {
+    let jobs = text.parse().ok().filter(|jobs| (1..=256).contains(jobs));
+    jobs.ok_or_else(|| "it must be a number from 1 to 256".to_owned())
 }
 
 // clap's value parsers return a Result.
@@ -296,6 +302,39 @@ pub enum Command {
         #[command(subcommand)]
         action: WorkflowAction,
     },
+    /// Let teams answer tasks with known solutions; compare teams, and rules for counting votes
+    Eval {
+        /// A file with one task per line: {"id": …, "task": …, "check": {"exact"|"number"|"choice"|"regex"|"command": …}}
+        #[arg(value_name = "TASKS")]
+        tasks: PathBuf,
+        /// The configs of the teams; without this option, the team that a run would have
+        #[arg(long, value_name = "FILE,…", value_delimiter = ',')]
+        teams: Vec<PathBuf>,
+        /// The rules under which the recorded votes are counted: borda, plurality, borda-unmerged, plurality-merged
+        #[arg(long, value_name = "RULE,…", value_delimiter = ',', default_value = "borda,plurality")]
+        rules: Vec<NamedRule>,
+        /// How often each team answers each task
+        #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+        repeat: u32,
+        /// How many runs are in progress at the same time
+        #[arg(long, value_name = "N", default_value_t = 4, value_parser = parse_jobs)]
+        jobs: usize,
+        /// Run everything again, instead of continuing an earlier evaluation with the same tasks and teams
+        #[arg(long)]
+        fresh: bool,
+        /// Print one line per run and rule as CSV
+        #[arg(long, conflicts_with = "json")]
+        csv: bool,
+    },
+    /// Count the recorded votes of runs again, under other rules
+    Recount {
+        /// The runs: `<session>.<run>`, `<session>` or `latest`
+        #[arg(value_name = "RUN", required = true)]
+        runs: Vec<String>,
+        /// The rules: borda, plurality, borda-unmerged, plurality-merged
+        #[arg(long, value_name = "RULE,…", value_delimiter = ',', default_value = "borda,plurality")]
+        rules: Vec<NamedRule>,
+    },
     /// Restore the files that a run changed in context paths, or that the chat agent changed in its project
     Undo {
         /// The run: `<session>.<run>`, `<session>.c1` for the chat agent, or `<session>` for the last task of that
@@ -348,7 +387,7 @@ pub enum Command {
 pub enum SessionsAction {
     /// The report of a session: task, answers, votes, decision, costs, files
     Show {
-        /// The session; `<session>.<run>` shows one run, `latest` the newest session
+        /// The session; `<session>.<run>` shows one run, `latest` the session that changed last
         id: String,
         /// Print the report as Markdown, like `report.md` beside the files of a run
         #[arg(long, conflicts_with = "json")]

@@ -64,6 +64,7 @@ impl<'a> Follower<'a> {
         session: SessionId,
         options: &Options,
         app: &AppContext,
+        output_file: Option<OutputFile>,
         signals: &'a mut StopSignals,
     ) -> Self {
         let output = match options.stream_events {
@@ -77,8 +78,6 @@ impl<'a> Follower<'a> {
         let display = if live { Display::Live(Box::default()) } else { Display::Plain(Box::default()) };
         let resume_command = format!("althing resume {session}{}", app.settings.state_dir_option());
         let log_dir = app.session_dir(&session);
-        // The output file was checked before the session started.
-        let output_file = OutputFile::of(options, app).ok().flatten();
         Self {
             session,
             output,

@@ -1,5 +1,6 @@
 //! What the screen needs from the host: sessions, paths, the user's editor and pager, undo, message history.
 
+use crate::path_search::PathSearch;
 use althing_app::{AppContext, SystemClock, trust};
 use althing_protocol::{
     Clock, PathGrant, PlanRef, SessionId, SessionKind, SessionSummary, TaskId, Timestamp,
@@ -26,16 +27,17 @@ pub struct LocalHost {
     /// The session on the screen; `None` for a recording, of which nothing can be undone, compared or edited.
     session: Option<SessionId>,
     app: AppContext,
+    tree: PathSearch,
 }
 
 impl LocalHost {
     pub fn new(session: SessionId, app: AppContext) -> Self {
-        Self { session: Some(session), app }
+        Self { tree: PathSearch::new(app.environment.cwd.clone()), session: Some(session), app }
     }
 
     /// The host of a recording.
     pub fn of_recording(app: AppContext) -> Self {
-        Self { session: None, app }
+        Self { tree: PathSearch::new(app.environment.cwd.clone()), session: None, app }
     }
 
     /// The session on the screen, if this user started or trusts it: its directory says which files an undo writes.
@@ -61,7 +63,8 @@ impl LocalHost {
         let words = chosen.unwrap_or_else(|| fallback.to_owned());
         let mut words = words.split_whitespace();
         let program = words.next().unwrap_or(fallback);
-        let status = Command::new(program).args(words).arg(file).stdin(Stdio::inherit()).status();
+        let found = althing_app::programs::find_user_program(program, &self.app)?;
+        let status = Command::new(found).args(words).arg(file).stdin(Stdio::inherit()).status();
         match status {
             Ok(status) if status.success() => Ok(()),
             Ok(status) => Err(format!("{program} ended with {status}")),
@@ -102,7 +105,11 @@ impl TuiHost for LocalHost {
     fn sessions(&self) -> Result<Vec<SessionEntry>, String> {
         let store = self.app.existing_store().map_err(|failure| failure.message)?;
         let is_wanted = |session: &SessionSummary| {
-            let is_chat = session.checkpoint.as_ref().is_some_and(|at| at.kind == SessionKind::Chat);
+            // A conversation without a message has nothing to resume.
+            let is_chat = session
+                .checkpoint
+                .as_ref()
+                .is_some_and(|at| at.kind == SessionKind::Chat && !at.history.is_empty());
             is_chat && !session.is_owned && Some(&session.id) != self.session.as_ref()
         };
         let newest = store.map_or(Ok(Vec::new()), |store| store.newest(MAX_SESSIONS, &is_wanted));
@@ -150,7 +157,22 @@ impl TuiHost for LocalHost {
             .collect();
         found.sort();
         found.truncate(MAX_PATHS);
+        // Below the paths that start with what was typed: those that contain it. A path with a space cannot be
+        // mentioned.
+        if !start.is_empty() && !prefix.starts_with(['/', '.', '~']) {
+            let similar = self.tree.find(prefix, MAX_PATHS);
+            let is_new = |path: &String| !found.contains(path) && !path.contains(char::is_whitespace);
+            let similar: Vec<String> = similar.into_iter().filter(is_new).collect();
+            found.extend(similar);
+            found.truncate(MAX_PATHS);
+        }
         found
+    }
+
+    fn path_exists(&self, mention: &str) -> Option<bool> {
+        let mentioned =
+            althing_app::context_paths::mentions(&format!("@{mention}"), &self.app.environment.cwd);
+        Some(!mentioned.1.is_empty())
     }
 
     fn mentions(&self, text: &str) -> (String, Vec<PathGrant>) {
@@ -204,6 +226,11 @@ impl TuiHost for LocalHost {
             format!("; not restored, because their earlier content was not stored: {kept}")
         };
         Ok(format!("changes to {} undone{kept}", count(files as u64, "file")))
+    }
+
+    fn is_undone(&self, run: &TaskId) -> bool {
+        let dir = self.session.as_ref().map(|session| self.app.task_dir(session, run));
+        dir.is_some_and(|dir| althing_workspace::is_undone(&dir))
     }
 
     fn diff(&self, run: &TaskId) -> Result<String, String> {

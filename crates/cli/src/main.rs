@@ -8,15 +8,18 @@
 )]
 
 mod args;
+mod ask;
 mod command;
 mod exit;
 mod follow;
 mod host;
 mod ops;
 mod output_file;
+mod path_search;
 mod show;
 mod stop;
 
+use althing_app::eval::EvalRequest;
 use althing_app::{AppContext, Environment, Failure, diagnostics, otlp_export, secrets};
 use clap::Parser;
 use exit::Exit;
@@ -85,6 +88,7 @@ fn require_open_files() -> Result<(), Failure> {
 fn run(args: args::Args) -> Result<Exit, Failure> {
     require_open_files()?;
     let app = AppContext::new(args.options.settings(), Environment::read()?, Arc::new(show::notice));
+    let app = ask::asking(app, &args.options);
     secrets::register_environment(&app.environment);
     otlp_export::prepare(&app)?;
     let level = args.options.log_level.map(Into::into);
@@ -102,6 +106,13 @@ fn run(args: args::Args) -> Result<Exit, Failure> {
             command::mcp::run(&options, app)
         }
         Some(args::Command::Workflow { action }) => command::workflow::run(&args.options, action, &app),
+        Some(args::Command::Eval { tasks, teams, rules, repeat, jobs, fresh, csv }) => {
+            let request = EvalRequest { tasks, teams, repeat, jobs, fresh };
+            command::eval::run(&request, &rules, command::eval::Form::of(&args.options, csv), &app)
+        }
+        Some(args::Command::Recount { runs, rules }) => {
+            command::recount::run(&runs, &rules, args.options.json, &app)
+        }
         Some(args::Command::Undo { run, diff }) => command::undo::run(&run, diff, &app),
         Some(args::Command::Agents) => command::agents::run(&args.options, &app),
         Some(args::Command::Sessions { limit, action }) => {

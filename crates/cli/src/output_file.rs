@@ -1,5 +1,5 @@
 //! The file of `--output-file`. The file is checked before a run starts, so that no run is paid for whose answer cannot
-//! be written. Links are resolved at the start, so that neither the author of the working directory nor an agent of the
+//! be written. Links are resolved before it starts, so that neither the author of the working directory nor an agent of the
 //! run can redirect the answer to another file.
 
 use crate::args::Options;
@@ -22,7 +22,7 @@ pub struct OutputFile {
 
 impl OutputFile {
     /// The file that the options name; None if they name none.
-    pub fn of(options: &Options, app: &AppContext) -> std::result::Result<Option<Self>, Failure> {
+    fn of(options: &Options, app: &AppContext) -> std::result::Result<Option<Self>, Failure> {
         let Some(file) = &options.output_file else { return Ok(None) };
         let from = BaseDirs::of(&app.environment);
         let real = from.real_path(&format!("--output-file {}", file.display()), file)?;
@@ -65,13 +65,15 @@ impl OutputFile {
     }
 }
 
-/// Fails if the answer cannot be written to the file of `--output-file`. The check does not change an existing file.
-pub fn check(options: &Options, app: &AppContext) -> std::result::Result<(), Failure> {
+/// The file of `--output-file`, if the options name one. Fails if the answer cannot be written to it. The check does
+/// not change an existing file.
+pub fn resolve(options: &Options, app: &AppContext) -> std::result::Result<Option<OutputFile>, Failure> {
     let (Some(file), Some(named)) = (OutputFile::of(options, app)?, &options.output_file) else {
-        return Ok(());
+        return Ok(None);
     };
     file.check().map_err(|error| {
         Failure::usage(format!("--output-file {} cannot be written: {error}", named.display()))
             .hint("nothing was started; name a file that can be written")
-    })
+    })?;
+    Ok(Some(file))
 }

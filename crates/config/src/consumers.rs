@@ -14,9 +14,14 @@ use crate::tree::{Entry, Node, Span, Substitution, Text, Value};
 use crate::variables::Variables;
 use crate::{resolve, workflow};
 
-/// Keys that accept any text, but act only on some values: section, key, and values that make a difference.
-const WORDS: &[(&str, &str, &[&str])] =
-    &[("ui", "type", &["simple", "other"]), ("task", "agent", &["command", "claude"])];
+/// Keys that accept any value, but act only on some: section, key, and values that make a difference, as JSON or as
+/// plain words.
+const WORDS: &[(&str, &str, &[&str])] = &[
+    ("ui", "type", &["simple", "other"]),
+    ("task", "agent", &["command", "claude"]),
+    ("coordination", "checklist_criteria_inline", &[r#"["first"]"#, r#"[{"text": "second"}]"#]),
+    ("coordination", "persona_generator", &[r#"{"enabled": true}"#, r#"{"enabled": false}"#]),
+];
 
 /// A key at one position of a document. A number in the path is an index of a list.
 struct KeyPosition {
@@ -31,7 +36,9 @@ type Change = (Vec<String>, Option<Json>);
 /// Values that a key may have. The first is the one in the full document, so for a boolean it is `true`.
 fn samples(section: &Section, key: &Key) -> Vec<Json> {
     match WORDS.iter().find(|(of, name, _)| (*of, *name) == (section.name, key.name)) {
-        Some((_, _, words)) => words.iter().map(|word| json!(word)).collect(),
+        Some((_, _, words)) => {
+            words.iter().map(|word| serde_json::from_str(word).unwrap_or_else(|_| json!(word))).collect()
+        }
         None => samples_of(key.kind),
     }
 }

@@ -10,11 +10,13 @@ mod compose;
 #[cfg(test)]
 mod consumers;
 mod cross_key_checks;
+mod decision_rules;
 mod diagnostic;
 mod dotenv;
 mod key_checker;
 mod keys;
 mod limits;
+mod local_team;
 mod memory;
 mod misplaced;
 #[cfg(test)]
@@ -29,6 +31,7 @@ mod resolve;
 mod scalar;
 mod schema;
 mod secrets;
+mod small_models;
 mod starter_config;
 mod substitute;
 mod surroundings;
@@ -45,14 +48,16 @@ pub use backends::{
 };
 pub use diagnostic::{Diagnostic, Severity};
 pub use dotenv::parse_dotenv;
+pub use local_team::{DetectedModel, DetectedServer};
 pub use memory::memory_bytes;
 pub use reference::reference;
 pub use render::Style;
 pub use report::{ConfigReport, LoadedConfig};
 pub use schema::{schema, workflow_schema};
 pub use secrets::{may_be_found_secret, redact, secrets_in_found_variable, secrets_in_variable};
+pub use small_models::is_small_local_model;
 pub use starter_config::{
-    DetectedBackends, DetectedOllama, DetectedProvider, detect_cli_agents, detect_providers, starter_config,
+    DetectedBackends, DetectedProvider, detect_cli_agents, detect_providers, starter_config,
 };
 pub use substitute::{WORKSPACE_PLACEHOLDER, fill_variables};
 pub use surroundings::{Surroundings, UnknownModel};
@@ -150,6 +155,7 @@ pub fn load_config_in(
     }
     key_checker::KeyChecker::new(&keys::ROOT, backends, &mut sink, purpose).document(root);
     cross_key_checks::check(root, env, purpose, backends, &mut sink);
+    small_models::check(root, env, purpose, backends, &mut sink);
     if let Some(surroundings) = surroundings {
         surroundings::check(root, env, purpose, backends, surroundings, &mut sink);
     }

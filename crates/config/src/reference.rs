@@ -23,8 +23,7 @@ const ABOUT_WORKFLOWS: &str = "
 # Workflow reference
 
 A workflow is YAML as well. Check it with `althing workflow check FILE`, run it with `althing workflow run FILE`. In
-prompts, `{{goal}}` is the goal and `{{id.output}}` the output of a task of an earlier stage: its final message or its
-stdout, at most 64 KiB; if the output is longer, the path of the full output follows. `${VARIABLE}` is substituted only
+prompts, `{{goal}}` is the goal and `{{id.output}}` the output of a task of an earlier stage: the final answer of a run, the final message of a CLI agent, or the stdout of a command. Of a program's output at most 64 KiB are inserted; if a headless program printed more, a note between the beginning and the end names the file with the whole output. `${VARIABLE}` is substituted only
 in `env` and `cwd`. The keys of `adapters` are described above, under `adapters.*`. For editors:
 `althing config schema --workflow`.
 ";

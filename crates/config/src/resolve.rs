@@ -14,6 +14,7 @@ use althing_protocol::{
 use crate::abilities::Abilities;
 use crate::backends::{BackendApi, BackendTypes};
 use crate::cross_key_checks;
+use crate::decision_rules;
 use crate::keys::{self, Choice, Kind, Section, Status};
 use crate::memory;
 use crate::tools;
@@ -198,6 +199,7 @@ fn run_rules(orchestrator: Option<&Node>, timeouts: Option<&Node>) -> RunRules {
             .unwrap_or(default.max_restarts),
         plan_first: default.plan_first,
         subagents: default.subagents,
+        decision: decision_rules::resolve(node),
         limits: default.limits,
     }
 }
@@ -295,6 +297,16 @@ fn sensitivity(node: &Node) -> Option<VotingSensitivity> {
         "lenient" => Some(VotingSensitivity::Lenient),
         "balanced" => Some(VotingSensitivity::Balanced),
         "strict" => Some(VotingSensitivity::Strict),
+        "roi" => Some(VotingSensitivity::Roi),
+        "roi_conservative" => Some(VotingSensitivity::RoiConservative),
+        "roi_balanced" => Some(VotingSensitivity::RoiBalanced),
+        "roi_aggressive" => Some(VotingSensitivity::RoiAggressive),
+        "sequential" => Some(VotingSensitivity::Sequential),
+        "adversarial" => Some(VotingSensitivity::Adversarial),
+        "consistency" => Some(VotingSensitivity::Consistency),
+        "diversity" => Some(VotingSensitivity::Diversity),
+        "reflective" => Some(VotingSensitivity::Reflective),
+        "checklist" => Some(VotingSensitivity::Checklist),
         _ => None,
     }
 }

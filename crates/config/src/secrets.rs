@@ -158,15 +158,38 @@ pub(crate) struct Literal {
     pub(crate) value: String,
 }
 
+/// The keys whose values are addresses, or arguments of MCP servers. A secret may be a part of such a text. Commands of
+/// workflows are not among them: they are started as the log contains them, so a masked part would be missing.
+const TEXTS_WITH_SECRETS: [&str; 4] = ["args", "azure_endpoint", "base_url", "url"];
+
+/// What the key of a value says about it.
+#[derive(Clone, Copy)]
+struct Meaning {
+    is_secret: bool,
+    may_contain_secrets: bool,
+}
+
+impl Meaning {
+    fn of(key: &str) -> Self {
+        let may_contain_secrets = TEXTS_WITH_SECRETS.contains(&key);
+        Self { is_secret: is_secret_name(key), may_contain_secrets }
+    }
+}
+
 /// Every secret in a document: before substitution, those written in the file; after substitution, also those
 /// from variables.
 pub(crate) fn literals(parsed: &Parsed) -> Vec<Literal> {
     let mut found = Vec::new();
-    let mut todo = vec![(&parsed.root, false)];
-    todo.extend(parsed.dropped.iter().map(|entry| (&entry.value, is_secret_name(&entry.key))));
-    while let Some((node, named)) = todo.pop() {
+    let mut todo = vec![(&parsed.root, Meaning::of(""))];
+    todo.extend(parsed.dropped.iter().map(|entry| (&entry.value, Meaning::of(&entry.key))));
+    while let Some((node, meaning)) = todo.pop() {
+        let named = meaning.is_secret;
         match &node.value {
             Value::Text(text) => {
+                if meaning.may_contain_secrets {
+                    let inner = inner_secrets(&text.content).into_iter();
+                    found.extend(inner.map(|value| Literal { span: node.span, value }));
+                }
                 let secret = named && has_literal_part(&text.content);
                 if secret || is_key_like(&text.content) || has_password(&text.content) {
                     found.push(Literal { span: node.span, value: text.content.clone() });
@@ -180,12 +203,39 @@ pub(crate) fn literals(parsed: &Parsed) -> Vec<Literal> {
                 // secret.
                 let options = items.iter().map(|item| item.as_text().is_some_and(is_secret_option));
                 let after_option = std::iter::once(false).chain(options);
-                todo.extend(items.iter().zip(after_option).map(|(item, after)| (item, named || after)));
+                let after_option = after_option.map(|after| Meaning { is_secret: named || after, ..meaning });
+                todo.extend(items.iter().zip(after_option));
             }
             Value::Map(entries) => {
-                todo.extend(entries.iter().map(|entry| (&entry.value, is_secret_name(&entry.key))));
+                todo.extend(entries.iter().map(|entry| (&entry.value, Meaning::of(&entry.key))));
             }
             Value::Integer(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+    found
+}
+
+/// The secrets that are parts of an argument or an address and follow their names: `--token=…`, `TOKEN=…`, `?key=…`,
+/// `Authorization: Bearer …`.
+fn inner_secrets(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    while let Some(at) = rest.find([':', '=']) {
+        let (before, after) = rest.split_at(at + 1);
+        rest = after;
+        let value = after.trim_start().trim_start_matches(['"', '\'']);
+        let value = match value.split_once(' ') {
+            Some((word, credentials)) if is_scheme(word) => credentials.trim_start(),
+            _ => value,
+        };
+        let ends = |c: char| c.is_whitespace() || "\"'&;,#}".contains(c);
+        let value = value.split(ends).next().unwrap_or_default();
+        // A variable is searched once its value is filled in.
+        let is_word = value.len() < PLAIN_WORD && value.bytes().all(|byte| byte.is_ascii_lowercase());
+        if value.len() >= PERHAPS_BYTES && !is_word && !value.contains("${") {
+            let secrets = secrets_in_variable(name_before(before), value);
+            found.extend(secrets.iter().map(|secret| secret.reveal().to_owned()));
+            found.extend(percent_decoded(value).filter(|plain| plain != value && !secrets.is_empty()));
         }
     }
     found

@@ -7,11 +7,7 @@
 use std::fmt::Write as _;
 
 use crate::backends::{self, BACKENDS, BackendType};
-
-/// The backend type of a local Ollama.
-const OLLAMA: &str = "ollama";
-/// The maximum number of agents on an Ollama server; these agents share one machine.
-const MAX_OLLAMA_AGENTS: usize = 3;
+use crate::local_team::{DetectedServer, LocalAgent, LocalTeam, with_size};
 
 /// A provider whose key is set on this machine.
 #[derive(Clone, Copy, Debug)]
@@ -22,15 +18,6 @@ pub struct DetectedProvider {
     pub variable: &'static str,
 }
 
-/// An Ollama server that is running.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DetectedOllama {
-    /// The address.
-    pub base_url: String,
-    /// The installed models.
-    pub models: Vec<String>,
-}
-
 /// What agents can be made of on this machine.
 #[derive(Clone, Debug, Default)]
 pub struct DetectedBackends {
@@ -38,8 +25,10 @@ pub struct DetectedBackends {
     pub providers: Vec<DetectedProvider>,
     /// CLI agents that are installed.
     pub programs: Vec<&'static BackendType>,
-    /// A running Ollama.
-    pub ollama: Option<DetectedOllama>,
+    /// Model servers that are running on this machine.
+    pub servers: Vec<DetectedServer>,
+    /// The free memory of this machine in bytes, if it is known.
+    pub memory: Option<u64>,
 }
 
 impl DetectedBackends {
@@ -50,23 +39,40 @@ impl DetectedBackends {
 
     /// How many agents can be made.
     pub fn len(&self) -> usize {
-        self.providers.len() + self.programs.len() + self.chat_models().len()
+        self.providers.len() + self.programs.len() + self.local_team().agents.len()
     }
 
-    /// A description for people: `API keys (OPENAI_API_KEY), programs (claude), Ollama (llama3.2)`.
+    /// A description for people: `API keys (OPENAI_API_KEY), programs (claude), Ollama (llama3.2:1b 1.3 GB)`.
     pub fn describe(&self) -> String {
-        let keys = self.providers.iter().map(|provider| provider.variable).collect();
-        let programs = self.programs.iter().filter_map(|program| Some(program.agent?.program)).collect();
-        let parts: [(&str, Vec<&str>); 3] =
-            [("API keys", keys), ("programs", programs), ("Ollama", self.chat_models())];
+        let keys = self.providers.iter().map(|provider| provider.variable.to_owned()).collect();
+        let programs =
+            self.programs.iter().filter_map(|program| Some(program.agent?.program.to_owned())).collect();
+        let mut parts: Vec<(&str, Vec<String>)> = vec![("API keys", keys), ("programs", programs)];
+        for agent in self.local_team().agents {
+            let name = with_size(agent.model);
+            match parts.iter_mut().find(|(title, _)| *title == agent.server.title) {
+                Some((_, names)) if names.contains(&name) => {}
+                Some((_, names)) => names.push(name),
+                None => parts.push((agent.server.title, vec![name])),
+            }
+        }
         let parts = parts.iter().filter(|(_, names)| !names.is_empty());
         parts.map(|(what, names)| format!("{what} ({})", names.join(", "))).collect::<Vec<_>>().join(", ")
     }
 
-    /// The Ollama models that agents are made of: the first three whose names do not contain `embed`.
-    fn chat_models(&self) -> Vec<&str> {
-        let models = self.ollama.iter().flat_map(|ollama| &ollama.models).map(String::as_str);
-        models.filter(|model| !model.contains("embed")).take(MAX_OLLAMA_AGENTS).collect()
+    /// What is said about local models that do not fit into the free memory; None if all fit.
+    pub fn describe_too_large(&self) -> Option<String> {
+        let team = self.local_team();
+        let names: Vec<String> = team.too_large.iter().map(|model| with_size(model)).collect();
+        let free = self.memory.unwrap_or_default() as f64 / 1e9;
+        let names = names.join(", ");
+        (!names.is_empty()).then(|| {
+            format!("local models that do not fit into the free memory ({free:.1} GB) are not used: {names}")
+        })
+    }
+
+    fn local_team(&self) -> LocalTeam<'_> {
+        LocalTeam::choose(&self.servers, self.memory)
     }
 }
 
@@ -89,8 +95,8 @@ pub fn detect_cli_agents(is_installed: &dyn Fn(&str) -> bool) -> Vec<&'static Ba
     BACKENDS.iter().filter(is_there).collect()
 }
 
-/// A commented config: one agent for each provider and CLI agent that was detected and for the first three chat models
-/// of Ollama, or three offline agents if there is none of these.
+/// A commented config: one agent for each provider and CLI agent that was detected, and up to three on local models
+/// (see `local_team`), or three offline agents if there is none of these.
 pub fn starter_config(found: &DetectedBackends) -> String {
     let mut out = String::from(
         "# A team of agents for Althing. Check it with `althing config check`, run it with\n\
@@ -102,24 +108,48 @@ pub fn starter_config(found: &DetectedBackends) -> String {
     }
     for DetectedProvider { backend, variable } in &found.providers {
         let about = format!("{}; the key is read from {variable}.", backend.title);
-        agent(&mut out, &about, backend.name, &[("type", backend.name), ("model", backend.starter_model())]);
+        agent(
+            &mut out,
+            &about,
+            backend.name,
+            &[("type", backend.name), ("model", backend.starter_model())],
+            None,
+        );
     }
     for program in &found.programs {
         let command = program.agent.map_or(program.name, |agent| agent.program);
         let about = format!("{}: the program `{command}`, with its own sign-in and model.", program.title);
-        agent(&mut out, &about, program.name, &[("type", program.name)]);
+        agent(&mut out, &about, program.name, &[("type", program.name)], None);
     }
-    for (n, model) in (1..).zip(found.chat_models()) {
-        let own = backends::backend_type(OLLAMA).and_then(|backend| backend.base_url);
-        let address = found.ollama.as_ref().map(|ollama| ollama.base_url.as_str());
+    let local = found.local_team();
+    let mut ids: Vec<&str> = Vec::new();
+    for LocalAgent { server, model, system_message } in &local.agents {
+        let own = backends::backend_type(server.kind).and_then(|backend| backend.base_url);
         // Every JSON string is valid YAML.
         let quoted = |text: &str| serde_json::Value::from(text).to_string();
-        let (model, address) = (quoted(model), address.filter(|url| Some(*url) != own).map(quoted));
-        let mut keys = vec![("type", OLLAMA), ("model", model.as_str())];
+        let (name, address) = (quoted(&model.name), Some(server.base_url.as_str()));
+        let address = address.filter(|url| Some(*url) != own).map(quoted);
+        let mut keys = vec![("type", server.kind), ("model", name.as_str())];
         keys.extend(address.as_deref().map(|address| ("base_url", address)));
-        let id = if n == 1 { OLLAMA.to_owned() } else { format!("{OLLAMA}-{n}") };
-        agent(&mut out, "Ollama, on this machine.", &id, &keys);
+        ids.push(server.title);
+        let base = server.title.to_ascii_lowercase().replace(' ', "-");
+        let id = match ids.iter().filter(|title| **title == server.title).count() {
+            1 => base,
+            n => format!("{base}-{n}"),
+        };
+        agent(
+            &mut out,
+            &format!("{}, on this machine.", server.title),
+            &id,
+            &keys,
+            system_message.map(quoted).as_deref(),
+        );
     }
+    let strategy = if local.is_small() && local.agents.len() == found.len() {
+        "# Small models present poorly, so the winner's answer is used unchanged.\n  final_answer_strategy: winner_reuse\n  "
+    } else {
+        "# final_answer_strategy: winner_present\n  "
+    };
     out.push_str(
         "\norchestrator:\n  \
            # How good an answer must be before agents vote for it: lenient, balanced, strict.\n  \
@@ -127,9 +157,11 @@ pub fn starter_config(found: &DetectedBackends) -> String {
            # Maximum number of answers of one agent; after that it can only vote.\n  \
            # max_new_answers_per_agent: 3\n  \
            # winner_present: the winner writes the final answer; winner_reuse: the winner's answer is used unchanged;\n  \
-           # synthesize: one answer is combined from all answers.\n  \
-           # final_answer_strategy: winner_present\n  \
-           # You talk to a chat agent that launches runs; without this section every message starts a run.\n  \
+           # synthesize: one answer is combined from all answers.\n  ",
+    );
+    out.push_str(strategy);
+    out.push_str(
+        "# You talk to a chat agent that launches runs; without this section every message starts a run.\n  \
            interactive_mode:\n    \
              enabled: true\n    \
              # Whether you approve each run before it starts.\n    \
@@ -141,13 +173,16 @@ pub fn starter_config(found: &DetectedBackends) -> String {
     out
 }
 
-fn agent(out: &mut String, about: &str, id: &str, backend: &[(&str, &str)]) {
+fn agent(out: &mut String, about: &str, id: &str, backend: &[(&str, &str)], system_message: Option<&str>) {
     // Writing to a String cannot fail.
     let _ = writeln!(out, "  # {about}\n  - id: {id}\n    backend:");
     for (key, value) in backend {
         let _ = writeln!(out, "      {key}: {value}");
     }
-    let _ = writeln!(out, "    # system_message: This agent's own system message.");
+    let _ = match system_message {
+        Some(message) => writeln!(out, "    system_message: {message}"),
+        None => writeln!(out, "    # system_message: This agent's own system message."),
+    };
 }
 
 fn offline(out: &mut String) {

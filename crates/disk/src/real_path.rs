@@ -12,7 +12,7 @@ use std::path::{Component, Path, PathBuf};
 
 /// A stored path that had no symbolic links, but leads through one now.
 #[derive(Debug, thiserror::Error)]
-#[error("{} was replaced by a symbolic link, which leads to {}", path.display(), target.display())]
+#[error("{}, or a directory above it, was replaced by a symbolic link and leads to {} now", path.display(), target.display())]
 pub struct ReplacedPath {
     /// The stored path.
     pub path: PathBuf,

@@ -1,7 +1,7 @@
 //! Decides what happens next in a session, and runs and supervises the effects that this needs.
 //!
 //! The deciders (`coordination`, `interactive`, `workflow`) and the modules that they use (`launch`, `prompt`,
-//! `tools`) are pure. Only the `orchestrator` has a clock and threads and runs effects. This crate never uses files,
+//! `tally`, `tools`) are pure. Only the `orchestrator` has a clock and threads and runs effects. This crate never uses files,
 //! processes, sockets or the terminal directly.
 
 mod coordination;
@@ -11,6 +11,7 @@ mod launch;
 mod orchestrator;
 mod prompt;
 mod summary;
+pub mod tally;
 mod tool_router;
 mod tools;
 mod workflow;

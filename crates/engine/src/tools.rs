@@ -32,37 +32,94 @@ pub(crate) struct SubTask {
     pub(crate) timeout: Option<Millis>,
 }
 
-/// The tool `new_answer`, with the argument `content`.
-pub(crate) fn new_answer_spec() -> ToolSpec {
+/// An answer as its author submits it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Submission {
+    pub(crate) content: String,
+    /// The conclusion in a few words, if the author gave one.
+    pub(crate) conclusion: Option<String>,
+}
+
+impl Submission {
+    /// An answer in plain text.
+    pub(crate) fn of_text(text: &str) -> Self {
+        Self { content: text.to_owned(), conclusion: None }
+    }
+}
+
+/// The tool `new_answer`, with the argument `content` and, if conclusions are compared, `conclusion`.
+pub(crate) fn new_answer_spec(compares_conclusions: bool) -> ToolSpec {
+    let mut properties = json!({"content": {"type": "string", "description": "The whole answer."}});
+    if let Some(properties) = properties.as_object_mut().filter(|_| compares_conclusions) {
+        let description = "The result alone, in the form that the message asks for, if it is short and definite: a number, a name, a \
+             choice, yes or no. Leave it out if the message has no such result.";
+        properties.insert("conclusion".into(), json!({"type": "string", "description": description}));
+    }
     ToolSpec {
         name: NEW_ANSWER.into(),
         description: "Submit your complete answer to the original message. It must stand on its own.".into(),
         parameters: json!({
             "type": "object",
-            "properties": {"content": {"type": "string", "description": "The whole answer."}},
+            "properties": properties,
             "required": ["content"],
             "additionalProperties": false,
         }),
     }
 }
 
-/// The tool `vote`, with the arguments `agent_id` (one of the candidates) and `reason`.
+/// The tool `vote`, with the arguments `ranking` (of the candidates, in the order in which they are shown) and
+/// `reason`.
 pub(crate) fn vote_spec(candidates: &[usize]) -> ToolSpec {
-    let ids: Vec<String> =
-        candidates.iter().map(|member_index| format!("agent{}", member_index + 1)).collect();
+    ToolSpec {
+        name: VOTE.into(),
+        description:
+            "Rank the agents by their current answers. Voting ends your part unless newer answers arrive."
+                .into(),
+        parameters: json!({
+            "type": "object",
+            "properties": {
+                "ranking": {
+                    "type": "array",
+                    "items": {"type": "string", "enum": anonymous(candidates)},
+                    "minItems": 1,
+                    "description": "All agents, the one with the best answer first.",
+                },
+                "reason": {
+                    "type": "string",
+                    "description": "The difference that decided, and what the final answer should still correct or \
+                                    take from another answer.",
+                },
+            },
+            "required": ["ranking", "reason"],
+            "additionalProperties": false,
+        }),
+    }
+}
+
+/// The tool `vote` of runs with the first version of the prompts, with the arguments `agent_id` (one of the
+/// candidates) and `reason`.
+pub(crate) fn first_vote_spec(candidates: &[usize]) -> ToolSpec {
     ToolSpec {
         name: VOTE.into(),
         description: "Vote for the agent whose current answer is best. Voting ends your part unless newer answers arrive.".into(),
         parameters: json!({
             "type": "object",
             "properties": {
-                "agent_id": {"type": "string", "enum": ids, "description": "The agent you vote for."},
+                "agent_id": {
+                    "type": "string",
+                    "enum": anonymous(candidates),
+                    "description": "The agent you vote for.",
+                },
                 "reason": {"type": "string", "description": "Why, in one or two sentences."},
             },
             "required": ["agent_id", "reason"],
             "additionalProperties": false,
         }),
     }
+}
+
+fn anonymous(candidates: &[usize]) -> Vec<String> {
+    candidates.iter().map(|member_index| format!("agent{}", member_index + 1)).collect()
 }
 
 /// The tool `submit`, with the argument `confirmed`.
@@ -222,21 +279,46 @@ pub(crate) fn plan_progress(call: &ToolCall, tasks: &[PlanTask]) -> Result<PlanP
 }
 
 /// The answer in a `new_answer` call; the error is a message for the model.
-pub(crate) fn answer(call: &ToolCall) -> Result<String, String> {
-    let content = text_field(call, &arguments(call)?, "content")?;
+pub(crate) fn answer(call: &ToolCall) -> Result<Submission, String> {
+    let arguments = arguments(call)?;
+    let content = text_field(call, &arguments, "content")?;
     if content.trim().is_empty() {
         return Err(format!("`{}` needs a `content` that is not empty.", call.name));
     }
-    Ok(content)
+    // A conclusion that is missing or not a text or number does not invalidate an answer.
+    let conclusion = arguments.get("conclusion").and_then(|value| match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    });
+    Ok(Submission { content, conclusion: conclusion.filter(|text| !text.trim().is_empty()) })
 }
 
-/// The target and the reason in a `vote` call; the error is a message for the model.
-pub(crate) fn vote(call: &ToolCall) -> Result<(String, String), String> {
+/// The agents that a `vote` call names, best first, and its reason; the error is a message for the model.
+pub(crate) fn vote(call: &ToolCall) -> Result<(Vec<String>, String), String> {
     let arguments = arguments(call)?;
-    let target = text_field(call, &arguments, "agent_id")?;
     // A missing reason, or a reason that is not a text, does not invalidate a vote.
     let reason = arguments.get("reason").and_then(Value::as_str).unwrap_or_default().to_owned();
-    Ok((target.trim().to_owned(), reason))
+    let choices: Vec<String> = match (arguments.get("ranking"), arguments.get("agent_id")) {
+        (Some(Value::Array(choices)), _) => {
+            let texts = choices.iter().map(|choice| choice.as_str().map(|text| text.trim().to_owned()));
+            texts
+                .collect::<Option<_>>()
+                .ok_or_else(|| format!("`ranking` of `{}` must be a list of texts.", call.name))?
+        }
+        // Some models write a list as one text.
+        (Some(Value::String(text)), _) => {
+            let names = text.split(|c: char| c.is_whitespace() || matches!(c, ',' | '>' | '[' | ']' | '"'));
+            names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
+        }
+        (None | Some(_), Some(_)) => vec![text_field(call, &arguments, "agent_id")?.trim().to_owned()],
+        (None, None) => return Err(format!("`{}` needs the argument `ranking`.", call.name)),
+        (Some(_), None) => return Err(format!("`ranking` of `{}` must be a list of texts.", call.name)),
+    };
+    if choices.is_empty() {
+        return Err(format!("`ranking` of `{}` must name at least one agent.", call.name));
+    }
+    Ok((choices, reason))
 }
 
 fn arguments(call: &ToolCall) -> Result<Value, String> {

@@ -90,6 +90,7 @@ impl CheckpointFold {
                     self.finished(result);
                 }
             }
+            Fact::OpAccepted { op: Op::Retry { .. }, .. } => self.closed = false,
             Fact::OpAccepted { .. }
             | Fact::PhaseChanged { .. }
             | Fact::Decided(
@@ -145,6 +146,8 @@ impl CheckpointFold {
             TaskSpec::Run(_) | TaskSpec::Program(_) | TaskSpec::Chat(_) | TaskSpec::Work { .. } => {}
         }
         self.task_indexes.insert(id.clone(), self.tasks.len());
+        // The newest try of a run stands for the run of the workflow file.
+        self.task_indexes.insert(id.without_retry(), self.tasks.len());
         self.tasks.push(pending(id));
     }
 

@@ -4,16 +4,18 @@
 
 use crate::error::{BuildError, CallFailure, sanitize};
 use crate::http::{HttpClient, is_local};
-use crate::limits::CallLimits;
+use crate::limits::{CallLimits, LOADING_WAIT};
+use crate::local::{CallPlan, Finding, LocalCalls, ServerFacts, ServerKind};
 use crate::prices::PriceTable;
 use crate::providers::Provider;
 use crate::retry::{RetryDecision, decide_retry, rate_limit_wait};
 use crate::throttle::Throttle;
+use crate::tool_calling::rejects;
 use crate::transport::Attempt;
 use crate::wire::{FinishedReply, Wire};
 use althing_protocol::{
     Backend, BackendConfig, BackendError, BackendErrorKind, BackendInfo, BoxFuture, Delta, DeltaSink,
-    ModelRequest, Price, Reply, Secret, Usage,
+    ModelRequest, Notice, Price, Reply, Secret, Usage,
 };
 use bytes::Bytes;
 use reqwest::header::HeaderMap;
@@ -39,7 +41,24 @@ pub(crate) struct ApiBackend<W> {
     limits: CallLimits,
     price: Option<Price>,
     throttle: Arc<Throttle>,
+    local: LocalCalls,
     wire: W,
+}
+
+/// A running call.
+struct Call<'a> {
+    request: &'a ModelRequest,
+    /// What the server said about itself.
+    facts: Arc<ServerFacts>,
+    plan: CallPlan<'a>,
+    limits: CallLimits,
+    deadline: Instant,
+    spent: Spent,
+    retries: u32,
+    /// How many times the request was changed because the server rejected it.
+    corrections: u32,
+    /// What the user is told with the reply.
+    notices: Vec<Notice>,
 }
 
 /// What a call has used so far.
@@ -71,10 +90,12 @@ impl<W: Wire> ApiBackend<W> {
         let limits = CallLimits::from_params(&config.params)?;
         let mut secrets: Vec<Secret> = config.headers.iter().map(|(_, value)| value.clone()).collect();
         secrets.extend(config.api_key.as_ref().map(|key| Secret::new(key.reveal().trim())));
+        let client = http.client(limits.connect, is_local(url.host_str().unwrap_or_default()))?;
         Ok(Self {
             provider,
-            client: http.client(limits.connect, is_local(url.host_str().unwrap_or_default()))?,
             throttle: http.throttle(config, &url)?,
+            local: LocalCalls::new(config, provider, &client, (&url, &headers))?,
+            client,
             url,
             headers,
             secrets,
@@ -87,50 +108,94 @@ impl<W: Wire> ApiBackend<W> {
 
     async fn run(&self, request: &ModelRequest, mut on_delta: DeltaSink<'_>) -> Result<Reply, BackendError> {
         let deadline = Instant::now() + self.limits.whole;
-        let mut body = self.body(request)?;
-        let (mut retries, mut corrections) = (0, 0);
-        let mut spent = Spent::default();
+        let facts = self.local.facts().await;
+        let is_local = facts.server != ServerKind::Unknown;
+        let mut call = Call {
+            request,
+            plan: CallPlan::new(request, &self.local, &facts),
+            facts,
+            limits: if is_local { self.limits.for_local_server() } else { self.limits },
+            deadline,
+            spent: Spent::default(),
+            retries: 0,
+            corrections: 0,
+            notices: Vec::new(),
+        };
+        let mut body = self.body(&call.plan)?;
         loop {
             let began = Instant::now();
-            let attempted = self.attempt(&body, deadline, &mut spent, retries, &mut on_delta).await;
+            let attempted = self.attempt(&body, &mut call, &mut on_delta).await;
             let ms = began.elapsed().as_millis() as u64;
             let mut failure = match attempted {
-                Ok(reply) => {
-                    self.log_reply(&reply, ms, retries);
+                Ok(mut reply) => {
+                    call.notices.append(&mut reply.notices);
+                    reply.notices = call.notices;
+                    self.log_reply(&reply, ms, call.retries);
                     return Ok(reply);
                 }
                 Err(failure) => failure,
             };
             if !failure.is_passing_limit() {
-                spent.random = fastrand::f64();
+                call.spent.random = fastrand::f64();
             }
-            spent.usage += failure.counted.priced(self.price.as_ref());
-            let refused = matches!(failure.status, Some(400 | 422));
-            if refused && corrections < CORRECTIONS && self.wire.learn(&failure.what) {
-                corrections += 1;
-                body = self.body(request)?;
+            call.spent.usage += failure.counted.priced(self.price.as_ref());
+            if self.corrects(&mut call, &failure) {
+                body = self.body(&call.plan)?;
                 continue;
             }
             failure.what = sanitize(&failure.what, self.secrets.iter().map(Secret::reveal));
-            self.log_failure(&failure, ms, retries);
-            let left = deadline.saturating_duration_since(Instant::now());
-            let times = (spent.limited, left);
-            match decide_retry(&failure, &self.limits, retries, times, spent.random) {
+            self.log_failure(&failure, ms, call.retries);
+            let left = call.deadline.saturating_duration_since(Instant::now());
+            if is_loading(&failure) && left > LOADING_WAIT {
+                on_delta(Delta::Waiting { reason: "the server is loading the model" });
+                sleep(LOADING_WAIT).await;
+                continue;
+            }
+            let times = (call.spent.limited, left);
+            match decide_retry(&failure, &call.limits, call.retries, times, call.spent.random) {
                 // The next attempt has to wait for the pause, like all other calls with this API key.
                 RetryDecision::Retry(after) if failure.kind == BackendErrorKind::RateLimited => {
-                    retries += 1;
+                    call.retries += 1;
                     on_delta(Delta::RateLimited { after, reason: &failure.what });
                 }
                 RetryDecision::Retry(after) => {
-                    retries += 1;
-                    on_delta(Delta::Retry { attempt: retries, after, reason: &failure.what });
+                    call.retries += 1;
+                    on_delta(Delta::Retry { attempt: call.retries, after, reason: &failure.what });
                     sleep(after).await;
                 }
                 RetryDecision::GiveUp(remark) => {
-                    return Err(self.error(failure, remark, self.with_unpriced(spent.usage)));
+                    return Err(self.error(failure, remark, self.with_unpriced(call.spent.usage)));
                 }
             }
         }
+    }
+
+    /// Changes the request after a rejection that says what to change. Returns whether the call is to be sent again.
+    fn corrects(&self, call: &mut Call<'_>, failure: &CallFailure) -> bool {
+        let refused = matches!(failure.status, Some(400 | 422));
+        if call.corrections >= CORRECTIONS {
+            return false;
+        }
+        let form = call.plan.form;
+        let is_too_long = is_too_long(failure) && self.local.context(&call.facts).is_some();
+        let has_tools = !call.request.tools.is_empty();
+        let corrected = (refused && self.wire.learn(&failure.what))
+            || (is_too_long && self.local.shrink())
+            || (self.local.adapts && has_tools && rejects(form, failure.status, &failure.what) && {
+                let why = format!("the server rejects `tool_calling: {}`", form.name());
+                call.notices.extend(self.local.move_down(form, &self.name(), &why));
+                self.local.has_moved(form)
+            });
+        if corrected {
+            call.corrections += 1;
+            call.plan = CallPlan::new(call.request, &self.local, &call.facts);
+        }
+        corrected
+    }
+
+    /// The backend in messages.
+    fn name(&self) -> String {
+        format!("{} {}", self.info.kind, self.info.model)
     }
 
     fn log_reply(&self, reply: &Reply, ms: u64, retries: u32) {
@@ -167,23 +232,35 @@ impl<W: Wire> ApiBackend<W> {
     async fn attempt(
         &self,
         body: &Bytes,
-        deadline: Instant,
-        spent: &mut Spent,
-        retries: u32,
+        call: &mut Call<'_>,
         on_delta: &mut DeltaSink<'_>,
     ) -> Result<Reply, CallFailure> {
         // A retry reports no wait here: if this call itself was rejected, it has already reported the wait.
-        if let Some(after) = self.throttle.paused_for().filter(|_| retries == 0) {
+        if let Some(after) = self.throttle.paused_for().filter(|_| call.retries == 0) {
             on_delta(Delta::RateLimited { after, reason: "another call with this API key was rejected" });
         }
+        let slot = match self.local.try_slot(&call.facts) {
+            Ok(slot) => slot,
+            Err(slots) => {
+                on_delta(Delta::Waiting { reason: "the server is busy with other calls" });
+                let slot = slots.acquire_owned().await.ok();
+                // The calls before this one may take longer than one call may.
+                call.deadline = call.deadline.max(Instant::now() + call.limits.whole);
+                slot
+            }
+        };
+        let is_local = call.facts.server != ServerKind::Unknown;
         let attempt = Attempt {
             client: &self.client,
-            limits: &self.limits,
-            deadline,
+            limits: &call.limits,
+            deadline: call.deadline,
             input_estimate: (body.len() as u64).div_ceil(4),
             wire_info: self.wire.wire_info(),
+            shows_waiting: is_local,
+            // An output limit ends a reply that never stops.
+            unlimited_stream: is_local && !call.limits.sets_whole && call.plan.shape.max_tokens.is_some(),
         };
-        let permit = timeout_at(deadline, self.throttle.acquire()).await.map_err(|_| {
+        let permit = timeout_at(call.deadline, self.throttle.acquire()).await.map_err(|_| {
             let overdue = attempt.overdue();
             let what = format!(
                 "{}; it was still waiting because of `max_concurrent_requests` or `requests_per_minute`, or of a rate \
@@ -193,22 +270,35 @@ impl<W: Wire> ApiBackend<W> {
             let hint = "raise that limit or `request_timeout_seconds`, or use fewer agents with this API key";
             CallFailure { what, ..overdue }.with_hint(hint)
         })?;
-        spent.usage.calls += 1;
-        spent.limited += permit.paused;
-        let finished = attempt.make(self.http_request(body), self.wire.reader(), on_delta).await;
+        call.spent.usage.calls += 1;
+        call.spent.limited += permit.paused;
+        let mut view = call.plan.view();
+        let request = self.http_request(body);
+        let finished = if let Some(view) = &mut view {
+            let mut shown = |delta: Delta<'_>| view.pass(delta, on_delta);
+            attempt.make(request, self.wire.reader(), &mut (&mut shown as DeltaSink<'_>)).await
+        } else {
+            attempt.make(request, self.wire.reader(), on_delta).await
+        };
         match &finished {
             Err(failure) if failure.is_passing_limit() => {
-                spent.random = fastrand::f64();
-                self.throttle.pause(rate_limit_wait(failure, &self.limits, retries, spent.random));
+                call.spent.random = fastrand::f64();
+                let wait = rate_limit_wait(failure, &call.limits, call.retries, call.spent.random);
+                self.throttle.pause(wait);
             }
             _ => permit.accepted(),
         }
-        drop(permit);
-        let FinishedReply { mut reply, counted, provider_state } = finished?;
-        spent.usage += counted.priced(self.price.as_ref());
-        reply.usage = self.with_unpriced(spent.usage);
+        drop((permit, slot));
+        let FinishedReply { mut reply, counted, provider_state } =
+            finished.map_err(|failure| explained(failure, &call.facts))?;
+        call.spent.usage += counted.priced(self.price.as_ref());
+        reply.usage = self.with_unpriced(call.spent.usage);
         if let Some(provider_state) = provider_state {
             self.wire.store_provider_state(&reply, provider_state);
+        }
+        if call.plan.interpret(&mut reply, view) == Finding::WroteCall {
+            let why = "the model wrote its tool call as text";
+            reply.notices.extend(self.local.move_down(call.plan.form, &self.name(), why));
         }
         Ok(reply)
     }
@@ -222,8 +312,8 @@ impl<W: Wire> ApiBackend<W> {
         Usage { unpriced_calls: if is_unpriced { usage.calls } else { 0 }, ..usage }
     }
 
-    fn body(&self, request: &ModelRequest) -> Result<Bytes, BackendError> {
-        self.wire.body(&self.info.model, request).map(Bytes::from).map_err(|error| {
+    fn body(&self, plan: &CallPlan<'_>) -> Result<Bytes, BackendError> {
+        self.wire.body(&self.info.model, &plan.request, &plan.shape).map(Bytes::from).map_err(|error| {
             let failure = CallFailure::new(
                 BackendErrorKind::BadRequest,
                 format!("the request cannot be serialized: {error}"),
@@ -292,6 +382,36 @@ impl<W: Wire> ApiBackend<W> {
             | BackendErrorKind::Empty => None,
         }
     }
+}
+
+/// A failure with what is known about the server's habits.
+fn explained(failure: CallFailure, facts: &ServerFacts) -> CallFailure {
+    match (facts.server, failure.kind) {
+        (ServerKind::LlamaCppPython, BackendErrorKind::Cut) => failure.with_hint(
+            "llama-cpp-python ends a reply when another request arrives: start it with `--interrupt_requests false`",
+        ),
+        _ => failure,
+    }
+}
+
+/// Whether a server says that it is loading its model.
+fn is_loading(failure: &CallFailure) -> bool {
+    failure.status == Some(503) && failure.what.to_ascii_lowercase().contains("loading model")
+}
+
+/// How servers say that a prompt is too long, in lower case.
+const TOO_LONG: &[&str] = &[
+    "context size",
+    "context length",
+    "context window",
+    "exceed_context",
+    "too many tokens",
+    "prompt is too long",
+];
+
+fn is_too_long(failure: &CallFailure) -> bool {
+    let what = failure.what.to_ascii_lowercase();
+    matches!(failure.status, Some(400 | 413 | 422 | 500)) && TOO_LONG.iter().any(|words| what.contains(words))
 }
 
 impl<W: Wire> Backend for ApiBackend<W> {

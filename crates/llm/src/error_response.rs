@@ -73,8 +73,8 @@ fn classify(status: u16, what: String, message: &str) -> CallFailure {
         ),
         404 | 405 | 410 => CallFailure::new(Kind::NotFound, what),
         413 => {
-            let hint =
-                "the conversation is too long for this model: use a model with a larger context window";
+            let hint = "the request is too large for this server: start a session with less history, or use a \
+                        model or server that accepts larger requests";
             CallFailure::new(Kind::BadRequest, what).with_hint(hint)
         }
         408 => CallFailure::new(Kind::Timeout, what)

@@ -94,7 +94,7 @@ fn one<W: Wire>(wire: &W, body: &[u8]) -> ParsedReply {
     let mut reader = wire.reader();
     parsed(|on_delta| {
         let ended = match reader.event(body, on_delta) {
-            Ok(()) => StreamEnd::Whole,
+            Ok(()) => StreamEnd::Document,
             Err(failure) => StreamEnd::Broken(failure),
         };
         reader.end(ended, 0)

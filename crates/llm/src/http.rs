@@ -109,6 +109,11 @@ pub(crate) fn is_local(host: &str) -> bool {
     host == "localhost" || host.ends_with(".localhost") || host == "[::1]" || is_loopback()
 }
 
+/// Whether a host is the local machine or has an address of a private network.
+pub(crate) fn is_private(host: &str) -> bool {
+    is_local(host) || host.parse::<std::net::Ipv4Addr>().is_ok_and(|address| address.is_private())
+}
+
 fn tls_config(options: &HttpOptions) -> Result<rustls::ClientConfig, BuildError> {
     let mut roots = rustls::RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     if let Some(pem) = &options.extra_ca_pem {

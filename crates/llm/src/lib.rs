@@ -15,6 +15,7 @@ mod gemini;
 mod history;
 mod http;
 pub mod limits;
+mod local;
 mod local_servers;
 mod messages;
 mod offline;
@@ -31,12 +32,14 @@ mod sse;
 mod text;
 mod throttle;
 mod tool_call_assembler;
+mod tool_calling;
 mod transport;
 mod wire;
 
 pub use error::BuildError;
 pub use http::{HttpClient, HttpOptions};
-pub use local_servers::{ollama_models, served_models};
+pub use local::LocalModel;
+pub use local_servers::{LocalServer, local_server, ollama_models, ollama_server, served_models};
 pub use params::{BuildWarning, warnings};
 pub use prices::{PriceTable, is_known_model, similar_model};
 

@@ -30,6 +30,16 @@ pub const ERROR_BODY_TIME: Duration = Duration::from_secs(5);
 pub const LOCAL_CONNECT: Duration = Duration::from_millis(200);
 /// The time limit for listing a local server's models during detection, including connecting.
 pub const LOCAL_WHOLE: Duration = Duration::from_secs(1);
+/// The time limit for each question to a local model server about what it is, including connecting.
+pub const PROBE_WHOLE: Duration = Duration::from_secs(2);
+/// The time limit from the request to the response headers for a recognized local server, which may have to load the
+/// model and to read a long prompt on a slow machine before it answers. Key: `first_byte_timeout_seconds`.
+pub const LOCAL_FIRST_BYTE: Duration = Duration::from_mins(10);
+/// How long a recognized local server may be silent before the call is shown as waiting.
+pub const WAITING_SHOWN: Duration = Duration::from_secs(5);
+/// The wait before a call is sent again to a server that is loading its model. Only the limit of the whole call ends
+/// these waits.
+pub const LOADING_WAIT: Duration = Duration::from_secs(1);
 /// How long an idle connection is kept open.
 pub const KEEP_ALIVE: Duration = Duration::from_secs(90);
 
@@ -75,6 +85,9 @@ pub(crate) struct CallLimits {
     pub(crate) rate_limit_retries: u32,
     pub(crate) rate_limit_wait: Duration,
     pub(crate) retry_base: Duration,
+    /// Whether the config sets `first_byte_timeout_seconds`, `request_timeout_seconds`.
+    pub(crate) sets_first_byte: bool,
+    pub(crate) sets_whole: bool,
 }
 
 impl Default for CallLimits {
@@ -88,6 +101,8 @@ impl Default for CallLimits {
             rate_limit_retries: u32::MAX,
             rate_limit_wait: RATE_LIMIT_WAIT,
             retry_base: RETRY_BASE,
+            sets_first_byte: false,
+            sets_whole: false,
         }
     }
 }
@@ -108,7 +123,18 @@ impl CallLimits {
             rate_limit_wait: seconds(params, "rate_limit_wait_seconds")?.unwrap_or(standard.rate_limit_wait),
             retry_base: whole_number(params, "retry_base_ms")?
                 .map_or(standard.retry_base, Duration::from_millis),
+            sets_first_byte: seconds(params, "first_byte_timeout_seconds")?.is_some(),
+            sets_whole: seconds(params, "request_timeout_seconds")?.is_some(),
         })
+    }
+}
+
+impl CallLimits {
+    /// The limits for a recognized local server: a slow machine may be silent for long before a reply begins, and a
+    /// reply may take as long as it makes progress. What the config sets is unchanged.
+    pub(crate) fn for_local_server(self) -> Self {
+        let first_byte = if self.sets_first_byte { self.first_byte } else { LOCAL_FIRST_BYTE };
+        Self { first_byte, ..self }
     }
 }
 
@@ -162,8 +188,13 @@ mod tests {
             rate_limit_retries: 1,
             rate_limit_wait: Duration::from_secs(90),
             retry_base: Duration::from_millis(7),
+            sets_first_byte: true,
+            sets_whole: true,
         };
         assert_eq!(set, Ok(expected));
+        assert_eq!(expected.for_local_server(), expected, "what the config sets stays");
+        let local = CallLimits::default().for_local_server();
+        assert_eq!((local.first_byte, local.idle), (LOCAL_FIRST_BYTE, IDLE));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use crate::http::HttpClient;
 use crate::limits::{CallLimits, ERROR_BODY_BYTES, LOCAL_CONNECT, LOCAL_WHOLE};
+use crate::local::{LocalModel, ServerKind, listed_models, listed_ollama_models};
 use crate::transport::{read_body, transport_failure};
 use althing_protocol::{BackendError, BackendErrorKind, BoxFuture, Usage};
 use reqwest::Url;
@@ -34,6 +35,44 @@ pub fn served_models<'a>(
         let server = ModelServer { who: "server", hint: "start it, or set `base_url`" };
         let list: List = server.read(http, base_url, |path| format!("{path}/models")).await?;
         Ok(list.data.into_iter().map(|model| model.id).collect())
+    })
+}
+
+/// A running model server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LocalServer {
+    /// The backend type with which the server is used.
+    pub kind: &'static str,
+    /// The name of the server program, for people.
+    pub title: &'static str,
+    /// Its models, without those that write no text.
+    pub models: Vec<LocalModel>,
+}
+
+/// The model server at `base_url`, which ends in `/v1`; None if no known server program answers there.
+pub fn local_server<'a>(http: &'a HttpClient, base_url: &'a str) -> BoxFuture<'a, Option<LocalServer>> {
+    Box::pin(async move {
+        let (kind, mut models) = listed_models(http, base_url).await?;
+        models.retain(|model| model.is_chat);
+        let (kind, title) = match kind {
+            ServerKind::Unknown => return None,
+            ServerKind::LlamaCpp => ("chatcompletion", "llama-server"),
+            ServerKind::LlamaCppPython => ("chatcompletion", "llama-cpp-python"),
+            ServerKind::Ollama => ("ollama", "Ollama"),
+            ServerKind::LmStudio => ("lmstudio", "LM Studio"),
+            ServerKind::Vllm => ("vllm", "vLLM"),
+            ServerKind::Sglang => ("sglang", "SGLang"),
+        };
+        Some(LocalServer { kind, title, models })
+    })
+}
+
+/// The Ollama server at `base_url`, with the sizes of its models; None if it does not answer.
+pub fn ollama_server<'a>(http: &'a HttpClient, base_url: &'a str) -> BoxFuture<'a, Option<LocalServer>> {
+    Box::pin(async move {
+        let mut models = listed_ollama_models(http, base_url).await?;
+        models.retain(|model| model.is_chat);
+        Some(LocalServer { kind: "ollama", title: "Ollama", models })
     })
 }
 

@@ -23,6 +23,9 @@ const RESERVED: &[&str] = &[
     "chunk_delay_ms",
     "extra_body",
     "api",
+    "tool_calling",
+    "context_length",
+    "max_concurrent",
 ];
 
 /// A parameter that has no effect.

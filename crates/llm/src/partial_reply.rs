@@ -14,8 +14,10 @@ use althing_text::estimate_tokens;
 /// How the response body ended.
 #[derive(Clone, Debug)]
 pub(crate) enum StreamEnd {
-    /// The body ended normally.
+    /// The body of a stream ended normally.
     Whole,
+    /// The body was one document: the reply is complete, also if the server names no finish reason.
+    Document,
     /// The body broke off, or reading was aborted, for this reason.
     Broken(CallFailure),
 }
@@ -74,6 +76,9 @@ impl PartialReply {
         if let Some(name) = self.calls.add(fragment)? {
             on_delta(Delta::ToolCall(name));
         }
+        if !fragment.arguments.is_empty() {
+            on_delta(Delta::Arguments(fragment.arguments));
+        }
         Ok(())
     }
 
@@ -121,10 +126,11 @@ impl PartialReply {
     }
 
     fn judge(self, ended: StreamEnd) -> Result<Reply, CallFailure> {
-        if !self.is_finished() || (self.finish.is_none() && self.is_empty()) {
+        let is_complete = self.is_finished() || matches!(ended, StreamEnd::Document);
+        if !is_complete || (self.finish.is_none() && self.is_empty()) {
             return Err(match ended {
                 StreamEnd::Broken(failure) => failure,
-                StreamEnd::Whole => {
+                StreamEnd::Whole | StreamEnd::Document => {
                     CallFailure::new(BackendErrorKind::Cut, "the stream ended before the reply was complete")
                 }
             });

@@ -9,13 +9,16 @@ use crate::limits::{self, CallLimits};
 use crate::partial_reply::StreamEnd;
 use crate::reply_stream::ReplyStream;
 use crate::wire::{FinishedReply, StreamReader, WireInfo};
-use althing_protocol::{BackendErrorKind, DeltaSink};
+use althing_protocol::{BackendErrorKind, Delta, DeltaSink};
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Request, Response};
 use std::error::Error;
 use std::pin::pin;
 use std::time::Duration;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+
+/// Longer than any reply takes.
+const UNLIMITED: Duration = Duration::from_hours(1000);
 
 pub(crate) struct Attempt<'a> {
     pub(crate) client: &'a reqwest::Client,
@@ -26,6 +29,10 @@ pub(crate) struct Attempt<'a> {
     pub(crate) input_estimate: u64,
     /// The names of the wire format for messages.
     pub(crate) wire_info: &'static WireInfo,
+    /// Whether a long silence before the reply is reported.
+    pub(crate) shows_waiting: bool,
+    /// Whether a reply may take as long as it makes progress, whatever the deadline.
+    pub(crate) unlimited_stream: bool,
 }
 
 impl Attempt<'_> {
@@ -36,7 +43,7 @@ impl Attempt<'_> {
         reader: R,
         on_delta: &mut DeltaSink<'_>,
     ) -> Result<FinishedReply, CallFailure> {
-        let response = self.send(request).await?;
+        let response = self.send(request, on_delta).await?;
         if !response.status().is_success() {
             return Err(error_response::read(response, self.deadline).await);
         }
@@ -56,9 +63,21 @@ impl Attempt<'_> {
         }
     }
 
-    async fn send(&self, request: Request) -> Result<Response, CallFailure> {
+    async fn send(&self, request: Request, on_delta: &mut DeltaSink<'_>) -> Result<Response, CallFailure> {
         let first_byte = Instant::now() + self.limits.first_byte;
-        match timeout_at(first_byte.min(self.deadline), self.client.execute(request)).await {
+        let mut response = pin!(self.client.execute(request));
+        if self.shows_waiting {
+            tokio::select! {
+                biased;
+                response = &mut response => {
+                    return response.map_err(|error| transport_failure(&error, self.limits));
+                }
+                () = sleep(limits::WAITING_SHOWN) => {
+                    on_delta(Delta::Waiting { reason: "the server loads the model or reads the prompt" });
+                }
+            }
+        }
+        match timeout_at(first_byte.min(self.deadline), response).await {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(error)) => Err(transport_failure(&error, self.limits)),
             Err(_) if first_byte < self.deadline => Err(CallFailure::new(
@@ -91,7 +110,8 @@ impl Attempt<'_> {
         reply_stream: &mut ReplyStream<R>,
         on_delta: &mut DeltaSink<'_>,
     ) -> StreamEnd {
-        let mut watch = IdleWatch::new(self.limits.idle, self.deadline);
+        let deadline = if self.unlimited_stream { self.deadline + UNLIMITED } else { self.deadline };
+        let mut watch = IdleWatch::new(self.limits.idle, deadline);
         let mut alarm = pin!(sleep_until(watch.next_check(watch.alive)));
         for n in 1_u32.. {
             let chunk = tokio::select! {
@@ -102,7 +122,7 @@ impl Attempt<'_> {
                     let now = Instant::now();
                     let due = watch.due_at(now);
                     if now >= due {
-                        return StreamEnd::Broken(if due == self.deadline { self.overdue() } else { self.idle() });
+                        return StreamEnd::Broken(if due == deadline { self.overdue() } else { self.idle() });
                     }
                     alarm.as_mut().reset(watch.next_check(now));
                     continue;
@@ -126,7 +146,7 @@ impl Attempt<'_> {
                 alarm.as_mut().reset(watch.next_check(now));
             }
             // A server may send so fast that the timer is never polled, so the deadline is also checked here.
-            if n.is_multiple_of(256) && Instant::now() >= self.deadline {
+            if n.is_multiple_of(256) && Instant::now() >= deadline {
                 return StreamEnd::Broken(self.overdue());
             }
         }
@@ -143,7 +163,7 @@ impl Attempt<'_> {
         let by = (Instant::now() + self.limits.idle).min(self.deadline);
         let ended = match read_body(response, limits::EVENT_BYTES, by).await {
             Ok(body) => match reply.event(&body, on_delta) {
-                Ok(()) => StreamEnd::Whole,
+                Ok(()) => StreamEnd::Document,
                 Err(failure) => StreamEnd::Broken(failure),
             },
             Err(BodyError::TooLarge) => StreamEnd::Broken(CallFailure::new(

@@ -2,6 +2,7 @@
 //! all formats: see `api_backend`, `transport` and `partial_reply`.
 
 use crate::error::{BuildError, CallFailure};
+use crate::local::RequestShape;
 use crate::partial_reply::{PartialReply, StreamEnd};
 use crate::prices::TokenCounts;
 use crate::providers::KeyHeader;
@@ -27,8 +28,8 @@ pub(crate) trait Wire: Send + Sync + 'static {
 
     fn wire_info(&self) -> &'static WireInfo;
 
-    /// The body of a request.
-    fn body(&self, model: &str, request: &ModelRequest) -> serde_json::Result<Vec<u8>>;
+    /// The body of a request. Only the chat-completions format supports a `shape` other than the default.
+    fn body(&self, model: &str, request: &ModelRequest, shape: &RequestShape) -> serde_json::Result<Vec<u8>>;
 
     /// A new reader for one attempt.
     fn reader(&self) -> Self::StreamReader;

@@ -25,5 +25,6 @@ mod suite {
     mod support;
     mod thoughts;
     mod throttle;
+    mod tool_calling;
     mod wires;
 }

@@ -19,8 +19,8 @@ pub struct AgentKind {
     /// A command that installs the agent.
     pub install_hint: &'static str,
     /// How the agent's model names a tool of an MCP server, with the placeholders `{server}` and `{tool}`; None if the
-    /// agent does not support MCP. If an agent does not connect to Althing's tools over MCP, its final message is its
-    /// answer or vote.
+    /// agent does not support MCP. The final message of an agent without MCP, or of one that did not connect to
+    /// Althing's tools, is its answer or vote.
     pub tool_name_pattern: Option<&'static str>,
     /// The vendor, as a value of OpenTelemetry's `gen_ai.provider.name`.
     pub vendor: &'static str,

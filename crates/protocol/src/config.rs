@@ -207,6 +207,21 @@ pub struct DockerConfig {
     pub env_file: Option<String>,
     /// The only variables of `env_file` that commands get; None: all.
     pub env_vars_from_file: Option<Vec<String>>,
+    /// The packages that are installed before commands run.
+    pub packages: DockerPackages,
+}
+
+/// Packages that are installed in the image of a container.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DockerPackages {
+    /// Packages for the image's own package manager.
+    pub system: Vec<String>,
+    /// Python packages.
+    pub python: Vec<String>,
+    /// npm packages.
+    pub npm: Vec<String>,
+    /// Docker's network mode while packages are installed.
+    pub network_mode: String,
 }
 
 /// An MCP server that an agent uses.

@@ -4,9 +4,9 @@
 //! the checksum, which belongs to `journal`.
 
 use crate::{
-    AgentId, AttemptOutcome, Ballot, CallRecord, Decision, FinalAnswerStrategy, Interaction, InteractionId,
-    Item, Op, OpId, Origin, Phase, Purpose, RunResult, Seq, SessionId, SessionKind, TaskId, TaskSpec,
-    TaskStatus, Timer, Timestamp, Usage,
+    AgentId, AttemptOutcome, Ballot, CallRecord, Decision, DecisionReport, FinalAnswerStrategy, Interaction,
+    InteractionId, Item, Op, OpId, Origin, Phase, Purpose, RunResult, Seq, SessionId, SessionKind, TaskId,
+    TaskSpec, TaskStatus, Timer, Timestamp, Usage,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -168,7 +168,7 @@ pub enum Verdict {
     Winner {
         /// The agent that won, whether by votes or by its newest answer.
         winner: AgentId,
-        /// The number of votes per agent.
+        /// The number of first choices per agent.
         votes: BTreeMap<AgentId, u32>,
         /// The ballots that were counted.
         ballots: Vec<Ballot>,
@@ -177,6 +177,9 @@ pub enum Verdict {
         tie_break: Option<String>,
         /// How the final answer will be produced.
         strategy: FinalAnswerStrategy,
+        /// How the winner was chosen; None in logs of 0.1.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        decision: Option<Box<DecisionReport>>,
     },
     /// A person chose a presenter other than the winner.
     Override {
@@ -319,8 +322,12 @@ pub enum DeltaKind {
     Reasoning,
     /// The name of a tool that is being called.
     ToolCall,
+    /// More of the answer that an agent writes as the argument of the tool `new_answer`.
+    Answer,
     /// The model call is retried; everything that streamed so far is void.
     Retry,
+    /// What the model call waits for; nothing of the reply has arrived yet.
+    Waiting,
 }
 
 /// An item of the event feed. The content is in an `Arc`, because every front end receives the same item.
@@ -359,7 +366,10 @@ mod tests {
                 usage: Usage::default(),
                 call: None,
             },
-            Fact::ItemAdded { attempt: 1, item: Item::Reminder { call: None, text: "call a tool".into() } },
+            Fact::ItemAdded {
+                attempt: 1,
+                item: Item::Reminder { call: None, text: "call a tool".into(), restates_task: true },
+            },
             Fact::TimerFired(Timer::Orchestrator),
             Fact::PhaseChanged { phase: Phase::Voting },
             Fact::accepted(Op::Resume, Origin::User),

@@ -65,6 +65,9 @@ id! {
 /// The suffix that turns the id of a planning run into the id of the run that executes its plan.
 const EXECUTION: &str = ".execution";
 
+/// What follows the id of a workflow's run in the ids of its later tries. A number follows.
+const RETRY: &str = ".retry";
+
 impl TaskId {
     /// The id of the `n`th run of a session, counted from 1.
     pub fn run(n: u32) -> Self {
@@ -96,6 +99,20 @@ impl TaskId {
     /// of the session or of a conversation, and for the run that executes the plan of such a run.
     pub fn is_subtask(&self) -> bool {
         self.0.strip_suffix(EXECUTION).unwrap_or(&self.0).contains('.')
+    }
+
+    /// The id of the `n`th try of this task of a workflow, counted from 1; for tries after the first.
+    pub fn retry(&self, n: u32) -> Self {
+        Self::new(format!("{self}{RETRY}{n}"))
+    }
+
+    /// The id of the first try, if this is the id of a later try of a workflow's task; otherwise this id.
+    pub fn without_retry(&self) -> Self {
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        match self.0.rsplit_once(RETRY) {
+            Some((first, n)) if is_number(n) => Self::new(first),
+            _ => self.clone(),
+        }
     }
 
     /// The id of a task of this workflow, from the task's name in the workflow file.

@@ -45,6 +45,9 @@ pub enum InteractionKind {
         spent_micro_usd: u64,
         /// The budget, including what the user added by earlier approvals, in millionths of a US dollar.
         budget_micro_usd: u64,
+        /// The budget if the user approves, in millionths of a US dollar. Logs of 0.1 do not contain it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        raised_micro_usd: Option<u64>,
     },
     /// A program waits for a person.
     Program(Ask),
@@ -104,6 +107,6 @@ pub enum Decision {
         /// The id of the option.
         option: String,
     },
-    /// Nobody answered before the program continued, asked something else or ended.
+    /// Nobody answered before the program continued, asked something else or ended, or before the run ended.
     MovedOn,
 }

@@ -68,6 +68,9 @@ pub struct Answer {
     pub revision: Revision,
     /// The text of the answer.
     pub content: String,
+    /// The answer's conclusion in a few words, if its author gave one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conclusion: Option<String>,
 }
 
 /// A vote.
@@ -75,10 +78,14 @@ pub struct Answer {
 pub struct Ballot {
     /// The agent that voted.
     pub voter: AgentId,
-    /// The agent that the vote is for.
+    /// The agent that the vote is for: the voter's first choice.
     pub target: AgentId,
     /// The voter's reason.
     pub reason: String,
+    /// All agents that the voter ranked, best first, if it ranked several; the first is `target`. See
+    /// [`Ballot::choices`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ranking: Vec<AgentId>,
 }
 
 /// A finished piece of content of a task.
@@ -106,6 +113,10 @@ pub enum Item {
         call: Option<String>,
         /// The text for the agent.
         text: String,
+        /// Whether the agent is shown the task (in a conversation: the user's message) again, before the text. Logs of
+        /// 0.1 contain no such reminders.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        restates_task: bool,
     },
     /// The agent was shown newer answers, up to this revision, while it worked.
     Update {

@@ -6,6 +6,7 @@
 mod agent_kind;
 mod chat;
 mod config;
+mod decision;
 mod environment;
 mod event;
 mod grant;
@@ -34,10 +35,11 @@ pub use chat::{
     Proposal, TeamSpec,
 };
 pub use config::{
-    AgentConfig, BackendConfig, CommandsConfig, Config, ContextCompaction, DockerConfig, InteractiveConfig,
-    McpServerConfig, McpTransport, PlanningConfig, Price, ProcessLimits, Secret, SkillsConfig,
-    SubagentsConfig, TaskPlanning, ToolsConfig,
+    AgentConfig, BackendConfig, CommandsConfig, Config, ContextCompaction, DockerConfig, DockerPackages,
+    InteractiveConfig, McpServerConfig, McpTransport, PlanningConfig, Price, ProcessLimits, Secret,
+    SkillsConfig, SubagentsConfig, TaskPlanning, ToolsConfig,
 };
+pub use decision::{DecidedBy, DecisionReport, DecisionRule, DecisionRules, Diversity, JudgeOrder};
 pub use environment::{COMMAND_VARIABLES, is_passed_to_programs, variable_matches};
 pub use event::{
     DeltaKind, Event, Fact, FeedItem, LOG_SCHEMA, Notice, NoticeLevel, Progress, RunEnd, SessionOpened,
@@ -51,8 +53,8 @@ pub use id::{AgentId, InteractionId, SessionId, TaskId};
 pub use interaction::{Candidate, Decision, Interaction, InteractionKind};
 pub use item::{Answer, AnswerLabel, Ballot, Item, LabelParseError, Revision};
 pub use model::{
-    BackendError, BackendErrorKind, BackendInfo, Briefing, CallContext, CallRecord, Delta, LateNotices,
-    Message, ModelRequest, Reply, ToolCall, ToolSpec,
+    BackendError, BackendErrorKind, BackendInfo, Briefing, CallContext, CallRecord, CallsFrom, Delta,
+    LateNotices, Message, ModelRequest, Reply, ToolCall, ToolSpec,
 };
 pub use op::{Op, OpId, Origin, Submission};
 pub use plan::{PlanDraft, PlanProgress, PlanRun, PlanStatus, PlanTask};

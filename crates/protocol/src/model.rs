@@ -173,6 +173,10 @@ pub struct Reply {
     /// The tool calls, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
+    /// How the tool calls came, if the model wrote them in its text; None if the provider returned them as tool calls,
+    /// and if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls_from: Option<CallsFrom>,
     /// The id of the backend's own conversation, for backends that keep one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub native: Option<String>,
@@ -191,6 +195,16 @@ pub struct Reply {
     pub notices: Vec<Notice>,
 }
 
+/// How the tool calls of a reply came, if not as the provider's own tool calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallsFrom {
+    /// The request contained a JSON schema of the possible calls, and the reply follows the schema.
+    Schema,
+    /// The model wrote the calls into its text.
+    Text,
+}
+
 /// A piece of a streaming reply. The text is borrowed, so that the hot path allocates only if somebody is
 /// subscribed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -201,6 +215,8 @@ pub enum Delta<'a> {
     Reasoning(&'a str),
     /// The name of a tool that the model begins to call.
     ToolCall(&'a str),
+    /// More of the arguments of the call that began last, as JSON.
+    Arguments(&'a str),
     /// The model call failed and is retried; everything that streamed so far is void.
     Retry {
         /// The number of the retry, counted from 1.
@@ -216,6 +232,12 @@ pub enum Delta<'a> {
         /// The wait.
         after: Duration,
         /// What the provider said.
+        reason: &'a str,
+    },
+    /// The call waits for a local server: until the server has a free slot, has loaded the model, or has read the
+    /// prompt. Nothing of the reply has arrived yet.
+    Waiting {
+        /// What the call waits for.
         reason: &'a str,
     },
 }

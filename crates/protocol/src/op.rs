@@ -75,11 +75,27 @@ pub enum Op {
         /// The person's answer.
         decision: Decision,
     },
+    /// Start a failed or cancelled task of a workflow again. If the workflow has ended, it continues.
+    Retry {
+        /// The task to start again.
+        task: TaskId,
+    },
+    /// Pause the countdown of an open interaction, or let it continue, for example while a person reads the answers to
+    /// choose from. Ignored if the interaction is not open or has no countdown. When the session is resumed, the
+    /// countdown starts again.
+    PauseCountdown {
+        /// The id of the interaction.
+        interaction: InteractionId,
+        /// Whether the countdown is paused.
+        paused: bool,
+    },
     /// Stop a task and its descendants, or the current turn of a conversation; partial results are kept.
     Cancel {
         /// The task to stop.
         task: TaskId,
     },
+    /// Stop the reply of the chat agent, but never a run: rejected while a run is active or an interaction is open.
+    StopReply,
     /// Resume an interrupted session.
     Resume,
     /// Stop the session so that it can be resumed.

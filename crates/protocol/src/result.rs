@@ -1,7 +1,8 @@
 //! The result of a run, for the command line, `launch_run`, MCP clients and `run_description.json`.
 
 use crate::{
-    AgentId, Ballot, FinalAnswerStrategy, Millis, Modes, RunsCode, Usage, git_dir_row, runs_code_in,
+    AgentId, Ballot, DecisionReport, FinalAnswerStrategy, Millis, Modes, RunsCode, Usage, git_dir_row,
+    runs_code_in,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -54,7 +55,8 @@ pub struct RunResult {
     pub coordination_summary: CoordinationSummary,
     /// The files that the run changed in context paths.
     pub context_path_writes: Vec<FileWrite>,
-    /// The context paths that an agent could write to, if nothing was changed in any of them; otherwise empty.
+    /// The writable context paths, if the run has an answer and is known to have changed nothing in any of them; otherwise
+    /// empty. Always empty for a run that only plans.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unchanged_paths: Vec<String>,
     /// The stored plan of a planning run.
@@ -88,10 +90,13 @@ pub struct CoordinationSummary {
     /// How often the run started over after its final answer was rejected.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub restarts: u32,
-    /// The number of votes per agent.
+    /// The number of first choices per agent.
     pub votes: BTreeMap<AgentId, u32>,
     /// The votes that were counted.
     pub ballots: Vec<Ballot>,
+    /// How the winner was chosen; None if the run ended before that, and in results of 0.1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<DecisionReport>,
     /// The outcome of each agent.
     pub agents: Vec<AgentSummary>,
 }

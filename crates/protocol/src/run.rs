@@ -1,6 +1,9 @@
 //! A run: its members, its rules and its modes.
 
-use crate::{AgentId, AgentKind, ChatState, Millis, PlanRun, Revision, RunLimits, SubagentsConfig, TaskId};
+use crate::{
+    AgentId, AgentKind, ChatState, DecisionRules, Millis, PlanRun, Revision, RunLimits, SubagentsConfig,
+    TaskId,
+};
 use serde::{Deserialize, Serialize};
 
 /// Whether one agent or several work on a task.
@@ -114,6 +117,26 @@ pub enum VotingSensitivity {
     Balanced,
     /// Agents improve an answer unless it is excellent.
     Strict,
+    /// Agents improve an answer if the gain is worth another round; the same as `RoiBalanced`.
+    Roi,
+    /// Agents vote only if another round would gain almost nothing.
+    RoiConservative,
+    /// Agents improve an answer if the gain is worth another round.
+    RoiBalanced,
+    /// Agents vote unless another round would gain much.
+    RoiAggressive,
+    /// Agents take the best answer as a draft and go one step further.
+    Sequential,
+    /// Agents try to refute the best answer before they vote for it.
+    Adversarial,
+    /// Agents look for contradictions within and between the answers.
+    Consistency,
+    /// Agents ask whether all answers share one approach that another approach would beat.
+    Diversity,
+    /// Agents ask what they would criticize in the best answer later.
+    Reflective,
+    /// Agents check the best answer against a list of what the task demands.
+    Checklist,
 }
 
 /// How different a new answer must be from the answers that its author knows.
@@ -175,6 +198,9 @@ pub struct RunRules {
     /// The settings of subagents; None: agents cannot start any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subagents: Option<SubagentsConfig>,
+    /// How the run decides. Logs of 0.1 do not contain this.
+    #[serde(default = "DecisionRules::of_0_1", skip_serializing_if = "DecisionRules::are_of_0_1")]
+    pub decision: DecisionRules,
     /// The limits on time, cost, answers, tool calls and model calls.
     pub limits: RunLimits,
 }
@@ -198,6 +224,7 @@ impl Default for RunRules {
             max_restarts: 0,
             plan_first: false,
             subagents: None,
+            decision: DecisionRules::default(),
             limits: RunLimits::default(),
         }
     }
@@ -354,6 +381,20 @@ impl RunSpec {
         writes && !self.modes.planning
     }
 
+    /// Whether answers with the same conclusion are equally good, so that conclusions can be compared: several agents
+    /// answer in text alone, and no files, plans or changes of the user's files belong to their answers.
+    pub fn compares_conclusions(&self) -> bool {
+        let text_only = !self.members.iter().any(|member| member.has_tools);
+        let plans = self.modes.planning || self.plan.is_some();
+        let decision = &self.rules.decision;
+        self.members.len() > 1
+            && text_only
+            && !plans
+            && !self.may_write()
+            && !self.rules.skip_voting
+            && (decision.unanimity || decision.merge_conclusions)
+    }
+
     /// Whether the run has a single agent, which answers once and does not vote. Such an agent may write while it
     /// works, because no other agent works at the same time.
     pub fn is_single_and_quick(&self) -> bool {
@@ -418,47 +459,4 @@ pub enum Phase {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn modes(agent_mode: AgentMode, refinement: bool) -> Modes {
-        Modes { agent_mode, refinement, planning: false }
-    }
-
-    #[test]
-    fn refinement_leaves_the_rules_as_configured() {
-        for mode in [AgentMode::Multi, AgentMode::Single] {
-            assert_eq!(modes(mode, true).overrides(), RunOverrides::default());
-        }
-    }
-
-    #[test]
-    fn a_quick_single_run_neither_votes_nor_presents() {
-        let rules = RunRules::default().with(&modes(AgentMode::Single, false).overrides());
-        assert!(rules.skip_voting && !rules.disable_injection);
-        assert_eq!(rules.max_new_answers_per_agent, Some(1));
-        assert_eq!(rules.strategy(), FinalAnswerStrategy::WinnerReuse);
-    }
-
-    #[test]
-    fn a_quick_single_run_neither_presents_nor_evaluates_whatever_the_config_names() {
-        use FinalAnswerStrategy::{Synthesize, WinnerPresent, WinnerReuse};
-        for strategy in [None, Some(WinnerPresent), Some(Synthesize), Some(WinnerReuse)] {
-            let configured =
-                RunRules { final_answer_strategy: strategy, max_restarts: 2, ..RunRules::default() };
-            let rules = configured.clone().with(&modes(AgentMode::Single, false).overrides());
-            assert_eq!((rules.strategy(), rules.max_restarts), (WinnerReuse, 0), "{strategy:?}");
-            let refining = configured.clone().with(&modes(AgentMode::Single, true).overrides());
-            assert_eq!(refining, configured, "with refinement the config decides");
-        }
-    }
-
-    #[test]
-    fn a_quick_run_of_several_agents_synthesizes_unless_the_config_names_a_strategy() {
-        let quick = modes(AgentMode::Multi, false).overrides();
-        assert_eq!(RunRules::default().with(&quick).strategy(), FinalAnswerStrategy::Synthesize);
-        let asked =
-            RunRules { final_answer_strategy: Some(FinalAnswerStrategy::WinnerReuse), ..RunRules::default() };
-        assert_eq!(asked.with(&quick).strategy(), FinalAnswerStrategy::WinnerReuse);
-    }
-}
+mod tests;

@@ -71,10 +71,14 @@ pub enum AttemptOutcome {
     Answered,
     /// The agent's vote was counted.
     Voted,
-    /// The agent presented the final answer.
+    /// The agent wrote a text to be the final answer.
     Presented {
-        /// The final answer.
+        /// The text.
         text: String,
+        /// What is wrong with the text, as the predicate of a sentence about it (`is empty`). The text is then not the
+        /// final answer. None: it is. Logs of 0.1 contain no rejected texts.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rejected: Option<String>,
     },
     /// The agent evaluated the final answer.
     Evaluated {

@@ -76,10 +76,12 @@ fn allowed() -> BTreeMap<&'static str, (&'static [&'static str], &'static [&'sta
             (
                 &[
                     "althing-testkit",
+                    "althing-engine",
                     "althing-journal",
                     "althing-workspace",
                     "althing-runner",
                     "althing-protocol",
+                    "althing-text",
                 ],
                 &[],
             ),

@@ -14,6 +14,8 @@ use crate::probe::version;
 use crate::sandbox::{AcceptedByUser, Sandbox};
 use althing_disk::real_path;
 use althing_protocol::{ContextAccess, ToolCall, ToolHost};
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -166,10 +168,14 @@ async fn try_out(launcher: &GuardLauncher, scratch: &Path, sandbox: Sandbox) -> 
 struct TrialDir(PathBuf);
 
 impl TrialDir {
+    /// Creates the directory under a random name. `scratch` may be `/tmp`, where other users can create directories
+    /// under every name that they can guess; in such a directory no sandbox would seem to work.
     fn new(scratch: &Path) -> std::io::Result<Self> {
-        let path = real_path(scratch).join(format!("trial-{}", crate::command::unique()));
-        std::fs::create_dir_all(path.join("workspace"))?;
-        Ok(Self(path))
+        let path = real_path(scratch).join(format!("althing-trial-{:032x}", fastrand::u128(..)));
+        DirBuilder::new().mode(0o700).create(&path)?;
+        let trial = Self(path);
+        std::fs::create_dir(trial.0.join("workspace"))?;
+        Ok(trial)
     }
 }
 

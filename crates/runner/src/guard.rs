@@ -305,8 +305,9 @@ impl CommandWatch {
         is_over
     }
 
-    /// The next limit that was reached. If processes end faster than they are reaped, they are counted here: the limit
-    /// watch would be slow then, because the list of children changes while it is read.
+    /// The next limit that was reached. Usually the limit watch reports it. But while ended children are left to reap,
+    /// the list of children changes while the watch reads it, which makes the watch slow; so this function counts the
+    /// children, too.
     fn reached_limit(&self) -> Option<ReachedLimit> {
         let watch = self.limit_watch.as_ref()?;
         let too_many = || self.is_behind && kernel::children().len() > watch.processes as usize;

@@ -59,7 +59,7 @@ pub use command_lists::CommandLists;
 pub use detect_sandboxes::{
     AvailableSandboxes, SandboxAvailability, SandboxProbe, availability, detect_sandboxes,
 };
-pub use docker::{Container, ContainerSpec, DockerClient, DockerError, NetworkMode};
+pub use docker::{Container, ContainerSpec, DockerClient, DockerError, NetworkMode, Packages};
 pub use git_code::{GitCode, git_code, own_places};
 pub use guarded::{GuardLauncher, all_guards_ended};
 pub use linked_code::{LinkedCode, linked_code};

@@ -93,7 +93,7 @@ impl fmt::Display for ReachedLimit {
 }
 
 /// A number of bytes, written with a unit.
-struct Bytes(u64);
+pub(crate) struct Bytes(pub(crate) u64);
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,4 +1,5 @@
-//! What one agent's commands may access and how they run, validated once before the first command.
+//! The sandbox policy of one agent's commands: what they may access and how they run, validated once before the first
+//! command.
 //!
 //! Granted paths have no symlinks and no `..`, so that later code can compare them directly. They were resolved when
 //! they were granted, and are not resolved again here (except for the path of our state directory): a symlink in the
@@ -221,7 +222,7 @@ impl PolicyError {
             Self::Replaced(_) => "put the file or directory back, or grant access to the other path",
             Self::TooWide { .. } => "name only the directories that are needed",
             Self::OutputWritable { .. } => {
-                "choose a directory outside the workspaces, for example in the session's directory"
+                "choose a directory outside the workspace and all writable context paths, for example in the session's directory"
             }
             Self::TooLarge { .. } | Self::TooManyProtected { .. } => {
                 "use as context paths only the directories that must be writable, or make this one read-only"

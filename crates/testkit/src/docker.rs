@@ -1,5 +1,6 @@
 //! A real Docker daemon for one test, with one small image, stopped after the test.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
@@ -74,12 +75,29 @@ impl TestDockerDaemon {
         let links =
             "cd bin && for name in $(./busybox --list); do [ $name = busybox ] || ln -s busybox $name; done";
         assert!(Command::new("sh").args(["-c", links]).current_dir(&root).status().unwrap().success());
+        self.import_root(IMAGE);
+    }
+
+    fn import_root(&self, image: &str) {
+        let root = self.dir.path().join("root");
         let tar = self.dir.path().join("root.tar").display().to_string();
         let packed =
             Command::new("tar").args(["-C", &root.display().to_string(), "-cf", &tar, "."]).status().unwrap();
         assert!(packed.success());
-        let output = self.docker(&["import", &tar, IMAGE]);
+        let output = self.docker(&["import", &tar, image]);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// Makes an image that consists of busybox and these executable files.
+    pub fn image_with(&self, name: &str, files: &[(&str, &str)]) {
+        let root = self.dir.path().join("root");
+        for (path, content) in files {
+            let file = root.join(path);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(&file, content).unwrap();
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        self.import_root(name);
     }
 
     /// The path of the daemon's socket.

@@ -46,9 +46,10 @@ impl Parliament {
     }
 }
 
-/// The first id that the vote tool accepts; None if voting is not offered or no agent has answered yet.
+/// The agent with the lowest number that the vote tool accepts; None if voting is not offered or no agent has answered
+/// yet.
 fn first_votable(request: &RecordedRequest) -> Option<&str> {
-    request.tool_parameters("vote")?.pointer("/properties/agent_id/enum/0").and_then(Value::as_str)
+    request.votable().into_iter().min_by_key(|name| (name.len(), *name))
 }
 
 /// A simple value that matches a schema.

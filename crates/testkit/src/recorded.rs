@@ -157,6 +157,15 @@ impl RecordedRequest {
             .find_map(|field| function.get(*field))
     }
 
+    /// The agents that the tool `vote` accepts, in the order in which it lists them.
+    pub fn votable(&self) -> Vec<&str> {
+        let pointers = ["/properties/ranking/items/enum", "/properties/agent_id/enum"];
+        let names = self
+            .tool_parameters("vote")
+            .and_then(|parameters| pointers.iter().find_map(|at| parameters.pointer(at)?.as_array()));
+        names.into_iter().flatten().filter_map(Value::as_str).collect()
+    }
+
     /// The text of the system prompt, in any wire format.
     pub fn system_text(&self) -> String {
         let body = self.body();

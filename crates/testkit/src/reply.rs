@@ -84,7 +84,17 @@ impl Reply {
         Self::call("new_answer", &json!({ "content": content }))
     }
 
-    /// A call to the tool `vote`.
+    /// A call to the tool `new_answer` with a conclusion.
+    pub fn concluded(content: &str, conclusion: &str) -> Self {
+        Self::call("new_answer", &json!({ "content": content, "conclusion": conclusion }))
+    }
+
+    /// A call to the tool `vote` that ranks several agents.
+    pub fn ranking(agents: &[&str], reason: &str) -> Self {
+        Self::call("vote", &json!({ "ranking": agents, "reason": reason }))
+    }
+
+    /// A call to the tool `vote` for one agent.
     pub fn vote(agent_id: &str, reason: &str) -> Self {
         Self::call("vote", &json!({ "agent_id": agent_id, "reason": reason }))
     }

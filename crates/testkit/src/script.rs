@@ -35,6 +35,8 @@ pub enum Action {
     Hang,
     /// These bytes instead of a response; then the connection is closed.
     Raw(Bytes),
+    /// An error response with this status and JSON body.
+    Refuse(u16, String),
     /// An action that is chosen when the request arrives.
     With(Decide),
 }
@@ -48,6 +50,13 @@ impl Action {
     /// A reply or other action, after a delay.
     pub fn after(delay: Duration, action: impl Into<Self>) -> Self {
         Self::After(delay, Box::new(action.into()))
+    }
+
+    /// An error response in OpenAI's form, with a message.
+    pub fn refuse(status: u16, message: &str) -> Self {
+        let kind = "invalid_request_error";
+        let error = serde_json::json!({"error": {"message": message, "type": kind, "code": status}});
+        Self::Refuse(status, error.to_string())
     }
 
     /// An action that `decide` chooses when the request arrives.
@@ -79,6 +88,7 @@ impl fmt::Debug for Action {
             Self::After(delay, inner) => write!(f, "After({delay:?}, {inner:?})"),
             Self::Hang => f.write_str("Hang"),
             Self::Raw(bytes) => write!(f, "Raw({} bytes)", bytes.len()),
+            Self::Refuse(status, _) => write!(f, "Refuse({status})"),
             Self::With(_) => f.write_str("With(…)"),
         }
     }
@@ -192,6 +202,7 @@ impl Script {
             Action::After(delay, inner) => self.build_plan(inner, request, wire, context).after(*delay),
             Action::Hang => Plan::default().step(Step::Stall),
             Action::Raw(bytes) => Plan::default().send(bytes.clone()).step(Step::Close),
+            Action::Refuse(status, body) => Plan::document(*status, "application/json", &[], body),
             Action::With(decide) => self.build_plan(&decide(request), request, wire, context),
         }
     }

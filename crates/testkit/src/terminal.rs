@@ -107,11 +107,13 @@ impl Althing {
 impl Terminal {
     /// Types text or control sequences, as a keyboard would send them.
     ///
-    /// Enter or Esc alone, less than ten seconds after other keys, is pressed after a pause of 1.2 seconds, as by a
+    /// Enter, Esc, `y` or a digit alone, less than ten seconds after other keys, is pressed after a pause of 1.2 seconds, as by a
     /// person who first reads what the screen shows. Without the pause, a dialog takes it for a key that is still held
-    /// down.
+    /// down, or that was typed without reading the dialog.
     pub fn keys(&mut self, keys: &str) -> &mut Self {
-        if matches!(keys, "\r" | "\x1b") && self.last_keys.is_some_and(|at| at.elapsed().as_secs() < 10) {
+        if matches!(keys.as_bytes(), [b'\r' | 0x1b | b'y' | b'1'..=b'9'])
+            && self.last_keys.is_some_and(|at| at.elapsed().as_secs() < 10)
+        {
             std::thread::sleep(Duration::from_millis(1200));
         }
         self.last_keys = Some(Instant::now());

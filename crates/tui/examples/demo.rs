@@ -130,6 +130,7 @@ fn main() -> std::io::Result<()> {
         ascii: flag("--ascii"),
         plain: flag("--plain"),
         bell: true,
+        mouse: true,
         ..TuiOptions::default()
     };
     let mut script = Script { now: Timestamp(Here.now().0 - 300_000), ..Script::default() };

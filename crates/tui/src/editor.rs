@@ -7,12 +7,25 @@ use unicode_width::UnicodeWidthStr;
 /// Limit on the length of the text, in bytes.
 const MOST: usize = 4 << 20;
 
+/// Limit on the texts that are kept to undo edits.
+const MOST_EDITS: usize = 200;
+
+/// Limit on their total length, in bytes.
+const MOST_EDIT_BYTES: usize = 8 << 20;
+
 /// Text with a cursor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Editor {
     text: String,
     /// A byte position on a grapheme boundary.
     cursor: usize,
+    /// The text and the cursor before each edit, oldest first. Letters of one word that were typed in a row are one
+    /// edit.
+    edits: Vec<(String, usize)>,
+    /// Whether the last edit was a typed letter that the next one may join.
+    typing: bool,
+    /// The text that was removed last by a command that removes words or lines.
+    killed: String,
 }
 
 /// Text wrapped to a width.
@@ -51,15 +64,57 @@ impl Editor {
         self.text.get(self.cursor..).unwrap_or_default()
     }
 
-    /// Takes the text out.
+    /// Takes the text out, for example to send it. Undo does not bring it back.
     pub fn take(&mut self) -> String {
         self.cursor = 0;
+        self.edits.clear();
         std::mem::take(&mut self.text)
+    }
+
+    /// Removes the text. Undo brings it back.
+    pub fn clear(&mut self) {
+        self.note_edit(false);
+        self.cursor = 0;
+        self.text.clear();
     }
 
     /// Replaces the text and moves the cursor to the end of the new text.
     pub fn set(&mut self, text: &str) {
-        *self = Self::with(text);
+        self.clear();
+        self.insert(text);
+        self.typing = false;
+    }
+
+    /// Remembers the text before an edit. `joins`: whether the edit belongs to the last one.
+    fn note_edit(&mut self, joins: bool) {
+        let joined = joins && self.typing;
+        self.typing = joins;
+        if joined || self.edits.last().is_some_and(|(text, _)| *text == self.text) {
+            return;
+        }
+        self.edits.push((self.text.clone(), self.cursor));
+        let mut bytes: usize = self.edits.iter().map(|(text, _)| text.len()).sum();
+        while bytes > MOST_EDIT_BYTES || self.edits.len() > MOST_EDITS {
+            bytes -= self.edits.remove(0).0.len();
+        }
+    }
+
+    /// Takes the last edit back. Returns false if there is none.
+    pub fn undo(&mut self) -> bool {
+        self.typing = false;
+        while let Some((text, cursor)) = self.edits.pop() {
+            if text != self.text {
+                (self.text, self.cursor) = (text, cursor);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Inserts the text that was removed last by a command that removes words or lines.
+    pub fn yank(&mut self) {
+        let killed = self.killed.clone();
+        self.insert(&killed);
     }
 
     /// Types or pastes text. Line endings become newlines, tabs become spaces, other control characters are removed.
@@ -72,6 +127,8 @@ impl Editor {
             .map(|c| if c == '\t' { ' ' } else { c })
             .collect();
         if self.text.len() + kept.len() <= MOST {
+            let is_letter = kept.chars().nth(1).is_none() && !kept.starts_with(char::is_whitespace);
+            self.note_edit(is_letter);
             self.text.insert_str(self.cursor, &kept);
             self.cursor += kept.len();
         }
@@ -117,14 +174,27 @@ impl Editor {
         self.after().find('\n').unwrap_or(self.after().len())
     }
 
-    fn remove_before(&mut self, length: usize) {
+    fn remove_before(&mut self, length: usize) -> String {
         let start = self.cursor - length;
+        let removed = self.before().get(start..).unwrap_or_default().to_owned();
+        self.note_edit(false);
         self.text.replace_range(start..self.cursor, "");
         self.cursor = start;
+        removed
     }
 
-    fn remove_after(&mut self, length: usize) {
+    fn remove_after(&mut self, length: usize) -> String {
+        let removed = self.after().get(..length).unwrap_or_default().to_owned();
+        self.note_edit(false);
         self.text.replace_range(self.cursor..self.cursor + length, "");
+        removed
+    }
+
+    /// Keeps what was removed, unless nothing was.
+    fn keep_killed(&mut self, removed: String) {
+        if !removed.is_empty() {
+            self.killed = removed;
+        }
     }
 
     /// Applies an editing command. Returns whether anything changed.
@@ -137,11 +207,22 @@ impl Editor {
             Motion::WordRight => self.cursor += self.word_after(),
             Motion::LineStart => self.cursor -= self.line_before(),
             Motion::LineEnd => self.cursor += self.line_after(),
-            Motion::Backspace => self.remove_before(self.letter_before()),
-            Motion::Delete => self.remove_after(self.letter_after()),
-            Motion::DeleteWord => self.remove_before(self.word_before()),
-            Motion::DeleteToStart => self.remove_before(self.line_before()),
-            Motion::DeleteToEnd => self.remove_after(self.line_after()),
+            Motion::Backspace => {
+                self.remove_before(self.letter_before());
+            }
+            Motion::Delete => {
+                self.remove_after(self.letter_after());
+            }
+            Motion::DeleteWord | Motion::DeleteToStart => {
+                let length = if key == Motion::DeleteWord { self.word_before() } else { self.line_before() };
+                let removed = self.remove_before(length);
+                self.keep_killed(removed);
+            }
+            Motion::DeleteNextWord | Motion::DeleteToEnd => {
+                let length = if key == Motion::DeleteToEnd { self.line_after() } else { self.word_after() };
+                let removed = self.remove_after(length);
+                self.keep_killed(removed);
+            }
         }
         before != (self.cursor, self.text.len())
     }
@@ -228,6 +309,8 @@ pub enum Motion {
     Delete,
     /// Removes the word before the cursor.
     DeleteWord,
+    /// Removes the word after the cursor.
+    DeleteNextWord,
     /// Removes the part of the line before the cursor.
     DeleteToStart,
     /// Removes the part of the line after the cursor.
@@ -262,6 +345,37 @@ mod tests {
         assert!(editor.vertical(-1, 4) && editor.vertical(-1, 4));
         assert_eq!(editor.before(), "ab");
         assert!(!editor.vertical(-1, 4), "the top row is the edge");
+    }
+
+    #[test]
+    fn removed_words_can_be_inserted_again_and_edits_can_be_undone() {
+        let mut editor = Editor::default();
+        for letter in "one two three".chars() {
+            editor.insert(letter.encode_utf8(&mut [0; 4]));
+        }
+        editor.key(Motion::DeleteWord);
+        editor.key(Motion::LineStart);
+        editor.yank();
+        assert_eq!(editor.text(), "threeone two ");
+        editor.key(Motion::DeleteNextWord);
+        assert_eq!(editor.text(), "three two ");
+        for expected in
+            ["threeone two ", "one two ", "one two three", "one two ", "one two", "one ", "one", ""]
+        {
+            assert!(editor.undo(), "{expected}");
+            assert_eq!(editor.text(), expected);
+        }
+        assert!(!editor.undo());
+    }
+
+    #[test]
+    fn a_cleared_text_comes_back_but_a_sent_one_does_not() {
+        let mut editor = Editor::with("a long thought");
+        editor.clear();
+        assert!(editor.undo());
+        assert_eq!(editor.text(), "a long thought");
+        editor.take();
+        assert!(!editor.undo());
     }
 
     #[test]

@@ -2,10 +2,10 @@
 //!
 //! The loop draws at most sixty frames per second, draws none if nothing changed, and does not wake up while idle.
 
-use crate::app::{App, Effect};
+use crate::app::{App, Effect, TrustChoice};
 use crate::host::{TuiExit, TuiHost, TuiOptions};
 use crate::plain;
-use crate::terminal::{TerminalGuard, clipboard, panic_error, panicked};
+use crate::terminal::{TerminalGuard, clipboard, notification, panic_error, panicked};
 use althing_protocol::{Engine, FeedItem, InteractionId, Interest, JournalError, Origin, Seq, Submission};
 use crossterm::event::{Event as TerminalEvent, EventStream};
 use crossterm::terminal::{BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate};
@@ -46,7 +46,7 @@ pub async fn run(
     if options.plain {
         return plain::run(engine, options, host).await;
     }
-    let guard = TerminalGuard::acquire()?;
+    let guard = TerminalGuard::acquire(options.mouse)?;
     let terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
     let app = App::new(options, Arc::clone(&host));
     let mut screen = EventLoop {
@@ -66,6 +66,49 @@ pub async fn run(
     let result = screen.run().await;
     screen.guard.release();
     result
+}
+
+/// Asks on a screen of its own whether something that was found may be used; `would` says what it would do. A signal or
+/// the end of the input means no.
+pub async fn ask_trust(
+    would: Vec<String>,
+    options: TuiOptions,
+    host: Arc<dyn TuiHost>,
+) -> io::Result<TrustChoice> {
+    let guard = TerminalGuard::acquire(false)?;
+    let mut terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
+    let mut keys = KeyReader::listen();
+    let mut signals = Signals::listen()?;
+    let mut app = App::new(options, Arc::clone(&host));
+    let mut draw = |app: &mut App| {
+        app.tick(host.now());
+        terminal.draw(|frame| {
+            app.draw(frame.buffer_mut());
+        })?;
+        io::Result::Ok(())
+    };
+    app.ask_trust(would);
+    draw(&mut app)?;
+    app.note_question_shown(host.now());
+    let choice = loop {
+        draw(&mut app)?;
+        let event = tokio::select! {
+            event = keys.receiver.recv() => event,
+            _ = signals.next() => None,
+            () = panicked() => None,
+        };
+        let Some(event) = event else { break TrustChoice::No };
+        let effects = app.handle(&event?, host.now());
+        if effects.iter().any(|effect| matches!(effect, Effect::Leave(_))) {
+            break TrustChoice::No;
+        }
+        if let Some(choice) = app.trust_choice() {
+            break choice;
+        }
+    };
+    keys.stop().await;
+    guard.release();
+    Ok(choice)
 }
 
 /// Reads the feed in a separate task, because reading is not cancel-safe.
@@ -195,6 +238,11 @@ impl EventLoop {
             }
             if self.dirty && self.due() <= Instant::now() {
                 self.draw()?;
+                // Drawing a finished selection copies it.
+                let effects = self.app.take_effects();
+                if let Some(exit) = self.execute(effects).await? {
+                    break Ok(exit);
+                }
             }
             let woken = self.wait(&mut feed, live).await;
             let effects = match woken {
@@ -350,12 +398,22 @@ impl EventLoop {
                 Effect::Undo(run) => {
                     let done = self.run_blocking(move |host| host.undo(run.as_ref())).await?;
                     self.app.notify(done.unwrap_or_else(|reason| reason));
+                    self.app.find_undone_runs();
                 }
                 Effect::Bell => {
                     let mut out = io::stdout();
                     out.write_all(b"\x07")?;
                     out.flush()?;
                 }
+                Effect::Notify(text) => {
+                    if let Some(how) = self.app.options.notifications {
+                        let mut out = io::stdout();
+                        out.write_all(notification(how, &text).as_bytes())?;
+                        out.flush()?;
+                    }
+                }
+                Effect::Say(text) => self.app.notify(text),
+                Effect::Mouse(on) => self.guard.set_mouse(on)?,
                 Effect::Suspend => self.suspend().await?,
                 Effect::Redraw => self.clear_and_redraw()?,
                 Effect::Leave(exit) => return Ok(Some(exit)),

@@ -38,9 +38,16 @@ pub trait TuiHost: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Paths that start with a prefix, to complete `@path`. Directories end with a slash.
+    /// Paths that start with a prefix, and then paths that contain its letters in this order, to complete `@path`.
+    /// Directories end with a slash.
     fn paths(&self, _prefix: &str) -> Vec<String> {
         Vec::new()
+    }
+
+    /// Whether a mention (the word after `@`, possibly with `:w` and punctuation at its end) names an existing path;
+    /// None if that is not known.
+    fn path_exists(&self, _mention: &str) -> Option<bool> {
+        None
     }
 
     /// A message with its `@path` and `@path:w` mentions expanded, and the access to these paths that the user grants
@@ -75,6 +82,11 @@ pub trait TuiHost: Send + Sync {
         Err("undo is not available here: use `althing undo`".into())
     }
 
+    /// Whether the changes of a run were undone.
+    fn is_undone(&self, _run: &TaskId) -> bool {
+        false
+    }
+
     /// A unified diff of the files that a run changed.
     fn diff(&self, _run: &TaskId) -> Result<String, String> {
         Err("the earlier versions of the files are not available here".into())
@@ -101,18 +113,44 @@ pub struct Welcome {
     pub missing: Vec<String>,
 }
 
+/// The escape sequence of a terminal's notifications.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Notifications {
+    pub form: NotificationForm,
+    /// Whether tmux passes the sequence on to the terminal.
+    pub in_tmux: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotificationForm {
+    /// `OSC 9`, which most terminals understand or ignore.
+    Osc9,
+    /// `OSC 777`, of rxvt and of terminals with VTE.
+    Osc777,
+    /// `OSC 99`, of kitty.
+    Osc99,
+}
+
 /// Options of the screen.
 #[derive(Clone, Debug, Default)]
 pub struct TuiOptions {
     pub theme: Theme,
     /// Restrict the screen to ASCII.
     pub ascii: bool,
+    /// Simplify flags and other clusters that terminal multiplexers measure differently.
+    pub simple_clusters: bool,
     /// Show lines of text instead of a screen, for screen readers.
     pub plain: bool,
     /// Ring the bell when a task waits for the user.
     pub bell: bool,
+    /// Take clicks and the wheel of the mouse.
+    pub mouse: bool,
+    /// How the terminal shows notifications while it has not the focus; None for none.
+    pub notifications: Option<Notifications>,
     /// The name of the project workspace.
     pub project: Option<String>,
+    /// The working directory, for the greeting.
+    pub directory: Option<String>,
     /// Whether to show a workflow: the tasks panel is the lowest screen, and there is no chat agent.
     pub workflow: bool,
     /// Whether there is a chat agent that launches runs.
@@ -150,6 +188,8 @@ pub enum TuiExit {
     OpenProject(String),
     /// Start another session.
     NewSession,
+    /// Retry this task of the workflow, which has ended.
+    Retry(TaskId),
     /// Start over with the offline model.
     UseOffline,
     /// Start over with the config that was just written.

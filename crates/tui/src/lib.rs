@@ -17,13 +17,16 @@ mod modes;
 mod paint;
 mod plain;
 mod replay;
+mod search;
 mod terminal;
 mod theme;
 mod view;
 
-pub use app::{App, Effect};
-pub use event_loop::run;
-pub use host::{ProjectEntry, SessionEntry, TuiExit, TuiHost, TuiOptions, Welcome};
+pub use app::{App, Effect, TrustChoice};
+pub use event_loop::{ask_trust, run};
+pub use host::{
+    NotificationForm, Notifications, ProjectEntry, SessionEntry, TuiExit, TuiHost, TuiOptions, Welcome,
+};
 pub use modes::{OverrideState, PlanMode, TuiModeState};
 pub use replay::Replay;
 pub use terminal::{TerminalGuard, restore_terminal};

@@ -4,8 +4,9 @@
 //! `MOST_LINES` lines. The time per frame and the memory of the cache do not depend on the length of the list.
 
 use crate::line::Line;
-use crate::markdown;
+use crate::markdown::{GrowingText, Part};
 use crate::paint::Canvas;
+use crate::search::{self, Search};
 use crate::theme::Tone;
 use ratatui::layout::Rect;
 use std::collections::HashMap;
@@ -27,6 +28,11 @@ pub trait ListItems {
     /// The item's lines.
     fn layout(&self, at: usize, width: usize) -> Vec<Line>;
 
+    /// Whether the item may contain all these words, which are in lower case. A cheap test before its layout is searched.
+    fn may_contain(&self, _at: usize, _words: &[&str]) -> bool {
+        true
+    }
+
     /// The Markdown of an item whose text only grows at the end, and the line above that text; None for other items.
     fn grows(&self, _at: usize) -> Option<(&str, Line)> {
         None
@@ -37,8 +43,8 @@ struct CachedLayout {
     version: Option<u64>,
     width: usize,
     lines: Vec<Line>,
-    /// For growing text: how many bytes are laid out permanently, and in how many lines.
-    settled: (usize, usize),
+    /// For growing text: how much of it is laid out permanently, and in how many lines.
+    settled: (GrowingText, usize),
     frame: u64,
 }
 
@@ -68,7 +74,13 @@ impl Layouts {
 
     fn lines(&mut self, list_id: ListId, items: &dyn ListItems, at: usize, width: usize) -> &[Line] {
         let frame = self.frame;
-        let fresh = || CachedLayout { version: None, width, lines: Vec::new(), settled: (0, 0), frame: 0 };
+        let fresh = || CachedLayout {
+            version: None,
+            width,
+            lines: Vec::new(),
+            settled: (GrowingText::default(), 0),
+            frame: 0,
+        };
         let cached = self.cached.entry((list_id, at)).or_insert_with(fresh);
         if let Some((text, head)) = items.grows(at) {
             if cached.frame != frame {
@@ -82,7 +94,7 @@ impl Layouts {
             if stale || cached.lines.is_empty() {
                 cached.lines = items.layout(at, width);
                 cached.version = version;
-                cached.settled = (0, 0);
+                cached.settled = (GrowingText::default(), 0);
             }
         }
         cached.width = width;
@@ -94,29 +106,30 @@ impl Layouts {
 impl CachedLayout {
     /// Lays out the new part of a growing text: only its last block can change.
     fn grow(&mut self, text: &str, head: Line, width: usize) {
-        let (done, wrapped) = self.settled;
         // Start over if nothing is laid out yet, the width changed, or the text became shorter.
-        if wrapped == 0 || self.width != width || done > text.len() {
-            self.lines = vec![Line::default(), head];
-            self.settled = (0, 2);
+        if self.settled.1 == 0 || self.width != width || self.settled.0.done() > text.len() {
+            self.lines = vec![Line::default(), Line::default()];
+            self.settled = (GrowingText::default(), 2);
             self.version = None;
         }
         self.lines.truncate(self.settled.1);
-        while let Some(length) = text.get(self.settled.0..).and_then(markdown::first_block_len) {
-            let end = self.settled.0 + length;
-            self.block(text.get(self.settled.0..end).unwrap_or_default(), width);
-            self.settled = (end, self.lines.len());
+        if let Some(line) = self.lines.get_mut(1) {
+            *line = head;
         }
-        self.block(text.get(self.settled.0..).unwrap_or_default(), width);
+        let room = width.saturating_sub(3);
+        while let Some(part) = self.settled.0.next(text, room) {
+            self.add(part);
+            self.settled.1 = self.lines.len();
+        }
+        let rest = self.settled.0.rest(text, room);
+        self.add(rest);
     }
 
-    fn block(&mut self, text: &str, width: usize) {
-        let mut lines = Vec::new();
-        markdown::block(text, width.saturating_sub(3), &mut lines);
-        if self.lines.len() > 2 && !lines.is_empty() {
+    fn add(&mut self, part: Part) {
+        if self.lines.len() > 2 && !part.lines.is_empty() && !part.continues {
             self.lines.push(Line::default());
         }
-        self.lines.extend(lines.into_iter().map(|line| line.indented(3)));
+        self.lines.extend(part.lines.into_iter().map(|line| line.indented(3)));
     }
 }
 
@@ -129,9 +142,17 @@ pub struct Scroll {
     pending: isize,
     /// Number of items when the user scrolled away from the end.
     left_at: usize,
+    /// Number of lines of the last item at that time.
+    left_lines: usize,
     pub selected: Option<usize>,
     /// Whether to bring the selected item into view at the next frame.
     reveal: bool,
+    /// The item and line to bring into view at the next frame.
+    goal: Option<(usize, usize)>,
+    /// What is searched for; its matches are highlighted.
+    search: Option<Search>,
+    /// The width of the list in the last frame.
+    width: usize,
 }
 
 impl Scroll {
@@ -155,6 +176,47 @@ impl Scroll {
     pub fn go_end(&mut self) {
         self.top = None;
         self.pending = 0;
+    }
+
+    /// Searches the list, or goes on to the next (`step` 1) or previous (`step` -1) match of the same text. Brings the
+    /// match into view.
+    pub fn find(&mut self, wanted: &str, items: &dyn ListItems, step: isize) {
+        let search = Search::new(wanted, items, self.width);
+        self.go_to_match(search, step);
+    }
+
+    /// Like `find`, but the matches are these items, which may contain more than they show.
+    pub fn find_items(&mut self, wanted: &str, items: impl Iterator<Item = usize>, step: isize) {
+        let search = Search::of_items(wanted, items);
+        self.go_to_match(search, step);
+        self.selected = self.found_item().or(self.selected);
+    }
+
+    fn go_to_match(&mut self, mut search: Search, step: isize) {
+        match self.search.take().filter(|earlier| earlier.wanted() == search.wanted()) {
+            Some(earlier) => search.step_from(&earlier, step),
+            None => match self.top {
+                Some((item, line)) => search.start_from(item, line),
+                None => search.start_at_end(),
+            },
+        }
+        self.goal = search.hit().map(|hit| (hit.item, hit.line));
+        self.search = Some(search);
+    }
+
+    /// The item of the current match.
+    pub fn found_item(&self) -> Option<usize> {
+        self.search.as_ref().and_then(Search::hit).map(|hit| hit.item)
+    }
+
+    /// Ends the search.
+    pub fn end_search(&mut self) {
+        self.search = None;
+    }
+
+    /// `3 of 7` for the current search.
+    pub fn search_label(&self) -> Option<String> {
+        self.search.as_ref().map(|search| format!("{}: {}", search.wanted(), search.label()))
     }
 
     /// Selects an item and brings it into view.
@@ -200,17 +262,21 @@ pub fn draw(
     if area.height == 0 || area.width == 0 || items.len() == 0 {
         return placed;
     }
+    scroll.width = area.width.into();
     let view = Viewport { list_id, items, width: area.width.into(), height: area.height.into() };
     let (mut item, mut line) = view.settle(scroll, layouts);
     let mut y = area.top();
     while y < area.bottom() && item < items.len() {
         let lines = layouts.lines(list_id, items, item, view.width);
         let marked = scroll.selected == Some(item);
-        for shown in lines.iter().skip(line) {
+        for (at, shown) in lines.iter().enumerate().skip(line) {
             if y >= area.bottom() {
                 break;
             }
             canvas.line(area.left(), y, area.width, shown);
+            if let Some(search) = &scroll.search {
+                highlight(canvas, Rect { y, height: 1, ..area }, shown, search, (item, at));
+            }
             if marked {
                 canvas.text(area.left(), y, 1, Tone::AccentBold, "▎");
             }
@@ -220,14 +286,25 @@ pub fn draw(
         line = 0;
         item += 1;
     }
-    if let (Some(_), true) = (scroll.top, area.height > 2) {
-        let new = items.len().saturating_sub(scroll.left_at);
-        let label = if new > 0 { format!(" ↓ {new} new ") } else { " ↓ more ".to_owned() };
-        if scroll.left_at > 0 {
-            canvas.right(area.right().saturating_sub(1), area.bottom() - 1, 16, Tone::Accent, &label);
-        }
+    if let Some(label) = view.new_below(scroll, layouts).filter(|_| area.height > 2) {
+        let y = area.bottom() - 1;
+        canvas.clear(Rect { y, height: 1, ..area });
+        canvas.right(area.right().saturating_sub(1), y, 16, Tone::Accent, &label);
+        placed.retain(|row: &PlacedRow| row.y < y);
     }
     placed
+}
+
+/// Highlights the matches in a drawn line.
+fn highlight(canvas: &mut Canvas<'_>, row: Rect, line: &Line, search: &Search, place: (usize, usize)) {
+    for (nth, (column, wide)) in search::columns(&line.text(), search.wanted()).into_iter().enumerate() {
+        let x = row.x.saturating_add(u16::try_from(column).unwrap_or(u16::MAX));
+        let width = u16::try_from(wide).unwrap_or(u16::MAX).min(row.right().saturating_sub(x));
+        let current =
+            search.hit().is_some_and(|hit| (hit.item, hit.line, hit.nth) == (place.0, place.1, nth));
+        let tone = if current { Tone::Match } else { Tone::Found };
+        canvas.tone(Rect { x, width, ..row }, tone);
+    }
 }
 
 struct Viewport<'a> {
@@ -247,6 +324,9 @@ impl Viewport<'_> {
         if std::mem::take(&mut scroll.reveal) {
             self.reveal(scroll, layouts);
         }
+        if let Some(goal) = scroll.goal.take() {
+            self.reveal_line(scroll, layouts, goal);
+        }
         let end = self.end(layouts);
         let pending = std::mem::take(&mut scroll.pending);
         let was_at_end = scroll.top.is_none();
@@ -263,7 +343,7 @@ impl Viewport<'_> {
             return end;
         }
         if was_at_end {
-            scroll.left_at = self.items.len();
+            self.leave_end(scroll, layouts);
         }
         scroll.top = Some(moved);
         moved
@@ -311,20 +391,57 @@ impl Viewport<'_> {
         (item, 0)
     }
 
+    /// Notes what the list contains now that the view no longer follows its end.
+    fn leave_end(&self, scroll: &mut Scroll, layouts: &mut Layouts) {
+        scroll.left_at = self.items.len();
+        scroll.left_lines = self.tall(layouts, self.items.len() - 1);
+    }
+
+    /// What was added below since the user scrolled away from the end.
+    fn new_below(&self, scroll: &Scroll, layouts: &mut Layouts) -> Option<String> {
+        if scroll.top.is_none() || scroll.left_at == 0 {
+            return None;
+        }
+        match self.items.len().saturating_sub(scroll.left_at) {
+            0 => {
+                let grown = self.tall(layouts, self.items.len() - 1) > scroll.left_lines;
+                grown.then(|| "↓ new text ".to_owned())
+            }
+            new => Some(format!("↓ {new} new ")),
+        }
+    }
+
+    /// Brings a line of an item into view, with some context above it.
+    fn reveal_line(&self, scroll: &mut Scroll, layouts: &mut Layouts, line: (usize, usize)) {
+        let start = scroll.top.unwrap_or_else(|| self.end(layouts));
+        let bottom = self.down(layouts, start, self.height.saturating_sub(1));
+        if line >= start && line <= bottom {
+            return;
+        }
+        if scroll.top.is_none() {
+            self.leave_end(scroll, layouts);
+        }
+        scroll.top = Some(self.up(layouts, line, self.height / 3));
+    }
+
     fn reveal(&self, scroll: &mut Scroll, layouts: &mut Layouts) {
         let Some(selected) = scroll.selected.filter(|at| *at < self.items.len()) else { return };
         let start = scroll.top.unwrap_or_else(|| self.end(layouts));
+        let bottom = self.down(layouts, start, self.height.saturating_sub(1));
         if (selected, 0) < start {
-            scroll.left_at = if scroll.top.is_none() { self.items.len() } else { scroll.left_at };
+            if scroll.top.is_none() {
+                self.leave_end(scroll, layouts);
+            }
             scroll.top = Some((selected, 0));
             return;
         }
-        let bottom = self.down(layouts, start, self.height.saturating_sub(1));
         let tall = self.tall(layouts, selected);
         if (selected, tall.saturating_sub(1)) > bottom {
             let last = (selected, tall.saturating_sub(1));
             let top = self.up(layouts, last, self.height.saturating_sub(1));
-            scroll.left_at = if scroll.top.is_none() { self.items.len() } else { scroll.left_at };
+            if scroll.top.is_none() {
+                self.leave_end(scroll, layouts);
+            }
             scroll.top = Some(top.min((selected, 0)));
         }
     }

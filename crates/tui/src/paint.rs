@@ -28,12 +28,44 @@ pub struct Canvas<'a> {
     buffer: &'a mut Buffer,
     theme: Theme,
     ascii: bool,
+    /// Whether clusters that terminals measure differently are simplified.
+    simple: bool,
     cursor: Option<Position>,
+}
+
+/// A cluster that is as wide in every terminal as we count it: a flag as its two letters, another cluster without the
+/// characters that some terminals and multiplexers count apart. None if the cluster is simple.
+fn simplified(cluster: &str, wide: usize) -> Option<String> {
+    /// Regional indicators, of which two are a flag.
+    const REGIONS: std::ops::RangeInclusive<char> = '\u{1f1e6}'..='\u{1f1ff}';
+    let is_counted_apart = |c: char| {
+        REGIONS.contains(&c)
+            || matches!(c, '\u{200d}' | '\u{fe0f}' | '\u{20e3}' | '\u{1f3fb}'..='\u{1f3ff}' | '\u{e0020}'..='\u{e007f}')
+    };
+    if cluster.chars().nth(1).is_none() || !cluster.chars().any(is_counted_apart) {
+        return None;
+    }
+    let letter = |c: char| char::from_u32(u32::from(c) - 0x1f1e6 + u32::from('A'));
+    let mut simple: String = if cluster.chars().all(|c| REGIONS.contains(&c)) {
+        cluster.chars().filter_map(letter).collect()
+    } else {
+        cluster.chars().take(1).collect()
+    };
+    while simple.width() < wide {
+        simple.push(' ');
+    }
+    (simple.width() == wide).then_some(simple)
 }
 
 impl<'a> Canvas<'a> {
     pub fn new(buffer: &'a mut Buffer, theme: Theme, ascii: bool) -> Self {
-        Self { buffer, theme, ascii, cursor: None }
+        Self { buffer, theme, ascii, simple: false, cursor: None }
+    }
+
+    /// Simplifies clusters that terminals measure differently.
+    pub fn with_simple_clusters(mut self, simple: bool) -> Self {
+        self.simple = simple;
+        self
     }
 
     /// The whole area.
@@ -106,6 +138,18 @@ impl<'a> Canvas<'a> {
         self.buffer.set_style(area.intersection(self.buffer.area), style);
     }
 
+    /// The text that was drawn in a part of a row.
+    pub fn read(&self, row: Rect) -> String {
+        let row = row.intersection(self.buffer.area);
+        let mut text = String::new();
+        let mut x = row.left();
+        while let Some(cell) = self.buffer.cell(Position { x, y: row.y }).filter(|_| x < row.right()) {
+            text.push_str(cell.symbol());
+            x += u16::try_from(cell.symbol().width()).unwrap_or(1).max(1);
+        }
+        text
+    }
+
     /// Clears an area and draws a frame with a title. Returns the inner area.
     pub fn frame(&mut self, area: Rect, title: &str, tone: Tone) -> Rect {
         self.clear(area);
@@ -153,6 +197,8 @@ impl<'a> Canvas<'a> {
             if at + wide > end {
                 break;
             }
+            let simple = if self.simple { simplified(safe, wide.into()) } else { None };
+            let safe = simple.as_deref().unwrap_or(safe);
             let shown = if self.ascii && !safe.is_ascii() { ascii(safe, wide.into()) } else { safe };
             self.clear_left_half(at, y);
             if let Some(cell) = self.buffer.cell_mut(Position { x: at, y }) {
@@ -199,5 +245,34 @@ impl<'a> Canvas<'a> {
         {
             cell.set_symbol(" ");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clusters_that_terminals_measure_differently_are_drawn_as_simple_ones() {
+        for (cluster, expected) in [
+            ("🇮🇸", Some("IS")),
+            ("👩\u{200d}👩\u{200d}👧", Some("👩")),
+            ("👍🏽", Some("👍")),
+            ("❤\u{fe0f}", Some("❤ ")),
+            ("1\u{fe0f}\u{20e3}", Some("1 ")),
+            ("日", None),
+            ("e\u{301}", None),
+            ("x", None),
+        ] {
+            assert_eq!(simplified(cluster, cluster.width()).as_deref(), expected, "{cluster}");
+        }
+    }
+
+    #[test]
+    fn what_was_drawn_can_be_read() {
+        let mut buffer = Buffer::empty(Rect::new(0, 0, 12, 1));
+        let mut canvas = Canvas::new(&mut buffer, Theme::default(), false);
+        canvas.text(0, 0, 12, Tone::Plain, "a 日本 b");
+        assert_eq!(canvas.read(Rect::new(2, 0, 5, 1)), "日本 ");
     }
 }

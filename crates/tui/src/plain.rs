@@ -8,12 +8,36 @@ use crate::host::{TuiExit, TuiHost, TuiOptions};
 use althing_protocol::{Engine, Origin, Submission};
 use althing_text::{count, marked_rows, sanitize};
 use althing_view::conversation::{Audience, ConversationLine, ConversationLines, answer};
-use althing_view::labels;
 use rustix::termios::{QueueSelector, tcflush};
 use std::io::{self, BufRead, Write};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
+
+/// Commands that need a screen.
+const SCREEN_ONLY: &[&str] = &[
+    "/tasks",
+    "/run",
+    "/override",
+    "/copy",
+    "/find",
+    "/model",
+    "/sessions",
+    "/projects",
+    "/theme",
+    "/mouse",
+    "/edit",
+    "/resume",
+];
+
+/// Commands that exist only here.
+const PLAIN_ONLY: &[(&str, &str)] = &[
+    ("/approve, yes", "answer a question with yes; words after /approve are instructions"),
+    ("/reject, no", "answer a question with no"),
+    ("/present NAME", "choose who presents, after a vote"),
+    ("/answer NUMBER", "choose an option of a program's question"),
+    ("/type TEXT", "type into a program's terminal"),
+];
 
 /// Shows a session as lines until the user leaves it, a signal arrives, or the shown workflow ends.
 pub(crate) async fn run(
@@ -97,17 +121,23 @@ fn take_line(app: &mut App, line: &str, may_answer: bool) -> io::Result<Vec<Effe
         }
         return Ok(Vec::new());
     }
+    let word = line.split_whitespace().next().unwrap_or_default();
+    if SCREEN_ONLY.contains(&word) {
+        print(&format!("{word} works only on the screen; /help lists what works here."))?;
+        return Ok(Vec::new());
+    }
     app.input.set(line);
     app.enter();
     match app.modal.take() {
         Some(Modal::Help) => {
-            for (name, about) in crate::app::COMMANDS {
+            let here = crate::app::COMMANDS.iter().filter(|(name, _)| !SCREEN_ONLY.contains(name));
+            for (name, about) in here.chain(PLAIN_ONLY) {
                 print(&format!("{name}: {about}"))?;
             }
         }
         Some(Modal::Cost) => {
             let usage = app.model.usage();
-            print(&format!("{}, {}", count(usage.calls, "call"), labels::money(usage.cost_usd)))?;
+            print(&format!("{}, {}", count(usage.calls, "call"), althing_view::money::cost(&usage)))?;
         }
         Some(Modal::Agents) => {
             for member in app.team() {
@@ -132,12 +162,15 @@ fn execute(engine: &Arc<dyn Engine>, app: &mut App, effects: Vec<Effect>) -> io:
             }
             Effect::Undo(run) => print(&app.host.undo(run.as_ref()).unwrap_or_else(|reason| reason))?,
             Effect::WriteConfig => print(&app.host.write_config().unwrap_or_else(|reason| reason))?,
+            Effect::Say(text) => print(&text)?,
             Effect::Leave(exit) => return Ok(Some(exit)),
             Effect::Copy(_)
             | Effect::EditInput
             | Effect::EditPlan(_)
             | Effect::Page(_)
             | Effect::Bell
+            | Effect::Notify(_)
+            | Effect::Mouse(_)
             | Effect::Suspend
             | Effect::Redraw => {}
         }

@@ -3,6 +3,8 @@
 //! The terminal is restored when the guard is dropped (also if SIGINT, SIGTERM or SIGHUP ends the screen), when any
 //! thread panics, and while another program uses the terminal. Restoring it twice is harmless.
 
+use crate::host::{NotificationForm, Notifications};
+use crate::line;
 use crossterm::{cursor, event, execute, terminal};
 use std::io::{self, Write};
 use std::sync::Once;
@@ -11,6 +13,9 @@ use tokio::sync::Notify;
 
 /// Whether we currently own the terminal.
 static TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// Whether the mouse is taken together with the terminal.
+static MOUSE: AtomicBool = AtomicBool::new(true);
 
 /// Whether a panic occurred; after a panic the state of the screen is unreliable.
 static BROKEN: AtomicBool = AtomicBool::new(false);
@@ -32,8 +37,9 @@ pub struct TerminalGuard {
 }
 
 impl TerminalGuard {
-    /// Takes over the terminal: raw mode, alternate screen, mouse capture, bracketed paste.
-    pub fn acquire() -> io::Result<Self> {
+    /// Takes over the terminal: raw mode, alternate screen, bracketed paste and, if `mouse`, mouse capture.
+    pub fn acquire(mouse: bool) -> io::Result<Self> {
+        MOUSE.store(mouse, Ordering::SeqCst);
         HOOK.call_once(|| {
             let before = std::panic::take_hook();
             std::panic::set_hook(Box::new(move |info| {
@@ -59,10 +65,21 @@ impl TerminalGuard {
         execute!(
             io::stdout(),
             terminal::EnterAlternateScreen,
-            event::EnableMouseCapture,
             event::EnableBracketedPaste,
+            event::EnableFocusChange,
             cursor::Hide
-        )
+        )?;
+        self.set_mouse(MOUSE.load(Ordering::SeqCst))
+    }
+
+    /// Takes the mouse, or leaves it to the terminal.
+    pub fn set_mouse(&self, on: bool) -> io::Result<()> {
+        MOUSE.store(on, Ordering::SeqCst);
+        if on {
+            execute!(io::stdout(), event::EnableMouseCapture)
+        } else {
+            execute!(io::stdout(), event::DisableMouseCapture)
+        }
     }
 
     /// Restores the terminal. `reacquire` takes it over again.
@@ -96,6 +113,7 @@ pub fn restore_terminal() {
     // If a panic interrupted a frame, end its synchronized update: until then the terminal shows no further output.
     let _ = execute!(out, terminal::EndSynchronizedUpdate);
     let _ = execute!(out, event::DisableBracketedPaste);
+    let _ = execute!(out, event::DisableFocusChange);
     let _ = execute!(out, event::DisableMouseCapture);
     let _ = execute!(out, terminal::LeaveAlternateScreen);
     let _ = execute!(out, cursor::Show);
@@ -112,6 +130,17 @@ pub fn clipboard(text: &str) -> String {
         end -= 1;
     }
     format!("\x1b]52;c;{}\x07", base64(text.get(..end).unwrap_or_default().as_bytes()))
+}
+
+/// The escape sequence of a notification. The text may come from agents, so it is sanitized and cut.
+pub fn notification(how: Notifications, text: &str) -> String {
+    let text: String = line::cut(text, 120).chars().filter(|c| *c != ';').collect();
+    let sequence = match how.form {
+        NotificationForm::Osc9 => format!("\x1b]9;Althing: {text}\x07"),
+        NotificationForm::Osc777 => format!("\x1b]777;notify;Althing;{text}\x07"),
+        NotificationForm::Osc99 => format!("\x1b]99;;Althing: {text}\x1b\\"),
+    };
+    if how.in_tmux { format!("\x1bPtmux;{}\x1b\\", sequence.replace('\x1b', "\x1b\x1b")) } else { sequence }
 }
 
 fn base64(bytes: &[u8]) -> String {
@@ -132,6 +161,23 @@ fn base64(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_notification_contains_no_control_characters_of_its_text() {
+        let how = |form, in_tmux| Notifications { form, in_tmux };
+        let text = "Launch\x1b]52;c;AAAA\x07 this?\nnow";
+        for (how, expected) in [
+            (how(NotificationForm::Osc9, false), "\x1b]9;Althing: "),
+            (how(NotificationForm::Osc777, false), "\x1b]777;notify;Althing;"),
+            (how(NotificationForm::Osc99, false), "\x1b]99;;Althing: "),
+            (how(NotificationForm::Osc9, true), "\x1bPtmux;\x1b\x1b]9;Althing: "),
+        ] {
+            let sequence = notification(how, text);
+            let rest = sequence.strip_prefix(expected).unwrap_or_default();
+            let body = rest.trim_end_matches(['\x07', '\x1b', '\\']);
+            assert!(!body.is_empty() && body.chars().all(|c| !c.is_control() && c != ';'), "{sequence:?}");
+        }
+    }
 
     #[test]
     fn the_clipboard_gets_base64_and_nothing_else() {

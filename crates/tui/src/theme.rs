@@ -35,8 +35,10 @@ pub enum Tone {
     Literal,
     Comment,
     Link,
-    /// A search match.
+    /// The current search match.
     Match,
+    /// A search match that is not the current one.
+    Found,
 }
 
 /// Maps tones to styles.
@@ -65,6 +67,16 @@ impl Theme {
 
     pub fn by_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|theme| theme.name() == name)
+    }
+
+    /// The theme for the colors that a terminal names in the variable `COLORFGBG`, such as `15;0`: the foreground, and
+    /// last the background, as numbers of the sixteen standard colors.
+    pub fn by_colors(value: &str) -> Self {
+        let background: Option<u8> = value.rsplit(';').next().and_then(|number| number.trim().parse().ok());
+        match background {
+            Some(7 | 9..=15) => Self::Light,
+            _ => Self::Dark,
+        }
     }
 
     /// The style of a tone. Uses only the sixteen standard colors, so that the user's palette applies.
@@ -97,6 +109,27 @@ impl Theme {
             Tone::Literal => with(base, good),
             Tone::Link => with(base.add_modifier(Modifier::UNDERLINED), accent),
             Tone::Match => bold.add_modifier(Modifier::REVERSED),
+            Tone::Found => bold.add_modifier(Modifier::UNDERLINED),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_background_that_the_terminal_names_chooses_the_theme() {
+        for (value, theme) in [
+            ("0;15", Theme::Light),
+            ("0;default;15", Theme::Light),
+            ("0;7", Theme::Light),
+            ("15;0", Theme::Dark),
+            ("7;8", Theme::Dark),
+            ("default;default", Theme::Dark),
+            ("", Theme::Dark),
+        ] {
+            assert_eq!(Theme::by_colors(value), theme, "{value}");
         }
     }
 }

@@ -19,12 +19,14 @@ mod suite {
     mod approvals;
     mod attach;
     mod conversation;
+    mod everyday;
     mod hostile;
     mod keys;
     mod modes;
     mod opened;
     mod overriding;
     mod plain;
+    mod random_keys;
     mod replay;
     mod runs;
     mod screens;

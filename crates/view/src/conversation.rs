@@ -3,9 +3,11 @@
 
 use crate::changed_files::ChangedFiles;
 use crate::labels;
+use crate::money::exact_money;
 use crate::session::{EntryBody, Question, RunView, SessionView, TaskKind};
 use althing_protocol::{
-    Decision, InteractionId, InteractionKind, LaunchRun, NoticeLevel, Op, Proposal, TaskId, TaskStatus,
+    AskKind, AskOption, Decision, InteractionId, InteractionKind, LaunchRun, NoticeLevel, Op, Proposal, Seq,
+    TaskId, TaskStatus,
 };
 use althing_text::ROW_MARK;
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,13 +55,15 @@ pub struct ConversationLines {
     /// The number of conversation entries whose lines were already produced.
     entries: usize,
     asked: BTreeSet<InteractionId>,
+    /// The newest queued message that was reported.
+    queued: Seq,
     /// The status last reported for each run and program.
     statuses: BTreeMap<TaskId, &'static str>,
 }
 
 impl ConversationLines {
     pub fn new(reader: Audience) -> Self {
-        Self { reader, entries: 0, asked: BTreeSet::new(), statuses: BTreeMap::new() }
+        Self { reader, entries: 0, asked: BTreeSet::new(), queued: Seq(0), statuses: BTreeMap::new() }
     }
 
     /// The lines that are new since the last call, in order.
@@ -69,6 +73,13 @@ impl ConversationLines {
             lines.extend(self.entry(&entry.body, session));
         }
         self.entries = session.entries.len();
+        let waits_for = session.queue_waits_for().filter(|_| self.reader == Audience::Person);
+        for message in session.queue.iter().filter(|message| message.seq > self.queued) {
+            lines.extend(waits_for.map(|after| {
+                ConversationLine::Progress(format!("Queued, delivered after this {after}: {}", message.text))
+            }));
+        }
+        self.queued = session.queue.last().map_or(self.queued, |message| message.seq.max(self.queued));
         for run in session.runs.values().filter(|run| !run.is_subagent_run) {
             if self.is_new_status(&run.id, run.status_label()) {
                 self.run(run, session, &mut lines);
@@ -103,7 +114,7 @@ impl ConversationLines {
             EntryBody::Agent { text } if script => ConversationLine::Reply(text.trim_end().to_owned()),
             EntryBody::Agent { text } => ConversationLine::Reply(format!("Althing: {text}")),
             EntryBody::Final(run) if script => {
-                let result = session.result(run)?;
+                let result = session.result(run).filter(|_| !session.is_summarized(run))?;
                 let answer = result.final_answer.as_ref()?.trim_end();
                 let footer = ChangedFiles::of(result).footer();
                 let footer = footer.map(|footer| format!("\n\n{footer}")).unwrap_or_default();
@@ -117,13 +128,18 @@ impl ConversationLines {
             EntryBody::Tool { name, .. } if !script => {
                 ConversationLine::Progress(format!("Althing uses {name}."))
             }
+            EntryBody::Rejected { task, .. } if !script => {
+                let task = task.lines().next().unwrap_or_default();
+                ConversationLine::Progress(format!("Run: {task}  Not started: rejected"))
+            }
+            EntryBody::Stopped { .. } if !script => ConversationLine::Progress("Stopped by you.".to_owned()),
             _ => return None,
         })
     }
 
     fn run(&self, run: &RunView, session: &SessionView, lines: &mut Vec<ConversationLine>) {
         let task = run.task.lines().next().unwrap_or_default();
-        let summary = run.result.as_ref().map(|result| format!("  {}", labels::run_summary(result)));
+        let summary = run.result.as_ref().map(|result| format!("  {}", labels::run_summary(run, result)));
         let summary = summary.unwrap_or_default();
         lines.push(ConversationLine::Progress(format!("Run: {task}  {}{summary}", run.status_label())));
         let Some(result) = &run.result else { return };
@@ -136,6 +152,7 @@ impl ConversationLines {
             // If the answer itself is printed, the footer is below it.
             let mut bodies = session.entries.iter().map(|entry| &entry.body);
             let is_printed = bodies.any(|body| matches!(body, EntryBody::Final(id) if *id == run.id));
+            let is_printed = is_printed && !run.is_summarized;
             let footer = files.footer().filter(|_| !is_printed);
             lines.extend(footer.map(ConversationLine::Notice));
             return;
@@ -223,12 +240,18 @@ pub fn ask(kind: &InteractionKind, reader: Audience) -> String {
             let title = if nobody_voted { "was chosen; nobody voted" } else { "won the vote" };
             (format!("{winner} {title}."), how)
         }
-        InteractionKind::Budget { spent_micro_usd, budget_micro_usd } => {
-            let (spent, budget) = (*spent_micro_usd as f64 / 1e6, *budget_micro_usd as f64 / 1e6);
-            let title = format!(
-                "this session has cost ${spent:.2}; going on will probably exceed its budget of ${budget:.2}."
-            );
-            (format!("{title} Go on?"), yes_or_no.to_owned())
+        InteractionKind::Budget { spent_micro_usd, budget_micro_usd, raised_micro_usd } => {
+            let (spent, budget) = (exact_money(*spent_micro_usd), exact_money(*budget_micro_usd));
+            let limit = if spent_micro_usd >= budget_micro_usd {
+                format!("its budget of {budget} is spent")
+            } else {
+                format!("going on will probably exceed its budget of {budget}")
+            };
+            let raised =
+                raised_micro_usd.map(|raised| format!(" Yes raises the limit to {}.", exact_money(raised)));
+            let question =
+                format!("this session has cost {spent}; {limit}. Go on?{}", raised.unwrap_or_default());
+            (question, yes_or_no.to_owned())
         }
         InteractionKind::Program(ask) if ask.options.is_empty() => {
             (ask.text.clone(), "Write /type and the text to type into the program's terminal.".to_owned())
@@ -269,6 +292,12 @@ pub fn answer(question: &Question, line: &str) -> Option<Op> {
     let overrides = matches!(kind, InteractionKind::WinnerOverride { .. });
     let alone = if overrides { String::new() } else { line.to_lowercase() };
     let decision = match (word, alone.as_str(), kind) {
+        ("/approve" | "/yes", ..) | (_, "y" | "yes", _) if asks_permission(kind) => {
+            choice(kind, &["yes", "allow", "approve", "accept"])?
+        }
+        ("/reject" | "/no", ..) | (_, "n" | "no", _) if asks_permission(kind) => {
+            choice(kind, &["no", "deny", "reject", "decline", "cancel"])?
+        }
         ("/approve" | "/yes", ..) | (_, "y" | "yes" | "a" | "approve", _) => match approval(kind) {
             Decision::Approve { digest, edited, .. } => {
                 let instructions = Some(rest.to_owned()).filter(|words| !words.is_empty());
@@ -297,6 +326,21 @@ pub fn answer(question: &Question, line: &str) -> Option<Op> {
     Some(Op::Answer { interaction: question.interaction.id.clone(), decision })
 }
 
+fn asks_permission(kind: &InteractionKind) -> bool {
+    matches!(kind, InteractionKind::Program(ask) if ask.about == AskKind::Permission && !ask.options.is_empty())
+}
+
+/// The first option of a program's question whose first word is one of these; None if there is none, because then it is
+/// not clear what yes or no means.
+fn choice(kind: &InteractionKind, words: &[&str]) -> Option<Decision> {
+    let InteractionKind::Program(ask) = kind else { return None };
+    let fits = |option: &&AskOption| {
+        let label = option.label.to_lowercase();
+        label.split(|c: char| !c.is_alphanumeric()).next().is_some_and(|first| words.contains(&first))
+    };
+    Some(Decision::Choose { option: ask.options.iter().find(fits)?.id.clone() })
+}
+
 /// The decision that approves exactly what was shown: the digest ties the approval of a run to its proposal, and in an
 /// override window the winner is confirmed.
 pub fn approval(kind: &InteractionKind) -> Decision {
@@ -314,140 +358,4 @@ fn capitalized(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use althing_protocol::{
-        AnswerLabel, Ask, AskKind, AskOption, Candidate, Interaction, Member, Modes, Seq, Timestamp,
-    };
-
-    fn question(kind: InteractionKind) -> Question {
-        let interaction = Interaction { id: "i1".into(), kind, countdown: None };
-        Question { interaction, task: Some("w1.ask".into()), since: Timestamp(0), opened: Seq(1) }
-    }
-
-    fn run_approval() -> InteractionKind {
-        proposed(LaunchRun { task: "Do A".into(), ..LaunchRun::default() }, &[])
-    }
-
-    fn proposed(launch: LaunchRun, agents: &[&str]) -> InteractionKind {
-        let (may_read, may_write) = (Vec::new(), vec!["./app".into()]);
-        let member = |id: &&str| Member {
-            id: (*id).into(),
-            backend: "gemini".into(),
-            model: "m".into(),
-            offline: false,
-            system_message: None,
-            has_tools: false,
-            voting_sensitivity: None,
-        };
-        let (modes, chosen) = (Modes::default(), Vec::new());
-        let members = agents.iter().map(member).collect();
-        let proposal = Proposal { launch, members, modes, chosen, may_read, may_write, digest: "d".into() };
-        InteractionKind::RunApproval { proposal: Box::new(proposal) }
-    }
-
-    fn decision(kind: InteractionKind, line: &str) -> Option<Decision> {
-        match answer(&question(kind), line)? {
-            Op::Answer { decision, .. } => Some(decision),
-            _ => None,
-        }
-    }
-
-    #[test]
-    fn an_approval_points_out_a_path_that_runs_code_later() {
-        let mut kind = run_approval();
-        let InteractionKind::RunApproval { proposal } = &mut kind else { panic!("an approval") };
-        proposal.may_write =
-            ["/p/src", "/p/.envrc", "/p/.vscode/tasks.json", "/p/Makefile"].map(str::to_owned).to_vec();
-        for reader in [Audience::Script, Audience::Person] {
-            let asked = ask(&kind, reader);
-            for part in
-                ["/p/.envrc (runs code when a shell", "tasks.json (runs code when VS Code", "/p/Makefile"]
-            {
-                assert!(asked.contains(part), "{part}: {asked}");
-            }
-            assert!(!asked.contains("/p/src (") && !asked.contains("Makefile ("), "{asked}");
-        }
-    }
-
-    #[test]
-    fn a_run_is_approved_edited_or_rejected_by_the_same_input_everywhere() {
-        let approved = Decision::Approve { digest: Some("d".into()), edited: None, instructions: None };
-        for line in ["y", "YES", "a", " approve ", "/approve", "/yes"] {
-            assert_eq!(decision(run_approval(), line).as_ref(), Some(&approved), "{line}");
-        }
-        let instructions = Some("but count them".to_owned());
-        let with_words = Decision::Approve { digest: Some("d".into()), edited: None, instructions };
-        assert_eq!(decision(run_approval(), "/approve but count them"), Some(with_words));
-        for line in ["n", "no", "c", "Cancel", "/reject", "/no"] {
-            assert_eq!(decision(run_approval(), line), Some(Decision::Reject { reason: None }), "{line}");
-        }
-        let Some(Decision::Approve { digest, edited: Some(edited), .. }) =
-            decision(run_approval(), r#"{"task": "Do B"}"#)
-        else {
-            panic!("the changed run approves")
-        };
-        assert_eq!((digest.as_deref(), edited.task.as_str()), (Some("d"), "Do B"));
-        for line in ["", "yes, but later", "no idea", "/quit", "{}"] {
-            assert_eq!(decision(run_approval(), line), None, "{line} is no answer");
-        }
-    }
-
-    #[test]
-    fn a_vote_is_only_overridden_by_commands() {
-        let candidate = Candidate {
-            agent: "two".into(),
-            label: AnswerLabel { agent: 2, nth: 1 },
-            votes: 0,
-            preview: String::new(),
-        };
-        let vote =
-            || InteractionKind::WinnerOverride { winner: "one".into(), candidates: vec![candidate.clone()] };
-        assert_eq!(decision(vote(), "/approve"), Some(Decision::Continue));
-        assert_eq!(decision(vote(), "/present two"), Some(Decision::Presenter { agent: "two".into() }));
-        assert_eq!(decision(vote(), "no"), None);
-    }
-
-    #[test]
-    fn a_program_is_answered_by_a_number_or_typed_to() {
-        let option = |id: &str| AskOption { id: id.into(), label: id.into() };
-        let ask = |options| {
-            let (about, text) = (AskKind::Permission, "May I?".into());
-            question(InteractionKind::Program(Ask { about, text, options, native: None }))
-        };
-        let numbered = answer(&ask(vec![option("allow"), option("deny")]), "/answer 2");
-        let deny = Decision::Choose { option: "deny".into() };
-        assert_eq!(numbered, Some(Op::Answer { interaction: "i1".into(), decision: deny }));
-        assert_eq!(answer(&ask(vec![option("allow")]), "/answer 2"), None);
-        let typed = Op::Input { task: "w1.ask".into(), bytes: b"yes\r".to_vec() };
-        assert_eq!(answer(&ask(Vec::new()), "/type yes"), Some(typed));
-    }
-
-    #[test]
-    fn a_question_names_the_same_facts_to_scripts_and_to_people() {
-        assert_eq!(
-            ask(&run_approval(), Audience::Script),
-            "Launch this run?\n  Task      Do A\n  Modes     Multi · Refine\n  May write ./app\n  y approve, n cancel, or \
-             the changed run as JSON"
-        );
-        assert_eq!(
-            ask(&run_approval(), Audience::Person),
-            "Question: launch this run? Task: Do A. Modes: Multi · Refine. May write: ./app. Write /approve or /reject."
-        );
-        let launch = LaunchRun {
-            task: "Do A".into(),
-            context: Some("Small.\nAgents    nobody".into()),
-            agent_system_prompts: [("a".into(), "Rhyme".to_owned())].into(),
-            coordination_overrides: [("skip_voting".to_owned(), true.into())].into_iter().collect(),
-            ..LaunchRun::default()
-        };
-        let InteractionKind::RunApproval { proposal } = proposed(launch, &["a", "b"]) else {
-            panic!("no run")
-        };
-        let shown = "Launch this run?\n  Task      Do A\n  Context   Small.\n          | Agents    nobody\n  Agents    a, b\n  \
-                     Modes     Multi · Refine\n  Prompts   a: Rhyme\n  Rules     skip_voting: true\n  May write ./app";
-        assert_eq!(launch_question(&proposal), shown);
-        let asked = ask(&InteractionKind::RunApproval { proposal }, Audience::Script);
-        assert_eq!(asked, format!("{shown}\n  y approve, n cancel, or the changed run as JSON"));
-    }
-}
+mod tests;

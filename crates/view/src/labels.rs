@@ -101,7 +101,10 @@ pub fn outcome(outcome: &AttemptOutcome) -> Option<String> {
         AttemptOutcome::Answered => return None,
         AttemptOutcome::Voted => "voted".into(),
         AttemptOutcome::Abstained => "abstained: its reply named no agent to vote for".into(),
-        AttemptOutcome::Presented { .. } => "presented".into(),
+        AttemptOutcome::Presented { rejected: None, .. } => "presented".into(),
+        AttemptOutcome::Presented { rejected: Some(reason), .. } => {
+            format!("presented a text that is not used: it {reason}")
+        }
         AttemptOutcome::Evaluated { restart: None } => "accepts the final answer".into(),
         AttemptOutcome::Evaluated { restart: Some(restart) } => {
             format!("asks to restart: {}", restart.reason)
@@ -156,10 +159,9 @@ pub fn with_hint(text: String, hint: Option<&str>) -> String {
 }
 
 /// A finished run as a summary: `3 agents · 2 rounds · 4m12s`.
-pub fn run_summary(result: &RunResult) -> String {
-    let summary = &result.coordination_summary;
-    let agents = count(summary.agents.len() as u64, "agent");
-    format!("{agents} · {} · {}", count(summary.rounds.into(), "round"), result.duration)
+pub fn run_summary(run: &crate::RunView, result: &RunResult) -> String {
+    let rounds = count(result.coordination_summary.rounds.into(), "round");
+    format!("{} · {rounds} · {}", run.agents_label(), result.duration)
 }
 
 /// A duration. A live duration under a minute is shown in whole seconds, so that it does not flicker.
@@ -200,13 +202,15 @@ pub fn refinement(on: bool) -> &'static str {
     if on { "Refine" } else { "Quick" }
 }
 
-/// The number of input and output tokens together and, if there is any, the cost.
+/// The number of input and output tokens together and, if there is any, the cost; a cost that is not known is called
+/// unknown.
 pub fn tokens(usage: &Usage) -> String {
     let tokens = short_number(usage.input_tokens.saturating_add(usage.output_tokens));
-    if usage.cost_usd > 0.0 {
-        format!("{tokens} tokens · ${:.4}", usage.cost_usd)
-    } else {
-        format!("{tokens} tokens")
+    match (usage.cost_usd > 0.0, usage.unpriced_calls > 0) {
+        (true, false) => format!("{tokens} tokens · ${:.4}", usage.cost_usd),
+        (true, true) => format!("{tokens} tokens · ${:.4} + unknown", usage.cost_usd),
+        (false, true) => format!("{tokens} tokens · cost unknown"),
+        (false, false) => format!("{tokens} tokens"),
     }
 }
 

@@ -6,12 +6,13 @@ mod changed_files;
 pub mod conversation;
 pub mod labels;
 mod lines;
+pub mod money;
 pub mod report;
 mod session;
 
 pub use changed_files::ChangedFiles;
 pub use lines::ProgressLines;
 pub use session::{
-    ConversationEntry, EntryBody, MemberView, Question, RunView, SessionView, StreamingText, TaskKind,
-    TaskView, TimelineEntry, TimelineEvent, Worker,
+    ConversationEntry, EntryBody, MemberView, Question, QueuedMessage, RunView, SessionView, StreamingText,
+    TaskKind, TaskView, TimelineEntry, TimelineEvent, Worker,
 };

@@ -99,6 +99,9 @@ impl ProgressLines {
             Progress::Delta { task, kind: DeltaKind::Retry, text, .. } => {
                 Some((self.session.worker(task)?.name, text.clone()))
             }
+            Progress::Delta { task, kind: DeltaKind::Waiting, text, .. } => {
+                Some((self.session.worker(task)?.name, format!("waiting: {text}")))
+            }
             Progress::Stalled { reason, hint, .. } => {
                 let text = format!("cannot save at the moment: {reason}");
                 Some(("warning".into(), labels::with_hint(text, hint.as_deref())))
@@ -126,6 +129,7 @@ fn ended(outcome: &AttemptOutcome) -> Option<String> {
 
 fn decided(verdict: &Verdict) -> String {
     match verdict {
+        Verdict::Winner { decision: Some(decision), .. } => decision.explanation.clone(),
         Verdict::Winner { winner, votes, ballots, tie_break, .. } => {
             let mine = votes.get(winner).copied().unwrap_or_default();
             let tie = tie_break.as_ref().map(|how| format!(" ({how})")).unwrap_or_default();

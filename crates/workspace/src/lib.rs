@@ -16,6 +16,7 @@ mod project;
 mod sparse;
 mod tasks;
 mod tools;
+mod tree;
 mod workspace;
 
 #[cfg(test)]
@@ -25,7 +26,7 @@ pub use access::{FilePolicy, ReadOnlyReason, Refusal};
 pub use agent_files::{AgentFiles, AgentFilesOptions, run_blocking};
 pub use confine::{ConfinedDir, PathContents, read_confined_path};
 pub use context::{
-    ChangedFile, ContextSnapshot, FileContent, UndoCoverage, UndoError, UndoLimits, UndoReport,
+    ChangedFile, ContextSnapshot, FileContent, UndoCoverage, UndoError, UndoLimits, UndoReport, is_undone,
     last_task_with_changes, review, undo, undo_unless_stopped, write_change_list,
 };
 pub use guidance::{Document, Memory, Notes, Skill, Skills, find_skills, project_instructions};
@@ -36,4 +37,5 @@ pub use project::{
 };
 pub use tasks::TaskHost;
 pub use tools::{FileHost, ToolSet, is_read_only_tool};
+pub use tree::list_tree;
 pub use workspace::{SnapshotIssue, Workspace, WorkspaceSnapshot};

@@ -66,7 +66,10 @@ impl CopyLimits {
     /// Fails if there are too many entries, or if their total size is too large.
     pub(crate) fn check(&self, entries: usize, size: u64) -> io::Result<()> {
         if entries > self.entries {
-            return Err(limit_error(format!("there are more than {} files and directories", self.entries)));
+            return Err(limit_error(format!(
+                "there are more than {} files and directories, which is the limit",
+                self.entries
+            )));
         }
         if size > self.size {
             let (is, limit) = (size_text(size), size_text(self.size));
@@ -95,8 +98,12 @@ impl CopyBudget {
         let spent = self
             .remaining
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |remaining| remaining.checked_sub(bytes));
-        let refused =
-            |_| limit_error(format!("the files contain more than {} of data", size_text(self.limit)));
+        let refused = |_| {
+            limit_error(format!(
+                "the files contain more than {} of data, which is the limit",
+                size_text(self.limit)
+            ))
+        };
         spent.map(drop).map_err(refused)
     }
 

@@ -1,12 +1,13 @@
 //! The sandbox in which agents' commands run, and what the commands may touch there.
 
+use crate::context::Notify;
 use althing_protocol::{
     AgentId, CommandsConfig, ContextAccess, DockerConfig, Grant, NetworkGrant, ProcessLimits, Secret,
     SessionId, TaskId,
 };
 use althing_runner::{
     AcceptedByUser, CommandHost, CommandLists, CommandPolicy, Container, ContainerSpec, DockerClient,
-    GuardLauncher, NetworkMode, PolicyError, Sandbox, SandboxPaths,
+    DockerError, GuardLauncher, NetworkMode, Packages, PolicyError, Sandbox, SandboxPaths,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -78,17 +79,27 @@ pub fn command_host(
     CommandHost::new(policy, launcher).map_err(failed)
 }
 
-/// Starts an agent's container, with the context paths read-only.
+/// Starts an agent's container, with the context paths read-only. First installs the packages of its config, if they are
+/// not installed yet; `notify` says so.
 pub async fn start_container(
     containers: &DockerClient,
     config: &DockerConfig,
     grant: &Grant,
     owner: &ContainerOwner<'_>,
     limits: ProcessLimits,
+    notify: &Notify,
 ) -> Result<Arc<Container>, String> {
+    let failed = |error: DockerError| format!("{error} ({})", error.hint());
+    let packages = Packages {
+        system: config.packages.system.clone(),
+        python: config.packages.python.clone(),
+        npm: config.packages.npm.clone(),
+        network: NetworkMode::from(config.packages.network_mode.as_str()),
+    };
+    let image = containers.image_with(&config.image, &packages, limits, &**notify).await.map_err(failed)?;
     let memory = config.memory_limit.as_deref().and_then(althing_config::memory_bytes);
     let spec = ContainerSpec {
-        image: config.image.clone(),
+        image,
         network: match grant.command_network() {
             NetworkGrant::Closed => NetworkMode::None,
             NetworkGrant::Open | NetworkGrant::Container => NetworkMode::from(config.network_mode.as_str()),
@@ -101,8 +112,7 @@ pub async fn start_container(
         run: owner.run.to_string(),
         agent: owner.agent.to_string(),
     };
-    let started = containers.start(spec, ContextAccess::ReadOnly).await;
-    started.map_err(|error| format!("{error} ({})", error.hint()))
+    containers.start(spec, ContextAccess::ReadOnly).await.map_err(failed)
 }
 
 #[cfg(test)]

@@ -85,11 +85,12 @@ impl SessionEnvs {
     }
 
     /// Protects these paths inside the writable context paths: what git runs, the targets of symlinks with protected
-    /// names, Althing's own directories, the config and workflow that are in use, the code of MCP servers, and the
-    /// settings of CLI agents. A config, workflow or server file that the user named as a context path stays writable.
+    /// names, Althing's own directories, the config and workflow that are in use, the code of MCP servers, the settings of
+    /// CLI agents, and the directories of `PATH`. A config, workflow or server file that the user named as a context
+    /// path stays writable.
     pub(super) async fn protected(&self, mut grant: Grant) -> Grant {
         let own_dirs = self.own_dirs.clone();
-        let mut agent_dirs = self.agent_dirs.clone();
+        let mut unwritable_dirs = self.unwritable_dirs.clone();
         let find_code_in_use = self.code_finder(&grant);
         let protect = move || {
             let is_writable = |root: &&GrantRoot| root.kind == RootKind::Context && root.writable;
@@ -105,7 +106,7 @@ impl SessionEnvs {
             let in_use = find_code_in_use();
             let files = in_use.files.iter().flat_map(|file| own_places(file));
             let files: Vec<PathBuf> = files.filter(|file| !named.contains(file)).collect();
-            agent_dirs.retain(|dir| !named.iter().any(|named| named.starts_with(dir)));
+            unwritable_dirs.retain(|dir| !named.iter().any(|named| named.starts_with(dir)));
             // A directory of code in use that is or contains a whole writable root is not protected, so that the root
             // stays writable.
             let contains_root = |dir: &PathBuf| writable.iter().any(|root| root.starts_with(dir));
@@ -116,7 +117,7 @@ impl SessionEnvs {
                 let real = root.path.canonicalize().unwrap_or_else(|_| root.path.clone());
                 root.writable = !own.iter().chain(&code.unknown).any(|path| real.starts_with(path));
                 let all = own.iter().chain(&code.paths).chain(&linked).chain(&files).chain(&code_dirs);
-                let protected = all.chain(&agent_dirs).filter(|path| path.starts_with(&real));
+                let protected = all.chain(&unwritable_dirs).filter(|path| path.starts_with(&real));
                 root.protected.extend(protected.cloned());
             }
             grant.protected_files.extend(code.config_files.into_iter().chain(files));
@@ -126,8 +127,8 @@ impl SessionEnvs {
         tokio::task::spawn_blocking(protect).await.unwrap_or_default()
     }
 
-    /// Finds the code in use (see [`super::TeamTools::unwritable_code`]), with the workspace of this grant's agent in
-    /// place of `${cwd}`.
+    /// Returns a function that finds the code that no agent may write (see [`super::TeamTools::unwritable_code`]). In
+    /// the paths of that code, `${cwd}` stands for the workspace of this grant's agent.
     fn code_finder(&self, grant: &Grant) -> impl FnOnce() -> CodeInUse + use<> {
         let (tools, from) = (self.tools.clone(), BaseDirs { cwd: self.cwd.clone(), home: self.home.clone() });
         let workspace = grant.start.as_ref().or(grant.workspace.as_ref());

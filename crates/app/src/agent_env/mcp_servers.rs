@@ -224,7 +224,7 @@ impl SessionEnvs {
         let mut safe = Vec::new();
         for PlacedServer { config, exposed } in servers {
             let mut problem = None;
-            for Script { path, neighbors } in exposed {
+            for Script { path, neighbors, .. } in exposed {
                 let why = match neighbors {
                     Neighbors::Ignored => continue,
                     Neighbors::Loaded(why) => why,

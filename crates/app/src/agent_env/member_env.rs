@@ -28,7 +28,7 @@ pub(super) struct MemberEnv {
     pub(super) memory: Option<Memory>,
     /// The container of the agent's commands, if they run in one.
     pub(super) container: Option<Arc<Container>>,
-    /// The agent's MCP servers; None if its config has none, if the run only plans, or if the servers are only played.
+    /// The agent's MCP servers; None if its config has none, if the run only plans, or if the servers are only simulated.
     pub(super) servers: Option<AgentServers>,
     pub(super) notify: AgentNotifier,
 }

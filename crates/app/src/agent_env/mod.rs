@@ -8,6 +8,7 @@ mod grant;
 mod guidance;
 mod mcp_servers;
 mod member_env;
+mod module_places;
 mod named_code;
 mod server_code;
 mod tool_hosts;
@@ -16,9 +17,9 @@ mod tools;
 use crate::base_dirs::BaseDirs;
 use crate::context::Notify;
 use crate::environment::Environment;
-use crate::played::PlayedTools;
 use crate::project::Project;
-use crate::work_dirs::{SessionDirs, agent_dirs};
+use crate::simulated::SimulatedTools;
+use crate::work_dirs::{SessionDirs, unwritable_dirs};
 use althing_engine::{AgentNotes, Guidance, Planning, ToolRouter, WorkspaceBriefing};
 use althing_mcp::McpToolHost;
 use althing_protocol::{
@@ -39,6 +40,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use tool_hosts::{FileToolHost, PlanFirstHost};
 
+pub(crate) use commands::command_host;
 pub use commands::{Sandboxes, docker_socket};
 pub use credentials::container_variables;
 pub use named_code::{CodeInUse, CommandLine, Lookup};
@@ -64,8 +66,8 @@ pub struct SessionEnvs {
     /// An empty directory to which no agent may write. MCP servers without `cwd` start there if agents may write to the
     /// directory in which they would start otherwise.
     empty_dir: PathBuf,
-    /// The directories with the settings of CLI agents.
-    agent_dirs: Vec<PathBuf>,
+    /// The directories with the settings of CLI agents, and those of `PATH`.
+    unwritable_dirs: Vec<PathBuf>,
     dirs: SessionDirs,
     /// Whether the user knows in which directories of `PATH` programs of MCP servers are not searched for.
     told_path: AtomicBool,
@@ -116,7 +118,7 @@ impl SessionEnvs {
             home: environment.variable("HOME").map(PathBuf::from),
             own_dirs: environment.own_dirs(),
             empty_dir: althing_disk::real_path(&empty_dir),
-            agent_dirs: agent_dirs(environment),
+            unwritable_dirs: unwritable_dirs(environment),
             dirs: SessionDirs::default(),
             told_path: AtomicBool::new(false),
             notify,
@@ -268,8 +270,8 @@ impl SessionEnvs {
         run: &TaskId,
         agent: &AgentId,
     ) -> Result<(Arc<dyn ToolHost>, bool, Option<Arc<Container>>), String> {
-        if self.tools.played {
-            return Ok((Arc::new(PlayedTools::commands()), true, None));
+        if self.tools.simulated {
+            return Ok((Arc::new(SimulatedTools::commands()), true, None));
         }
         let (host, container) = self.choose_command_sandbox(config, grant, run, agent).await?;
         if let Some(container) = &container {
@@ -287,8 +289,8 @@ impl SessionEnvs {
         grant: &Grant,
         outputs: &Path,
     ) -> (Arc<dyn ToolHost>, Option<AgentServers>) {
-        if self.tools.played {
-            return (Arc::new(PlayedTools::servers(&tools.mcp_servers)), None);
+        if self.tools.simulated {
+            return (Arc::new(SimulatedTools::servers(&tools.mcp_servers)), None);
         }
         let started = self.start_servers(tools, start, grant, outputs).await;
         (started.host.clone(), Some(started))
@@ -405,7 +407,10 @@ impl SessionEnvs {
             (Some(docker), Some(containers)) => {
                 let owner = commands::ContainerOwner { session: &self.session, run, agent };
                 let limits = self.tools.limits;
-                Some(commands::start_container(containers, docker, grant, &owner, limits).await?)
+                Some(
+                    commands::start_container(containers, docker, grant, &owner, limits, &self.notify)
+                        .await?,
+                )
             }
             (Some(_), None) => {
                 return Err("its commands need Docker, and no Docker daemon answers".into());
@@ -417,8 +422,7 @@ impl SessionEnvs {
             None => self.sandboxes.local.clone(),
         };
         let variables = self.tools.container_variables.get(agent).map(Vec::as_slice).unwrap_or_default();
-        let host =
-            commands::command_host(grant, sandbox, (config, variables), self.sandboxes.launcher.clone())?;
+        let host = command_host(grant, sandbox, (config, variables), self.sandboxes.launcher.clone())?;
         Ok((host, container))
     }
 }

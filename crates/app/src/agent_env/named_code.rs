@@ -3,6 +3,7 @@
 //! may be behind a symlink, a wrapper (`env`, `nice`), the text of `sh -c`, a shell script or a `#!` line. So every word
 //! that names a file counts, except for data.
 
+use super::module_places::module_places;
 use std::ffi::OsStr;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -52,7 +53,8 @@ impl CodeInUse {
         self.dirs.extend(more.dirs);
     }
 
-    fn add_file(&mut self, path: PathBuf) {
+    /// Adds a file that exists, with what it loads, unless it is data.
+    pub fn add_file(&mut self, path: PathBuf) {
         let extension =
             |known: &[&str]| path.extension().is_some_and(|end| known.iter().any(|one| end == *one));
         if !path.is_file() || extension(&DATA) {
@@ -91,6 +93,8 @@ pub struct CommandLine<'a> {
 pub struct Script {
     /// A file, or a directory that contains the program.
     pub path: PathBuf,
+    /// What runs it, as it is named on the command line or in the first line of the script.
+    interpreter: String,
     /// What the interpreter may load in addition.
     pub neighbors: Neighbors,
 }
@@ -144,7 +148,12 @@ impl<'a> CommandLine<'a> {
         if let Some(path) = self.executable.clone() {
             code.add_file(path);
         }
-        code.dirs.extend(self.scripts().into_iter().map(|script| script.path).filter(|path| path.is_dir()));
+        for script in self.scripts() {
+            for path in [&script.path, &althing_disk::real_path(&script.path)] {
+                code.dirs.extend(module_places(&script.interpreter, path));
+            }
+            code.dirs.extend(Some(script.path).filter(|path| path.is_dir()));
+        }
         code.dirs.extend(self.named_dirs());
         for module in self.after("-m") {
             let top = module.split('.').next().unwrap_or_default();
@@ -184,7 +193,8 @@ impl<'a> CommandLine<'a> {
             let (interpreter, options) = shebang(&line);
             let is_run_otherwise = found.iter().any(|script| script.path == path);
             if !is_run_otherwise {
-                found.push(Script { path, neighbors: self.neighbors(interpreter, &options) });
+                let neighbors = self.neighbors(interpreter, &options);
+                found.push(Script { path, interpreter: interpreter.to_owned(), neighbors });
             }
         }
         found
@@ -202,7 +212,8 @@ impl<'a> CommandLine<'a> {
             }
             let mut paths = self.paths(word).filter(|_| word != "run");
             if let Some(path) = paths.find(|path| path.is_file() || (path.is_dir() && !is_shell)) {
-                return Some(Script { path, neighbors: self.neighbors(interpreter, &options) });
+                let neighbors = self.neighbors(interpreter, &options);
+                return Some(Script { path, interpreter: interpreter.clone(), neighbors });
             }
         }
         None
@@ -379,7 +390,12 @@ mod tests {
             ),
             ("npx", &["-y", "@scope/server-filesystem", ".", "docs"], &[], &[]),
             ("python3.13", &["-m", "pkg.server"], &[], &["pkg"]),
-            ("node", &["app"], &[], &["app"]),
+            (
+                "node",
+                &["app"],
+                &[],
+                &["app", "app/node_modules", "app/package.json", "node_modules", "package.json"],
+            ),
             ("uv", &["--directory", "app", "run", "server"], &[], &["app"]),
             (
                 "sh",
@@ -397,6 +413,7 @@ mod tests {
         ] {
             let lookup = Lookup { base: &base, search: Some(search.as_os_str()), home: None };
             let mut code = CommandLine::new(command, &texts(args), lookup).code();
+            code.dirs.retain(|dir| dir.starts_with(&base));
             for paths in [&mut code.files, &mut code.dirs] {
                 paths.sort();
                 paths.dedup();

@@ -2,6 +2,7 @@
 //! code. The files that a server's command names are protected from every agent of the session. A server is not started
 //! in a directory where an agent may have put code, unless the config names that directory as `cwd`.
 
+use super::module_places::code_in_variable;
 use super::named_code::{CodeInUse, CommandLine, Lookup, Script, is_one_of};
 use crate::context::Notify;
 use althing_config::WORKSPACE_PLACEHOLDER;
@@ -44,10 +45,20 @@ pub fn server_dir(config_file: &Path) -> Option<PathBuf> {
 
 /// The existing code that a server's config names. `lookup` has the directory in which the server starts.
 pub fn server_code(config: &McpServerConfig, workspace: &str, lookup: Lookup<'_>) -> CodeInUse {
-    let McpTransport::Stdio { command, args, .. } = &config.transport else { return CodeInUse::default() };
-    let here = |text: &String| text.replace(WORKSPACE_PLACEHOLDER, workspace);
-    let args: Vec<String> = args.iter().map(here).collect();
-    CommandLine::new(&here(command), &args, lookup).code()
+    let McpTransport::Stdio { command, args, env, .. } = &config.transport else {
+        return CodeInUse::default();
+    };
+    let here = |text: &str| text.replace(WORKSPACE_PLACEHOLDER, workspace);
+    let args: Vec<String> = args.iter().map(|arg| here(arg)).collect();
+    let mut code = CommandLine::new(&here(command), &args, lookup).code();
+    for (name, value) in env {
+        let value = here(value.reveal());
+        for path in code_in_variable(name, &value).map(|path| lookup.base.join(path)) {
+            code.dirs.extend(Some(path.clone()).filter(|path| path.is_dir()));
+            code.add_file(path);
+        }
+    }
+    code
 }
 
 /// A server that is ready to be started.

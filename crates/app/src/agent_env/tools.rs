@@ -29,8 +29,8 @@ pub struct TeamTools {
     pub code_in_use: CodeInUse,
     /// The directory that the paths of MCP servers without `cwd` are relative to; None: the working directory.
     pub server_dir: Option<PathBuf>,
-    /// Whether commands and MCP servers are only played (see `played.rs`).
-    pub played: bool,
+    /// Whether commands and MCP servers are only simulated (see `simulated.rs`).
+    pub simulated: bool,
     /// The variables that the commands of an agent get in its container.
     pub container_variables: HashMap<AgentId, Vec<(String, Secret)>>,
 }
@@ -84,12 +84,12 @@ impl TeamTools {
 
     /// Whether any agent runs commands, so that a sandbox is needed.
     pub fn runs_commands(&self) -> bool {
-        !self.played && self.agents.values().any(|tools| tools.commands.is_some())
+        !self.simulated && self.agents.values().any(|tools| tools.commands.is_some())
     }
 
     /// Whether any agent has MCP servers that are started here, so that a sandbox is needed.
     pub fn starts_servers(&self) -> bool {
-        !self.played && self.servers().any(McpServerConfig::is_started)
+        !self.simulated && self.servers().any(McpServerConfig::is_started)
     }
 
     /// The MCP servers of all agents.
@@ -119,7 +119,7 @@ impl TeamTools {
     pub fn needs_docker(&self) -> bool {
         let in_docker =
             |tools: &ToolsConfig| tools.commands.as_ref().is_some_and(|commands| commands.docker.is_some());
-        !self.played && self.agents.values().any(in_docker)
+        !self.simulated && self.agents.values().any(in_docker)
     }
 }
 

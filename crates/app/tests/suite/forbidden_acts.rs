@@ -10,9 +10,10 @@ use althing_engine::workspace_of;
 use althing_protocol::{
     AgentConfig, AgentEnv, AgentEnvs, AgentId, AgentOptions, Backend, BackendConfig, BoxFuture, CallContext,
     ChatLimits, ChatSpec, CommandsConfig, Config, ContextAccess, ContextCompaction, ContextPath, Delta,
-    DockerConfig, Endpoint, EndpointHandler, Endpoints, ExecutionMode, InteractiveAgent, LateNotices,
-    McpServerConfig, McpTransport, Member, Message, Millis, ModeChoice, ModelRequest, Modes, ProgramJob,
-    ProgramSpec, Programs, RunRules, RunSpec, SessionId, TaskId, TeamSpec, ToolCall, ToolSpec, ToolsConfig,
+    DockerConfig, DockerPackages, Endpoint, EndpointHandler, Endpoints, ExecutionMode, InteractiveAgent,
+    LateNotices, McpServerConfig, McpTransport, Member, Message, Millis, ModeChoice, ModelRequest, Modes,
+    ProgramJob, ProgramSpec, Programs, RunRules, RunSpec, SessionId, TaskId, TeamSpec, ToolCall, ToolSpec,
+    ToolsConfig,
 };
 use althing_runner::adapter::{Adapters, UserDefinedAdapter};
 use althing_runner::{
@@ -237,6 +238,7 @@ fn config(sandbox_name: SandboxName, network: bool, base: &Path) -> Config {
         env_vars: Vec::new(),
         env_file: None,
         env_vars_from_file: None,
+        packages: DockerPackages::default(),
     };
     let commands = CommandsConfig {
         docker: (sandbox_name == Docker).then_some(docker_config),

@@ -71,6 +71,7 @@ async fn a_run_is_launched_followed_to_its_end_and_listed() {
     let sessions = sessions(&app);
     let launch = LaunchRun { task: "Compare two sorts".to_owned(), ..LaunchRun::default() };
     let run = RunRequest {
+        session: None,
         launch,
         context_paths: Vec::new(),
         plan: None,

@@ -3,8 +3,10 @@
 pub mod agents;
 pub mod chat;
 pub mod config;
+pub mod eval;
 pub mod mcp;
 pub mod projects;
+pub mod recount;
 pub mod replay;
 pub mod resume;
 pub mod run;

@@ -36,11 +36,11 @@ fn resume_session(
         show::notice(&format!("resuming the conversation {id}: each line on stdin is {line}"));
         return super::chat::run(options, Approve::Ask, &app);
     }
-    output_file::check(options, app)?;
+    let output_file = output_file::resolve(options, app)?;
     let runtime = session::runtime()?;
     let mut signals = stop::signals(&runtime)?;
     let sessions = LocalSessions::new(app.clone());
-    let mut follower = Follower::new(id.clone(), options, app, &mut signals);
+    let mut follower = Follower::new(id.clone(), options, app, output_file, &mut signals);
     let recorded = runtime.block_on(sessions.read(id))?.events;
     if resume::is_closed(&recorded) {
         show::notice(&format!("session {id} is over; this is its result"));

@@ -14,7 +14,7 @@ pub fn run(options: &Options, task: Option<&str>, app: &AppContext) -> Result<Ex
     // Register signal handlers first, so that an early signal does not kill the process.
     let runtime = session::runtime()?;
     let mut signals = crate::stop::signals(&runtime)?;
-    output_file::check(options, app)?;
+    let output_file = output_file::resolve(options, app)?;
     let mut draft = RunDraft::of(app, task.map(str::to_owned))?;
     if draft.task() == Some("-") {
         if app.environment.stdin_is_terminal {
@@ -33,7 +33,7 @@ pub fn run(options: &Options, task: Option<&str>, app: &AppContext) -> Result<Ex
     team.announce(app);
     let id = runtime.block_on(sessions.launch(SessionRequest::Run(Box::new(request))))?;
     runtime.block_on(announce(&sessions, &id))?;
-    let follower = Follower::new(id, options, app, &mut signals);
+    let follower = Follower::new(id, options, app, output_file, &mut signals);
     let follower = if team.plain { follower.plain() } else { follower };
     let Followed { exit, result } = follower.run(&sessions, &runtime)?;
     if let Some(plan) = result.and_then(|result| result.plan).filter(|_| options.plan) {

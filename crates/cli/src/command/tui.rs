@@ -12,7 +12,7 @@ use althing_protocol::{
     ChatSpec, Event, Fact, FeedItem, Interest, Member, ModeChoice, Op, Origin, Seq, SessionId, Submission,
     TaskSpec,
 };
-use althing_tui::{Theme, TuiExit, TuiOptions, Welcome};
+use althing_tui::{NotificationForm, Notifications, Theme, TuiExit, TuiOptions, Welcome};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::runtime::Runtime;
@@ -49,7 +49,8 @@ pub fn run(task: Option<String>, app: &AppContext) -> Result<Exit, Failure> {
             TuiExit::Stopped => return Ok(Exit::Interrupted),
             TuiExit::OpenSession(id) => next = Some(id),
             TuiExit::OpenProject(path) => app.settings.project = Some(PathBuf::from(path)),
-            TuiExit::NewSession | TuiExit::Reload => {}
+            // A conversation has no tasks of a workflow.
+            TuiExit::NewSession | TuiExit::Reload | TuiExit::Retry(_) => {}
             TuiExit::UseOffline => {
                 (app.settings.config, app.settings.model) = (None, Vec::new());
                 app.settings.offline = true;
@@ -67,10 +68,22 @@ pub fn watch(
     app: &AppContext,
     runtime: &Runtime,
 ) -> Result<Exit, Failure> {
-    let facts = runtime.block_on(sessions.follow(id, Seq(0), Interest::Facts))?;
-    let mut screen = screen_options(None, app);
-    (screen.workflow, screen.notes) = (true, held.take());
-    let (_, stopped) = show_screen(sessions, id, screen, held, app, runtime)?;
+    let workflow_screen = |held: &HeldNotices| {
+        let mut screen = screen_options(None, app);
+        (screen.workflow, screen.notes) = (true, held.take());
+        screen
+    };
+    let mut facts = runtime.block_on(sessions.follow(id, Seq(0), Interest::Facts))?;
+    let screen = workflow_screen(&held);
+    let (mut left, mut stopped) = show_screen(sessions, id, screen, held, app, runtime)?;
+    while let TuiExit::Retry(task) = left {
+        let held = show::hold_notices();
+        let again = LocalSessions::new(app.clone());
+        runtime.block_on(again.launch(SessionRequest::Retry(id.clone(), task)))?;
+        facts = runtime.block_on(again.follow(id, Seq(0), Interest::Facts))?;
+        let screen = workflow_screen(&held);
+        (left, stopped) = show_screen(&again, id, screen, held, app, runtime)?;
+    }
     follower.report_end(facts, stopped, runtime)
 }
 
@@ -155,14 +168,45 @@ fn chat_spec(event: &Event) -> Option<ChatSpec> {
     }
 }
 
+/// How the terminal shows notifications; None if the user wants none.
+fn notifications(app: &AppContext) -> Option<Notifications> {
+    let variable = |name: &str| app.environment.variable(name);
+    let term = variable("TERM").unwrap_or_default();
+    let form = if term.contains("kitty") {
+        NotificationForm::Osc99
+    } else if term.contains("rxvt") || variable("VTE_VERSION").is_some() {
+        NotificationForm::Osc777
+    } else {
+        NotificationForm::Osc9
+    };
+    let wanted = variable("ALTHING_NOTIFY").is_none_or(|value| value != "0");
+    wanted.then(|| Notifications { form, in_tmux: variable("TMUX").is_some() })
+}
+
+/// The working directory, with `~` for the home directory.
+fn shown_directory(app: &AppContext) -> String {
+    let cwd = &app.environment.cwd;
+    let home = app.environment.variable("HOME").map(PathBuf::from);
+    match home.as_ref().and_then(|home| cwd.strip_prefix(home).ok()) {
+        Some(below) if below.as_os_str().is_empty() => "~".to_owned(),
+        Some(below) => format!("~/{}", below.display()),
+        None => cwd.display().to_string(),
+    }
+}
+
 /// The options of the screen, from the environment and the conversation's spec.
 pub fn screen_options(spec: Option<&ChatSpec>, app: &AppContext) -> TuiOptions {
     let set = |name: &str| app.environment.variable(name).is_some();
     let theme = match app.environment.variable("ALTHING_THEME").as_deref().and_then(Theme::by_name) {
         _ if set("NO_COLOR") => Theme::Mono,
         Some(theme) => theme,
-        None => Theme::default(),
+        None => app
+            .environment
+            .variable("COLORFGBG")
+            .map_or_else(Theme::default, |value| Theme::by_colors(&value)),
     };
+    let term = app.environment.variable("TERM").unwrap_or_default();
+    let multiplexed = term.starts_with("tmux") || term.starts_with("screen");
     let utf8 = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(|name| app.environment.variable(name));
     let ascii = utf8.is_some_and(|locale| locale == "C" || locale == "POSIX");
     let team: Vec<Member> = spec.map(|spec| spec.team.members.clone()).unwrap_or_default();
@@ -170,9 +214,13 @@ pub fn screen_options(spec: Option<&ChatSpec>, app: &AppContext) -> TuiOptions {
     TuiOptions {
         theme,
         ascii: ascii || set("ALTHING_ASCII"),
+        simple_clusters: set("TMUX") || set("STY") || multiplexed,
         plain: set("ALTHING_PLAIN") || app.environment.variable("TERM").as_deref() == Some("dumb"),
         bell: app.environment.variable("ALTHING_BELL").is_none_or(|value| value != "0"),
+        mouse: app.environment.variable("ALTHING_MOUSE").is_none_or(|value| value != "0"),
+        notifications: notifications(app),
         project: spec.and_then(|spec| spec.project.as_ref()).and_then(name),
+        directory: Some(shown_directory(app)),
         interactive: spec.is_some_and(|spec| spec.agent.is_some()),
         team,
         modes: spec.map_or_else(ModeChoice::default, |spec| spec.modes.clone()),

@@ -22,7 +22,7 @@ pub fn run(options: &Options, action: WorkflowAction, app: &AppContext) -> Resul
 fn start(options: &Options, file: &Path, app: &AppContext) -> Result<Exit, Failure> {
     let runtime = session::runtime()?;
     let mut signals = crate::stop::signals(&runtime)?;
-    output_file::check(options, app)?;
+    let output_file = output_file::resolve(options, app)?;
     let mut team = team::assemble(app)?;
     AgentSelection::without_task(app, &team)?.narrow_to_run(&mut team);
     let (workflow, report) = Workflow::read(file, &team, app)?;
@@ -37,7 +37,7 @@ fn start(options: &Options, file: &Path, app: &AppContext) -> Result<Exit, Failu
     let sessions = LocalSessions::with_team(app.clone(), Arc::new(team), project::from_settings(app)?);
     let held = (super::tui::is_wanted(options, app) && !plain).then(show::hold_notices);
     let id = runtime.block_on(sessions.launch(SessionRequest::Workflow(Box::new(workflow))))?;
-    let follower = Follower::new(id.clone(), options, app, &mut signals);
+    let follower = Follower::new(id.clone(), options, app, output_file, &mut signals);
     if let Some(held) = held {
         return super::tui::watch(&sessions, &id, held, follower, app, &runtime);
     }

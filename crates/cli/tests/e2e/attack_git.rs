@@ -111,7 +111,7 @@ fn put(path: &Path, text: &str) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Where code that runs leaves a mark, as a prefix of the mark's path.
+/// The beginning of the path of each mark. A mark is a file that planted code creates if it is run.
 fn mark_prefix(world: &World) -> String {
     format!("{}/", world.places.base.join("marks").display())
 }

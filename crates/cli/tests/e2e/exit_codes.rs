@@ -128,7 +128,7 @@ fn a_run_in_which_every_agent_failed_says_why_agent_by_agent() {
     let fixture = Fixture::with(3, script, |team| team.every_backend("max_retries", 1));
     let output = fixture.run(&["task"]).expect_code(2);
     let reasons = output.stderr.split("no agent gave an answer").nth(1).unwrap_or_default();
-    for (agent, why) in [("a", "401"), ("b", "500"), ("c", "new_answer")] {
+    for (agent, why) in [("a", "401"), ("b", "500"), ("c", "There is no such tool")] {
         let told = reasons
             .lines()
             .any(|line| line.trim_start().starts_with(&format!("{agent}: ")) && line.contains(why));

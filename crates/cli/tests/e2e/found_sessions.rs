@@ -188,8 +188,10 @@ fn trust_on_the_command_line_accepts_no_session_that_is_opened_later_on_the_scre
     terminal.keys("/sessions\r");
     terminal.wait_for("the planted one", LIMIT);
     terminal.keys("\r");
+    terminal.wait_for("Use what was found here?", LIMIT);
+    terminal.keys("\x1b");
     assert_ne!(terminal.wait(LIMIT), 0);
-    assert!(terminal.screen().contains("was found here and not started by you"), "{}", terminal.screen());
+    assert!(terminal.screen().contains("you did not accept it"), "{}", terminal.screen());
 }
 
 #[test]

@@ -441,7 +441,7 @@ fn a_found_dotenv_file_gives_keys_but_decides_neither_trust_nor_what_is_started(
     let mut terminal = bare.new_command().arg("--offline").env("PATH", "/nowhere").terminal(100, 30);
     terminal.wait_for("Type a message...", LIMIT);
     terminal.keys("\x18");
-    terminal.wait_for("vi cannot be started", LIMIT);
+    terminal.wait_for("vi was not found in PATH", LIMIT);
     assert!(!bare.work_dir().join("edited").exists(), "a found variable must not choose the editor");
 }
 

@@ -79,7 +79,7 @@ fn the_config_limits_the_data_of_a_snapshot_and_a_larger_answer_counts_without_i
     let output = fixture.run(&["task"]).expect_code(0);
     let said = |line: &str| {
         line.contains("a's answer is accepted, but without its files")
-            && line.contains("the files contain more than 8 MiB of data")
+            && line.contains("the files contain more than 8 MiB of data, which is the limit")
     };
     assert!(output.stderr.lines().any(said), "{}", output.stderr);
     let snapshots = fixture.session().join("tasks/r1/snapshots");

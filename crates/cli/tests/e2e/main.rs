@@ -27,11 +27,13 @@ mod attack_own_files;
 mod attack_protected_links;
 mod attack_writes;
 mod attacks;
+mod called_by_name;
 mod chat;
 mod chat_agent;
 mod chat_kinds;
 mod chat_scenarios;
 mod compaction;
+mod completion;
 mod config_commands;
 mod context_flow;
 mod continuing;
@@ -41,14 +43,19 @@ mod crowd;
 mod diagnostics;
 mod disk;
 mod docker;
+mod docker_packages;
 mod endings;
 mod endless;
 mod entry;
+mod eval;
+mod everyday;
 mod exit_codes;
 mod faults;
 mod forged;
 mod found_sessions;
+mod greeting;
 mod guidance;
+mod half_truths;
 mod hostile;
 mod huge_files;
 mod injected;
@@ -56,6 +63,7 @@ mod late_writes;
 mod launch_paths;
 mod launched_runs;
 mod limits;
+mod local_models;
 mod long_texts;
 mod manners;
 mod matrix;
@@ -79,15 +87,18 @@ mod program_config;
 mod program_prompts;
 mod program_questions;
 mod program_resume;
+mod program_runs;
 mod program_strangers;
 mod program_troubles;
 mod program_turns;
 mod programs;
 mod projects;
+mod real_model;
 mod replay;
 mod reports;
 mod restarts;
 mod resume;
+mod retrying;
 mod runs;
 mod scenarios;
 mod screen;
@@ -106,12 +117,15 @@ mod support;
 mod telemetry;
 mod terminal_text;
 mod tools;
+mod trust_questions;
 mod typing;
 mod undo_signals;
 mod unseen;
 mod upgrade;
 mod visible;
+mod vote_window;
 mod watched;
+mod weak_models;
 mod workflows;
 
 /// A file without a `mod` line is not compiled and tests nothing.
@@ -134,6 +148,7 @@ fn no_test_file_is_forgotten() {
 fn tests_without_the_programs_that_they_need_fail_in_ci_and_are_skipped_elsewhere() {
     let tests = [
         "programs::claude_code_as_chat_agent_works_in_the_project_and_launches_a_run",
+        "real_model::small_runs_on_a_real_model_end_with_an_answer_and_without_markup",
         "mcp_clients::the_official_python_client_gets_a_result_over_stdio",
         "disk::a_run_on_a_full_disk_waits_with_a_notice_and_continues_when_there_is_space",
         "docker::the_container_of_a_quick_single_agent_can_write_to_the_context_path_from_the_start",
@@ -144,6 +159,7 @@ fn tests_without_the_programs_that_they_need_fail_in_ci_and_are_skipped_elsewher
             command.args(["--exact", test, "--nocapture"]).env("CI", ci).env("PATH", "/nowhere");
             command.env("ALTHING_TEST_WITHOUT", "docker");
             command.env_remove("ALTHING_AGENT_CLIS").env_remove("ALTHING_MCP_SERVERS");
+            command.env_remove("ALTHING_REAL_MODEL");
             let output = command.output().unwrap();
             let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
             assert!(text.contains("running 1 test"), "{test}: {text}");

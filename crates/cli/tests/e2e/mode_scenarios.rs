@@ -21,7 +21,7 @@ const TASK: &str = "Name a river.";
 /// The instruction that only a presenter who synthesizes gets.
 const COMBINE: &str = "Combine the strongest relevant parts of all the answers";
 /// The instruction that only a winner who presents gets.
-const PRESENT: &str = "Present it at its best";
+const PRESENT: &str = "Keep what it was chosen for";
 
 /// A stand-in for `claude`, which lists and calls Althing's tools over MCP and records each start. It votes if it can
 /// (but first gives as many answers as the file `answers` says), else answers, else replies with a text. The file
@@ -90,6 +90,8 @@ pub fn with_claude(models: usize, script: impl Into<Script>, rules: &Value) -> F
     };
     let mut agents = vec![json!({"id": "claude", "backend": {"type": "claude_code"}})];
     agents.extend(('a'..).take(models).map(model));
+    let mut rules = rules.clone();
+    rules["stop_when_decided"] = false.into();
     althing.file("team.yaml", json!({"agents": agents, "orchestrator": rules}).to_string());
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
     Fixture { server, althing: althing.env("PATH", path) }
@@ -390,7 +392,7 @@ const DELIBERATION: [Expected<'static>; 2] = [
     Expected { tools: &["new_answer"], has: &[], lacks: &["answer of model-"] },
     Expected {
         tools: &["new_answer", "vote"],
-        has: &["Answer of model-a", "Answer 1 of claude", "vote for the best answer with `vote`"],
+        has: &["Answer of model-a", "Answer 1 of claude", "`vote`: rank all agents, the best answer first"],
         lacks: &[],
     },
 ];
@@ -436,7 +438,7 @@ fn a_cli_agent_that_synthesizes_is_told_to_combine_all_answers() {
     let [first, second] = DELIBERATION;
     check_claude(
         &fixture,
-        &[first, second, Expected { tools: &[], has: &has, lacks: &["present it at its best"] }],
+        &[first, second, Expected { tools: &[], has: &has, lacks: &["keep what it was chosen for"] }],
     );
     assert_eq!(presentations(&fixture.althing.events()), ["r1.a1"]);
 }

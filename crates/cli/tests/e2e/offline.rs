@@ -1,5 +1,5 @@
-//! `--offline` with `--config` plays the config: nothing that it names is started or sent, in any front end, and the
-//! user is told what is played.
+//! `--offline` with `--config` simulates the config: nothing that it names is started or sent, in any front end, and the
+//! user is told what is simulated.
 
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
@@ -121,7 +121,7 @@ fn flow() -> Value {
     ]})
 }
 
-/// The words by which the user learns what is played.
+/// The words by which the user learns what is simulated.
 #[track_caller]
 fn assert_told(output: &str) {
     for part in [
@@ -145,7 +145,7 @@ fn assert_nobody_dropped_out(althing: &Althing) {
 }
 
 #[test]
-fn a_played_run_starts_and_sends_nothing_and_says_what_is_played() {
+fn a_simulated_run_starts_and_sends_nothing_and_says_what_is_simulated() {
     let traps = Traps::new();
     let args = [
         "--offline",
@@ -165,7 +165,7 @@ fn a_played_run_starts_and_sends_nothing_and_says_what_is_played() {
 }
 
 #[test]
-fn a_played_conversation_starts_and_sends_nothing_even_when_it_is_continued_without_offline() {
+fn a_simulated_conversation_starts_and_sends_nothing_even_when_it_is_continued_without_offline() {
     let traps = Traps::new();
     let chat = |args: &[&str]| -> Output {
         let command = traps.althing.new_command().args(["chat", "--approve", "always"]).args(args);
@@ -179,7 +179,7 @@ fn a_played_conversation_starts_and_sends_nothing_even_when_it_is_continued_with
 }
 
 #[test]
-fn a_played_conversation_on_the_screen_starts_and_sends_nothing() {
+fn a_simulated_conversation_on_the_screen_starts_and_sends_nothing() {
     let traps = Traps::new();
     // Without the variable, a list of warnings would open first and take the keys.
     let command = traps.althing.new_command().env("A_KEY_THAT_IS_NOT_SET", "canary-of-the-screen");
@@ -197,7 +197,7 @@ fn a_played_conversation_on_the_screen_starts_and_sends_nothing() {
 }
 
 #[test]
-fn the_tasks_of_a_workflow_are_played_with_the_config() {
+fn the_tasks_of_a_workflow_are_simulated_with_the_config() {
     let traps = Traps::new();
     let args = [
         "workflow",
@@ -214,10 +214,10 @@ fn the_tasks_of_a_workflow_are_played_with_the_config() {
     let result: Value = serde_json::from_str(&output.stdout).unwrap();
     for task in result["stages"][0]["tasks"].as_array().unwrap() {
         assert_eq!((&task["status"], &task["exitCode"]), (&json!("DONE"), &json!(0)), "{task}");
-        assert!(task["output"].as_str().unwrap().contains("played because of --offline"), "{task}");
+        assert!(task["output"].as_str().unwrap().contains("simulated because of --offline"), "{task}");
         let id = task["id"].as_str().unwrap();
         assert!(
-            output.stderr.contains("are played, not started") && output.stderr.contains(id),
+            output.stderr.contains("are simulated, not started") && output.stderr.contains(id),
             "{}",
             output.stderr
         );
@@ -227,7 +227,7 @@ fn the_tasks_of_a_workflow_are_played_with_the_config() {
 }
 
 #[test]
-fn runs_for_mcp_clients_are_played_with_the_config() {
+fn runs_for_mcp_clients_are_simulated_with_the_config() {
     let traps = Traps::new();
     let args = ["--offline", "--config", "team.yaml", "--otlp", &traps.otlp()];
     let mut client = Client::with(&traps.althing, &args, &json!({"elicitation": {}}));

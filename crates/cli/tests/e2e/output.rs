@@ -98,7 +98,17 @@ fn the_coordination_summary_has_exactly_the_fields_of_the_contract() {
     let summary = &result["coordination_summary"];
     assert_eq!(
         keys(summary),
-        set(["winner", "presenter", "strategy", "overridden", "rounds", "votes", "ballots", "agents"])
+        set([
+            "winner",
+            "presenter",
+            "strategy",
+            "overridden",
+            "rounds",
+            "votes",
+            "ballots",
+            "decision",
+            "agents"
+        ])
     );
     assert_eq!((&summary["winner"], &summary["presenter"]), (&json!("a"), &json!("a")));
     assert_eq!((&summary["strategy"], &summary["overridden"]), (&json!("winner_present"), &json!(false)));
@@ -109,6 +119,28 @@ fn the_coordination_summary_has_exactly_the_fields_of_the_contract() {
         assert_eq!(keys(ballot), set(["voter", "target", "reason"]));
         assert_eq!(ballot["target"], "a");
     }
+    let explanation = "a wins by Borda count with 6 points (others: b 0, c 0); of 3 ballots, it is ranked above b by \
+                       3, c by 3";
+    let mut decision = summary["decision"].clone();
+    let said = decision["explanation"].take();
+    // Nobody ranked b and c, so the seed orders them.
+    assert!(
+        [
+            explanation,
+            &explanation.replace("b 0, c 0", "c 0, b 0").replace("b by 3, c by 3", "c by 3, b by 3")
+        ]
+        .contains(&said.as_str().unwrap()),
+        "{said}"
+    );
+    assert_eq!(
+        decision,
+        json!({
+            "rule": "borda",
+            "points": {"a": 6, "b": 0, "c": 0},
+            "pairwise": {"a": {"b": 3, "c": 3}, "b": {}, "c": {}},
+            "explanation": null,
+        })
+    );
     let agents = summary["agents"].as_array().unwrap();
     let expected = |id: &str| json!({"id": id, "status": "voted", "answers": 1, "error": null});
     assert_eq!(*agents, [expected("a"), expected("b"), expected("c")]);

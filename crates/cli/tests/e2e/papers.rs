@@ -11,11 +11,11 @@ use serde_json::Value;
 
 use super::support::{LIMIT, SKY, althing, ensure, in_parallel, run};
 
-/// A stand-in for every CLI agent: with `-p` it prints a result event as `claude` does, otherwise it says hello and
-/// exits.
+/// A stand-in for every CLI agent: with `-p` it prints a result event as `claude` does. Otherwise it says hello; in a
+/// terminal it also reports that it is ready, and reads its prompt.
 const STAND_IN: &str = r#"case " $* " in
 *" -p "*) cat > /dev/null; echo '{"type":"result","subtype":"success","is_error":false,"result":"Three changes.","session_id":"s1"}';;
-*) echo "hello from a stand-in";;
+*) echo "hello from a stand-in"; if [ -t 0 ]; then printf '\033]7501;state=idle\007'; read -r prompt; fi;;
 esac"#;
 
 fn root() -> PathBuf {
@@ -107,7 +107,7 @@ fn every_example_is_listed_valid_and_runs_with_the_offline_model() {
 }
 
 /// The documents whose commands are run.
-const DOCUMENTS: [&str; 11] = [
+const DOCUMENTS: [&str; 12] = [
     "README.md",
     "docs/start.md",
     "docs/runs.md",
@@ -117,6 +117,7 @@ const DOCUMENTS: [&str; 11] = [
     "docs/sessions.md",
     "docs/report.md",
     "docs/scripts.md",
+    "docs/eval.md",
     "docs/mcp.md",
     "docs/troubleshooting.md",
 ];

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use althing_testkit::process::Signal;
-use althing_testkit::{Althing, FakeModel, RecordedRequest, Reply, Script};
+use althing_testkit::{Althing, FakeModel, RecordedRequest, Reply, Script, scale};
 use serde_json::{Value, json};
 
 use super::programs::{START_TIMEOUT, cli_agent_of, headless, internal_reply, programs, with_programs};
@@ -47,6 +47,9 @@ fn text_reply(request: &RecordedRequest) -> Reply {
     internal_reply(request).unwrap_or_else(|| Reply::text("All of it is done."))
 }
 
+/// A prompt that comes from the output of an earlier task.
+const BANG: &str = "!touch bang.txt";
+
 /// Checks that each of these CLI agents, in a terminal, sends this text to its model and runs nothing.
 #[track_caller]
 fn check_prompts_in_terminals(prompts: &[(&str, &str)]) {
@@ -56,16 +59,16 @@ fn check_prompts_in_terminals(prompts: &[(&str, &str)]) {
     let work = |n: usize| althing.work_dir().join(format!("work{n}"));
     let task = |(n, (agent, text)): (usize, &(&str, &str))| {
         std::fs::create_dir(work(n)).unwrap();
-        let prompt = if text.starts_with('!') { "{{first.output}}" } else { text };
+        let prompt = if *text == BANG { "{{first.output}}" } else { text };
         json!({"id": format!("t{n}"), "agent": agent, "executionMode": "interactive", "prompt": prompt, "cwd": work(n)})
     };
     let tasks: Vec<Value> = prompts.iter().enumerate().map(task).collect();
-    let first =
-        json!({"id": "first", "agent": "command", "command": ["echo", "!touch bang.txt"], "prompt": ""});
+    let first = json!({"id": "first", "agent": "command", "command": ["echo", BANG], "prompt": ""});
     let stages = json!([{"name": "one", "tasks": [first]}, {"name": "two", "tasks": tasks}]);
     althing.file("flow.yaml", json!({"name": "n", "goal": "g", "stages": stages}).to_string());
     let running = althing.new_command().args(["workflow", "run", "flow.yaml", "--offline"]).spawn();
-    wait_for_prompts(&server, prompts);
+    let trimmed: Vec<(&str, &str)> = prompts.iter().map(|(agent, text)| (*agent, text.trim())).collect();
+    wait_for_prompts(&server, &trimmed);
     for (n, (agent, _)) in prompts.iter().enumerate() {
         assert!(!work(n).join("bang.txt").exists(), "{agent} ran its prompt as a command");
     }
@@ -75,12 +78,12 @@ fn check_prompts_in_terminals(prompts: &[(&str, &str)]) {
 
 #[test]
 fn no_prompt_is_a_command_to_claude_code_and_codex_in_a_terminal() {
-    check_prompts_in_terminals(&[("claude", "!touch bang.txt"), ("codex", "!touch bang.txt")]);
+    check_prompts_in_terminals(&[("claude", BANG), ("codex", BANG)]);
 }
 
 #[test]
 fn no_prompt_is_a_command_to_gemini_cli_and_opencode_in_a_terminal() {
-    check_prompts_in_terminals(&[("gemini", "!touch bang.txt"), ("opencode", "!touch bang.txt")]);
+    check_prompts_in_terminals(&[("gemini", BANG), ("opencode", BANG)]);
 }
 
 #[test]
@@ -88,26 +91,64 @@ fn no_word_of_a_prompt_ends_a_real_cli_agent_or_blocks_the_prompt() {
     check_prompts_in_terminals(&[("claude", "exit"), ("codex", "Look at $foo"), ("gemini", "Keep this \\")]);
 }
 
+const AGENTS: [&str; 4] = ["claude", "codex", "gemini", "opencode"];
+
+/// Beginnings of prompts that some program reads as a command, a file or a note.
+const BEGINNINGS: [&str; 8] = [
+    "/clear",
+    "!touch bang.txt #",
+    "@secret.txt",
+    "#note",
+    "\\!touch bang.txt #",
+    "  !touch bang.txt #",
+    "\n/clear",
+    "\t/help",
+];
+
+/// A prompt for every CLI agent. Two rounds have all beginnings; in eight rounds, each CLI agent has all of them. The last
+/// word tells the rounds apart.
+fn prompts_of_round(round: usize) -> [(&'static str, String); 4] {
+    let beginning = |agent: usize| BEGINNINGS[(round + 2 * agent) % BEGINNINGS.len()];
+    [0, 1, 2, 3].map(|agent| (AGENTS[agent], format!("{} round{round}", beginning(agent))))
+}
+
+#[test]
+fn no_beginning_of_a_prompt_is_a_command_to_a_real_cli_agent_in_a_terminal() {
+    for round in 0..scale(1, BEGINNINGS.len()) {
+        let prompts = prompts_of_round(round);
+        let prompts: Vec<(&str, &str)> =
+            prompts.iter().map(|(agent, text)| (*agent, text.as_str())).collect();
+        check_prompts_in_terminals(&prompts);
+    }
+}
+
 #[test]
 fn no_prompt_is_a_command_to_a_real_cli_agent_on_pipes() {
     let Some(dir) = programs() else { return };
     let server = FakeModel::start_on_thread(Script::from_fn(text_reply));
     let althing = with_programs(&dir, &server);
-    let agents = ["claude", "codex", "gemini", "opencode"];
-    let stage = |name: &str, approvals: bool, prompt: &str| {
-        let tasks = agents.map(|agent| {
-            let mut task = headless(&format!("{agent}-{name}"), agent, prompt);
-            task["approvals"] = approvals.into();
+    // Each round with and without approvals; usually one round of each.
+    let mut rounds = vec![(0, false), (1, true)];
+    if scale(0, 1) == 1 {
+        rounds = (0..BEGINNINGS.len()).flat_map(|round| [(round, false), (round, true)]).collect();
+    }
+    let stages = rounds.iter().map(|(round, approvals)| {
+        let tasks = prompts_of_round(*round).map(|(agent, prompt)| {
+            let mut task = headless(&format!("{agent}-{round}-{approvals}"), agent, &prompt);
+            task["approvals"] = (*approvals).into();
             task
         });
-        json!({"name": name, "tasks": tasks})
-    };
-    let stages = [stage("headless", false, "/clear one"), stage("asking", true, "/clear two")];
+        json!({"name": format!("round {round}, {approvals}"), "tasks": tasks})
+    });
+    let stages: Vec<Value> = stages.collect();
     althing.file("flow.yaml", json!({"name": "n", "goal": "g", "stages": stages}).to_string());
     let command = althing.new_command().args(["workflow", "run", "flow.yaml", "--offline"]);
-    command.spawn().wait(START_TIMEOUT).expect_code(0);
-    let prompts = ["/clear one", "/clear two"].map(|text| agents.map(|agent| (agent, text)));
-    wait_for_prompts(&server, &prompts.concat());
+    command.spawn().wait(START_TIMEOUT * u32::try_from(rounds.len()).unwrap()).expect_code(0);
+    for (round, _) in rounds {
+        let prompts = prompts_of_round(round);
+        wait_for_prompts(&server, &prompts.each_ref().map(|(agent, text)| (*agent, text.trim())));
+    }
+    assert!(!althing.work_dir().join("bang.txt").exists(), "a prompt was run as a command");
 }
 
 /// Makes a workflow whose first task prints mentions of a file in the working directory and of a file in the home

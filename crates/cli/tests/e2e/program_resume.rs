@@ -9,12 +9,15 @@ use althing_testkit::{Action, Althing, FakeModel, Gate, RecordedRequest, Reply, 
 use serde_json::{Value, json};
 
 use super::programs::{
-    START_TIMEOUT, cli_agent_of, files_named, headless, internal_reply, programs, shell_call, start_workflow,
-    with_programs,
+    START_TIMEOUT, cli_agent_of, command_reply, files_named, headless, internal_reply, programs, send_op,
+    shell_call, start_workflow, wait_for_question, with_programs,
 };
 use super::support::{LIMIT, of_type};
 
 const CLIS: [&str; 4] = ["claude", "codex", "gemini", "opencode"];
+/// What each program prints last in a turn over its structured protocol.
+const LAST_MESSAGES: [&str; 4] =
+    [r#""type":"result","#, r#""method":"turn/completed""#, r#""stopReason":"#, r#""stopReason":"#];
 const PROMPT: &str = "Append the line";
 /// The beginning of what an agent is told after it was cut off.
 const CONTINUATION: &str = "You were cut off";
@@ -97,7 +100,7 @@ fn that_never_exit(dir: &Path, althing: &Althing) -> PathBuf {
     let wrappers = althing.home_dir().join("wrappers");
     std::fs::create_dir(&wrappers).unwrap();
     for cli in CLIS {
-        let script = format!("#!/bin/sh\n{}/{cli} \"$@\"\nexec sleep 1000\n", dir.display());
+        let script = format!("#!/bin/sh\ntrap '' TERM\n{}/{cli} \"$@\"\nexec sleep 1000\n", dir.display());
         let file = wrappers.join(cli);
         std::fs::write(&file, script).unwrap();
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -206,4 +209,37 @@ fn an_interactive_turn_that_was_cut_off_goes_on_in_its_conversation() {
     }
     resumed.signal(Signal::TERM);
     resumed.wait(LIMIT);
+}
+
+#[test]
+fn a_turn_with_an_approval_that_was_finished_before_the_interruption_is_not_asked_again() {
+    let Some(dir) = programs() else { return };
+    for (cli, last_message) in CLIS.into_iter().zip(LAST_MESSAGES) {
+        let server = FakeModel::start_on_thread(Script::from_fn(command_reply));
+        let althing = with_programs(&dir, &server);
+        let wrappers = that_never_exit(&dir, &althing);
+        let path = format!("{}:{}", wrappers.display(), std::env::var("PATH").unwrap());
+        let althing = althing.env("PATH", path);
+        let mut task = headless(cli, cli, PROMPT);
+        task["approvals"] = json!(true);
+        let running = start_workflow(&althing, &[task]);
+        let ask = wait_for_question(&running, &format!("w1.{cli}"), "allow");
+        let decision = json!({"decision": "choose", "option": "allow"});
+        send_op(&running, &json!({"op": "answer", "interaction": ask["id"], "decision": decision}));
+        // From now on the program has four seconds to exit, which it does not.
+        wait::until(START_TIMEOUT, || {
+            let outputs = files_named(&althing.state_dir(), "output.raw");
+            let text = |file: &PathBuf| String::from_utf8_lossy(&std::fs::read(file).unwrap()).into_owned();
+            outputs.iter().any(|file| text(file).contains(last_message))
+        });
+        running.signal(Signal::KILL);
+        running.wait(LIMIT);
+        let asked = server.request_count();
+        let resumed = althing.new_command().args(["resume", "--json"]).spawn().wait(START_TIMEOUT);
+        let tasks = tasks_of(&resumed.expect_code(0).stdout);
+        let (status, output) = (&tasks[0]["status"], &tasks[0]["output"]);
+        assert_eq!((status, output), (&json!("DONE"), &json!("All of it is done.")), "{cli}: {tasks:?}");
+        assert_eq!(server.request_count(), asked, "{cli} is asked again");
+        assert_eq!(of_type(&althing.events(), "interaction_opened").len(), 1, "{cli} asks again");
+    }
 }

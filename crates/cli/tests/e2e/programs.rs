@@ -278,7 +278,8 @@ fn chat_with_cli_agent(kind: &str) {
     althing.file("team.yaml", config.to_string());
     althing.file(".git/hooks/there", "");
     let command = althing.new_command().args(["chat", "--config", "team.yaml", "--approve", "always"]);
-    let lines = "Make a file and ask the others\nWhat did they say?\n";
+    // The second message begins like a command.
+    let lines = "Make a file and ask the others\n/clear What did they say?\n";
     let output = command.stdin(lines).spawn().wait(START_TIMEOUT).expect_code(0);
     let told = output.stdout.matches("all is told").count();
     assert_eq!(told, 2, "a reply to each message: {}\n{}", output.stdout, output.stderr);
@@ -653,7 +654,7 @@ fn a_real_cli_agent_writes_to_a_context_path_but_not_to_its_git_directory_and_pr
         return;
     }
     let context = json!([{"path": project, "permission": "write", "protected_paths": ["locked"]}]);
-    for kind in ["claude_code", "codex"] {
+    for kind in ["claude_code", "codex", "gemini_cli", "opencode"] {
         let agents = json!([{"id": "a", "backend": {"type": kind}}]);
         let config = json!({"agents": agents, "orchestrator": {"context_paths": context}});
         althing.file("team.yaml", config.to_string());

@@ -51,8 +51,8 @@ fn the_report_says_who_won_and_why_what_it_cost_what_changed_and_what_each_agent
     for part in [
         TASK,
         "Multi · Refine",
-        "the answer with the most votes wins",
-        "b won with all 3 votes.",
+        "the answer with the most points wins",
+        "b wins by Borda count with 6 points",
         "b wrote the final answer.",
         "Its winning answer is agent2.2, the newest of 2 answers.",
         "What the final answer changed in the newest answer of b",
@@ -74,6 +74,47 @@ fn the_report_says_who_won_and_why_what_it_cost_what_changed_and_what_each_agent
         assert!(shown.contains(part), "`{part}` is missing:\n{shown}");
     }
     assert_eq!(told(&fixture, &["show", "latest"]), shown);
+}
+
+#[test]
+fn the_report_explains_votes_that_were_not_counted_and_names_that_only_agents_knew() {
+    let judging = Gate::before_headers();
+    let own = Reply::vote("agent3", "agent2 forgets Stilton");
+    let vote = || Reply::vote("agent2", "agent2 names real cheeses");
+    let script = Script::parliament()
+        .on("model-b")
+        .nth(0, Reply::new_answer("Brie\nGouda\nCheddar"))
+        .nth(1, Reply::new_answer("Brie\nGouda\nStilton"))
+        .nth(2, vote())
+        .nth(3, Reply::text("Brie!\nGouda\nStilton \n"))
+        .on("model-a")
+        .nth(0, Reply::new_answer("Butter"))
+        .always(Action::from(vote()))
+        .on("model-c")
+        .nth(0, Reply::new_answer("Milk"))
+        .nth(1, Action::gated(own, &judging))
+        .always(Action::from(vote()));
+    let fixture = Fixture::new(3, script);
+    let running = fixture.spawn(&[TASK]);
+    running.wait_for_stderr(|line| line.contains("answered: agent2.2"), LIMIT);
+    judging.release_all();
+    running.wait(LIMIT).expect_code(0);
+    let shown = told(&fixture, &["show", "latest"]);
+    let line =
+        shown.lines().find(|line| line.contains("forgets Stilton")).unwrap_or_else(|| panic!("{shown}"));
+    assert!(line.contains("c (agent3)") && line.contains("no: a newer answer had arrived"), "{line}");
+    assert!(shown.contains("b (agent2)") && shown.contains("known as"), "{shown}");
+    let diff = shown
+        .split("What the final answer changed")
+        .nth(1)
+        .and_then(|rest| rest.split("Files changed").next());
+    let diff = diff.unwrap_or_else(|| panic!("{shown}"));
+    assert!(diff.contains("+Brie!") && !diff.contains("-Stilton"), "a blank at the end is no change: {diff}");
+    let run = &json_of(&told(&fixture, &["show", "latest", "--json"]))["report"]["runs"][0];
+    let ballots = run["decision"]["ballots"].as_array().unwrap();
+    let reasons: Vec<&Value> = ballots.iter().map(|ballot| &ballot["not_counted_because"]).collect();
+    assert_eq!(reasons.iter().filter(|reason| ***reason == json!("a newer answer had arrived")).count(), 1);
+    assert_eq!(reasons.iter().filter(|reason| reason.is_null()).count(), 3, "{ballots:?}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use althing_testkit::{Action, Gate, Reply, RequestOutcome, Script};
+use althing_testkit::{Action, Gate, RecordedRequest, Reply, RequestOutcome, Script};
 
 use super::support::{Fixture, LIMIT, items, texts};
 
@@ -87,7 +87,7 @@ fn one_slow_agent_does_not_hold_the_rest_for_longer_than_the_configured_wait() {
         team.rule("coordination", serde_json::json!({"first_answer_wait_seconds": 0.2}))
     });
     let running = fixture.spawn(&[TASK]);
-    let judging = |model: &str, calls: &[althing_testkit::RecordedRequest]| {
+    let judging = |model: &str, calls: &[RecordedRequest]| {
         calls.iter().any(|call| call.model() == model && call.tool_names().contains(&"vote"))
     };
     fixture.server.wait_until_blocking(LIMIT, |calls| judging("model-a", calls) && judging("model-b", calls));
@@ -170,16 +170,71 @@ fn the_requests_of_a_simple_question_are_small() {
     assert!(total < 30_000, "{total} bytes in {} requests", requests.len());
 }
 
+/// The numbers of the agents in the order in which a judge is shown their answers.
+fn order_shown(judging: &RecordedRequest) -> Vec<String> {
+    let text = texts(judging);
+    let labels = text.lines().filter_map(|line| line.strip_prefix("<agent")?.split_once(".1 "));
+    labels.map(|(number, _)| format!("agent{number}")).collect()
+}
+
 #[test]
-fn agents_know_each_other_by_number_only_and_see_their_own_answer_last() {
+fn agents_know_each_other_by_number_only_and_each_judge_begins_with_another_answer() {
     let fixture = Fixture::new(3, Script::parliament());
     fixture.run(&[TASK]).expect_code(0);
+    let mut first = Vec::new();
+    for model in ["model-a", "model-b", "model-c"] {
+        let judging = &fixture.server.requests_of(model)[1];
+        let order = order_shown(judging);
+        assert_eq!(judging.votable(), order, "the tool names the agents in the same order");
+        first.extend(order.into_iter().next());
+    }
+    first.sort();
+    assert_eq!(first, ["agent1", "agent2", "agent3"]);
+}
+
+#[test]
+fn in_the_order_of_the_config_agents_see_their_own_answer_last() {
+    let fixture = Fixture::with(3, Script::parliament(), |team| team.rule("judge_order", "config"));
+    fixture.run(&[TASK]).expect_code(0);
     let judging = &fixture.server.requests_of("model-b")[1];
-    let text = texts(judging);
-    let place = |answer: &str| text.find(answer).unwrap_or_else(|| panic!("no {answer} in {text}"));
-    assert!(place("<agent1.1 ") < place("<agent3.1 ") && place("<agent3.1 ") < place("<agent2.1 "), "{text}");
-    let ids = &judging.tool_parameters("vote").unwrap()["properties"]["agent_id"]["enum"];
-    assert_eq!(*ids, serde_json::json!(["agent1", "agent2", "agent3"]));
+    assert_eq!(order_shown(judging), ["agent1", "agent3", "agent2"]);
+    assert_eq!(judging.votable(), ["agent1", "agent2", "agent3"]);
+}
+
+#[test]
+fn a_run_does_not_wait_for_a_judge_that_can_no_longer_change_the_winner() {
+    let never = Gate::before_headers();
+    let script = Script::parliament().on("model-b").nth(1, Action::gated(Action::Usual, &never));
+    let fixture = Fixture::with(3, script, |team| {
+        team.rule("stop_when_decided", true).rule("max_new_answers_per_agent", 1)
+    });
+    let result = fixture.result(&[TASK]);
+    assert_eq!(result["status"], "completed");
+    let summary = &result["coordination_summary"];
+    assert_eq!((&summary["winner"], &summary["votes"]), (&"a".into(), &serde_json::json!({"a": 2})));
+    let explanation = summary["decision"]["explanation"].as_str().unwrap();
+    assert!(explanation.ends_with("judges whose votes could not change this were stopped"), "{explanation}");
+}
+
+#[test]
+fn agents_that_conclude_the_same_are_not_asked_to_vote() {
+    let concluded = |agent: &str| Reply::concluded(&format!("Forty and two, says {agent}."), "42");
+    let script = Script::parliament();
+    let script = script.on("model-a").nth(0, concluded("a")).on("model-b").nth(0, concluded("b"));
+    let script = script.on("model-c").nth(0, concluded("c"));
+    let fixture = Fixture::new(3, script);
+    let result = fixture.result(&[TASK]);
+    assert_eq!(fixture.server.requests().len(), 4, "three answers and the presentation");
+    let summary = &result["coordination_summary"];
+    assert_eq!((&summary["votes"], &summary["ballots"]), (&serde_json::json!({}), &serde_json::json!([])));
+    assert_eq!(summary["decision"]["rule"], "unanimous");
+    let explanation = summary["decision"]["explanation"].as_str().unwrap();
+    assert!(
+        explanation.starts_with("all 3 agents concluded the same (\"42\"), so nobody voted"),
+        "{explanation}"
+    );
+    let told = fixture.althing.events();
+    assert!(told.iter().any(|event| event["data"]["decision"]["rule"] == "unanimous"), "{told:?}");
 }
 
 #[test]
@@ -203,7 +258,7 @@ fn the_text_of_an_agent_that_calls_no_tool_is_its_answer_and_it_abstains() {
 
 #[test]
 fn a_tie_is_explained_and_broken_the_same_way_on_resume() {
-    let own = |request: &althing_testkit::RecordedRequest| {
+    let own = |request: &RecordedRequest| {
         let own = if request.model() == "model-a" { "agent1" } else { "agent2" };
         match request.tool_names().as_slice() {
             ["new_answer"] => Reply::new_answer(&format!("Answer of {}", request.model())),
@@ -213,9 +268,9 @@ fn a_tie_is_explained_and_broken_the_same_way_on_resume() {
     };
     let fixture = Fixture::new(2, Script::from_fn(own));
     let output = fixture.run(&[TASK]).expect_code(0);
-    let line = output.stderr.lines().find(|line| line.contains("wins with 1 of 2 votes")).unwrap();
-    assert!(line.contains('(') && line.contains(')'), "it says how: {line}");
-    let winner = line.split_whitespace().nth(1).unwrap();
+    let line = output.stderr.lines().find(|line| line.contains(" wins by Borda count with 1 point")).unwrap();
+    assert!(line.contains("a tie, broken at random"), "it says how: {line}");
+    let winner = line.split(" wins by").next().and_then(|before| before.split_whitespace().last()).unwrap();
     assert_eq!(output.stdout, format!("Final answer of model-{winner}\n"));
     assert_eq!(fixture.resume().expect_code(0).stdout, output.stdout);
 }

@@ -3,7 +3,7 @@
 use althing_testkit::process::Signal;
 use althing_testkit::{FakeModel, Script, Terminal};
 
-use super::support::{Fixture, LIMIT, althing, bare};
+use super::support::{Fixture, LIMIT, althing, bare, wait_for_reply_to_hello};
 
 fn offline(cols: u16, rows: u16) -> Terminal {
     althing().arg("--offline").terminal(cols, rows)
@@ -17,7 +17,7 @@ fn without_a_task_a_terminal_shows_the_conversation_ready_for_a_message() {
         assert!(screen.contains(text), "{text}:\n{screen}");
     }
     terminal.keys("hello\r");
-    terminal.wait_for("not an AI", LIMIT);
+    wait_for_reply_to_hello(&terminal);
     terminal.keys("\x04");
     assert_eq!(terminal.wait(LIMIT), 0, "Ctrl+D on an empty input quits");
 }
@@ -47,7 +47,12 @@ fn a_run_is_approved_watched_overridden_and_read() {
     let screen = terminal.wait_for("Choose who presents", LIMIT);
     assert!(screen.contains("one") && screen.contains("two") && screen.contains("three"), "{screen}");
     terminal.keys("\x1b[B\r");
+    terminal.wait_for("Status: Idle", LIMIT);
+    // The answer has moved the card out of view: Ctrl+R opens the run.
+    terminal.keys("\x12");
     terminal.wait_for("Complete ✓", LIMIT);
+    terminal.keys("\x1b");
+    terminal.wait_gone("Complete ✓", LIMIT);
     terminal.keys("\x04");
     assert_eq!(terminal.wait(LIMIT), 0);
 }

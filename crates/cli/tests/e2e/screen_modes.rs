@@ -182,17 +182,17 @@ fn the_choice_of_the_presenter_shows_the_newest_answer_of_every_agent() {
     let second = screen.lines().filter_map(shown).nth(1).unwrap();
     // Down selects the second agent; Space opens the whole text of its newest answer.
     terminal.keys("\x1b[B ");
+    terminal.wait_gone("Choose who presents", LIMIT);
     let screen = terminal.wait_for("The last words of it.", LIMIT);
     assert!(
         screen.contains(&format!("Second idea of {second}.")) && !screen.contains("First idea"),
         "{screen}"
     );
     assert!(screen.contains(OVERRIDE_HINT), "the vote stays open, and visible:\n{screen}");
+    // Esc goes back to the choice, where the same agent is selected.
     terminal.keys("\x1b");
-    terminal.wait_gone("The last words of it.", LIMIT);
-    terminal.keys("\x0f");
     terminal.wait_for("Choose who presents", LIMIT);
-    terminal.keys("\x1b[B\r");
+    terminal.keys("\r");
     terminal.wait_for(&format!("Presented by {second}"), LIMIT);
 }
 

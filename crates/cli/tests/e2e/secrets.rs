@@ -641,3 +641,45 @@ fn a_found_dotenv_file_with_too_much_in_it_is_refused_at_once() {
     althing.file(".env", ordinary);
     run(&althing, &["--offline", "--automation", "task"]).expect_code(0);
 }
+
+#[test]
+fn secrets_inside_arguments_and_addresses_of_the_config_are_masked() {
+    const INSIDE: [&str; 8] = [
+        "Canary31OptionValue",
+        "Canary32BearerInAHeader",
+        "Canary33KeyInAHeader",
+        "Canary34QueryOfAnArgument",
+        "Canary35Assignment",
+        "Canary36QueryOfAServer",
+        "Canary37QueryOfTheModel",
+        "Canary38OfAVariable",
+    ];
+    let server = FakeModel::start_on_thread(Script::from_fn(|request| {
+        let told = json!({"content": format!("{} and keyword=ordinary", INSIDE.join(" "))});
+        if request.messages().iter().any(|message| message["role"] == "tool") {
+            return Parliament::default().reply(request);
+        }
+        Reply::call("new_answer", &told)
+    }));
+    let servers = json!([
+        {"name": "one", "type": "stdio", "command": "/bin/false", "args": [
+            format!("--api-key={}", INSIDE[0]), "-H", format!("Authorization: Bearer {}", INSIDE[1]),
+            "-H", format!("X-Api-Key: {}", INSIDE[2]),
+            format!("https://nowhere.invalid/?a=b&token={}&c=d", INSIDE[3]),
+            format!("PASSWORD={}", INSIDE[4]), "--secret=${SOME_VALUE}", "--sort-key=ordinary"]},
+        {"name": "two", "type": "streamable-http", "url": format!("http://127.0.0.1:9/mcp?api_key={}", INSIDE[5])},
+    ]);
+    let address = format!("{}?key={}", server.base_url(), INSIDE[6]);
+    let althing = althing().env("SOME_VALUE", INSIDE[7]);
+    althing.file("team.yaml", Team::on(&address, 1).every_backend("mcp_servers", servers).text());
+    let run = run(&althing, &["--config", "team.yaml", "--stream-events", "--quick", "task"]).expect_code(0);
+    assert!(run.stdout.contains("and keyword=ordinary"), "{}", run.stdout);
+    let outputs = [run.stdout, run.stderr].map(String::into_bytes);
+    let stored = files_below(&althing.state_dir()).into_iter().map(|(_, bytes)| bytes);
+    for text in outputs.into_iter().chain(stored) {
+        let text = String::from_utf8_lossy(&text);
+        for secret in INSIDE {
+            assert!(!text.contains(secret), "{secret} in {text}");
+        }
+    }
+}

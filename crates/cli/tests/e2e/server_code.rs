@@ -158,7 +158,10 @@ impl Attack {
 }
 
 /// A script whose tool calls are set later, once the fixture exists.
-fn calling(calls: &std::sync::Arc<std::sync::OnceLock<Vec<(&'static str, Value)>>>, is_chat: bool) -> Script {
+pub(super) fn calling(
+    calls: &std::sync::Arc<std::sync::OnceLock<Vec<(&'static str, Value)>>>,
+    is_chat: bool,
+) -> Script {
     let calls = calls.clone();
     Script::from_fn(move |request| {
         if is_chat != (request.model() == CHAT_MODEL) {

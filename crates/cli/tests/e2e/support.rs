@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use althing_testkit::process::newest_session;
-use althing_testkit::{Althing, FakeModel, Output, RecordedRequest, RunningProcess, Script};
+use althing_testkit::{Althing, FakeModel, Output, RecordedRequest, RunningProcess, Script, Terminal};
 use serde_json::{Value, json};
 
 /// The time limit of waits: longer than anything takes on a busy machine; stricter limits are set where they
@@ -58,6 +58,13 @@ pub fn bare() -> Althing {
     althing().env("PATH", "/nowhere").env("OLLAMA_HOST", "127.0.0.1:9")
 }
 
+/// Waits for the offline model's reply to `hello`. The greeting, which also names the offline model, is gone then.
+pub fn wait_for_reply_to_hello(terminal: &Terminal) {
+    terminal.wait_until(LIMIT, "the reply", |screen| {
+        screen.contains("hello") && screen.contains("not an AI") && !screen.contains("several AI agents")
+    });
+}
+
 /// Runs the program until it exits.
 #[track_caller]
 pub fn run(althing: &Althing, args: &[&str]) -> Output {
@@ -72,7 +79,8 @@ pub struct Team {
 }
 
 impl Team {
-    /// A config with this many agents, all on one server.
+    /// A config with this many agents, all on one server. No judge is stopped early, so that the number of calls and
+    /// votes does not depend on how fast they are.
     pub fn on(base_url: &str, agents: usize) -> Self {
         let agent = |name: char| {
             let backend = json!({
@@ -82,7 +90,7 @@ impl Team {
             json!({ "id": name.to_string(), "backend": backend })
         };
         let agents: Vec<Value> = ('a'..).take(agents).map(agent).collect();
-        Self { config: json!({ "agents": agents }) }
+        Self { config: json!({ "agents": agents, "orchestrator": {"stop_when_decided": false} }) }
     }
 
     /// Sets a key of `orchestrator`.

@@ -9,7 +9,7 @@ use althing_testkit::{Action, Fault, FaultMoment, Gate, Script, refused_base_url
 use serde_json::{Value, json};
 
 use super::mcp::Client;
-use super::support::{Fixture, LIMIT, althing, files_below, run};
+use super::support::{Fixture, LIMIT, althing, files_below, run, wait_for_reply_to_hello};
 
 fn named<'a>(spans: &'a [CollectedSpan], name: &str) -> Vec<&'a CollectedSpan> {
     spans.iter().filter(|span| span.name == name).collect()
@@ -226,7 +226,7 @@ fn a_conversation_on_the_screen_is_exported_too() {
     let mut terminal = althing().args(["--offline", "--otlp", &collector.url()]).terminal(100, 30);
     terminal.wait_for("Type a message...", LIMIT);
     terminal.keys("hello\r");
-    terminal.wait_for("not an AI", LIMIT);
+    wait_for_reply_to_hello(&terminal);
     terminal.keys("\x04");
     assert_eq!(terminal.wait(LIMIT), 0);
     let spans = collector.spans();

@@ -487,6 +487,15 @@ fn a_runs_changes_are_shown_and_undone_on_the_screen() {
     terminal.keys("y");
     terminal.wait_for("changes to 1 file undone", LIMIT);
     assert_eq!(std::fs::read_to_string(project.join("old.txt")).unwrap(), "old\n");
+    // The footer does not say any more that the file is modified, also when the conversation is opened again.
+    let screen = terminal.wait_for("Undone: the files are as before", LIMIT);
+    assert!(!screen.contains("old.txt (modified)"), "{screen}");
+    terminal.keys("\x1b");
+    terminal.wait_for("Type a message...", LIMIT);
+    terminal.keys("\x04");
+    assert_eq!(terminal.wait(LIMIT), 0);
+    let terminal = fixture.althing.new_command().arg("--continue").terminal(120, 40);
+    terminal.wait_for("Undone: the files are as before", LIMIT);
 }
 
 #[test]

@@ -80,6 +80,9 @@ fn single_mode_in_the_approval_dialog_names_the_agent_that_works() {
     let agents = line(&terminal, "Agents ");
     assert!(agents.contains("three") && !agents.contains("one"), "{agents}");
     terminal.keys("\r");
+    terminal.wait_for("Status: Idle", LIMIT);
+    // The answer has moved the card out of view: Ctrl+R opens the run.
+    terminal.keys("\x12");
     terminal.wait_for("Complete ✓", LIMIT);
     let runs = runs(&althing);
     assert_eq!(runs.len(), 1);
@@ -87,7 +90,6 @@ fn single_mode_in_the_approval_dialog_names_the_agent_that_works() {
         (members(&runs[0]), &runs[0]["modes"]["agent_mode"]),
         (vec!["three".into()], &"single".into())
     );
-    terminal.wait_for("Status: Idle", LIMIT);
 }
 
 #[test]

@@ -549,3 +549,65 @@ fn a_script_can_answer_a_waiting_task_over_stdin() {
     running.wait_for_stdout(|line| line.contains("Hello Ada"), LIMIT);
     running.wait(LIMIT).expect_code(0);
 }
+
+#[test]
+fn a_program_in_a_terminal_that_ends_before_its_prompt_was_typed_has_failed() {
+    // A `claude` that shows nothing that is known, as after a release that must be updated first.
+    let althing = scripted_claude::install(&althing(), "#!/bin/sh\necho Please update\n");
+    let key = "bash -c 'read -n 1 -p \"Press any key: \"; echo'";
+    let cases = [
+        ("command", "true", "go", "FAILED"),
+        ("own", "true", "go", "FAILED"),
+        ("claude", "", "go", "FAILED"),
+        ("command", "true", "", "DONE"),
+        // This program ends as soon as the first key was typed.
+        ("command", key, "y", "DONE"),
+    ];
+    let task = |(n, (agent, script, prompt, _)): (usize, &(&str, &str, &str, &str))| {
+        let mut task = json!({"id": format!("t{n}"), "agent": agent, "executionMode": "interactive", "prompt": prompt, "continue_on_failure": true});
+        if *agent == "command" {
+            task["command"] = json!(["sh", "-c", script]);
+        }
+        task
+    };
+    let tasks: Vec<Value> = cases.iter().enumerate().map(task).collect();
+    let file = json!({"name": "n", "goal": "g", "adapters": {"own": {"program": "true"}}, "stages": [{"name": "s", "tasks": tasks}]});
+    althing.file("flow.yaml", file.to_string());
+    let report = report(&althing, 2);
+    for (n, case) in cases.into_iter().enumerate() {
+        let task = &report["stages"][0]["tasks"][n];
+        assert_eq!((&task["status"], &task["exitCode"]), (&json!(case.3), &json!(0)), "{case:?}: {task}");
+        if case.3 == "FAILED" {
+            let error = task["error"].as_str().unwrap();
+            assert!(error.contains("it ended before its prompt was typed"), "{case:?}: {task}");
+        }
+    }
+}
+
+/// A CLI agent that is cut off after a message of 100,000 input tokens, which cost 40 cents.
+const CUT_OFF_CLAUDE: &str = r#"#!/bin/sh
+cat > /dev/null
+echo '{"type":"system","subtype":"init","session_id":"s"}'
+echo '{"type":"assistant","message":{"id":"m","model":"claude-opus-5-5","usage":{"input_tokens":100000,"output_tokens":1},"content":[{"type":"text","text":"I begin."}]}}'
+kill -9 $$
+"#;
+
+#[test]
+fn a_turn_of_claude_code_that_was_cut_off_counts_toward_the_cost_limit() {
+    let althing = scripted_claude::install(&althing(), CUT_OFF_CLAUDE);
+    let stages = ["a", "b", "c"].map(|id| {
+        let mut task = claude(id, "go");
+        task["continue_on_failure"] = true.into();
+        vec![task]
+    });
+    workflow(&althing, &stages);
+    run(&althing, &["workflow", "run", "flow.yaml", "--max-cost", "0.5"]).expect_code(2);
+    let events = althing.events();
+    let ended: Vec<&Value> = events.iter().filter(|event| event["type"] == "attempt_ended").collect();
+    assert_eq!(ended.len(), 2, "the third task is not started");
+    // The call that was cut off may have cost something, too.
+    let usage = &ended[0]["data"]["usage"];
+    assert_eq!((&usage["calls"], &usage["unpriced_calls"]), (&json!(2), &json!(1)), "{usage}");
+    // 100,000 tokens at $4 and two estimated tokens at $20 per million.
+    assert!((usage["cost_usd"].as_f64().unwrap() - 0.400_04).abs() < 1e-9, "{usage}");
+}

@@ -2,7 +2,7 @@
 //!
 //! Data only; see `keys`. The keys inside `mcp_servers`, `context_paths` and `hooks` are in `keys/tools.rs`.
 
-use super::tools::{CONTEXT_PATHS, DEFAULT_IMAGE, DOCKER_CREDENTIALS, HOOKS, MCP_SERVER};
+use super::tools::{CONTEXT_PATHS, DEFAULT_IMAGE, DOCKER_CREDENTIALS, DOCKER_PACKAGES, HOOKS, MCP_SERVER};
 use super::{
     ANY_NUMBER, COUNT, COUNT_OR_ZERO, Kind, NOT_NEGATIVE, Range, SECONDS, Section, TOKENS, alternative, key,
     not_yet, passthrough, word, word_instead_of,
@@ -12,9 +12,6 @@ const MULTIMEDIA: &str = "generating images, sound and video is not supported; u
 const PYTHON_TOOLS: &str = "Python tools are not supported; use an MCP server";
 const SUDO: &str =
     "commands in a container run as your user, never as root; put what they need into the image";
-/// What to use instead of `command_line_docker_packages`.
-pub(crate) const PACKAGES: &str = "build an image that contains the packages, and name it in \
-    `command_line_docker_image`: installing would need root and a network in the agent's container";
 /// The range of a number of processors; its maximum is more than any machine has.
 const PROCESSORS: Range = Range { min: 0.0, above_min: true, max: 4096.0 };
 
@@ -40,6 +37,9 @@ pub(crate) static BACKEND: Section = Section {
         passthrough("max_retries", Kind::Integer(COUNT_OR_ZERO), "Maximum number of retries of a failed model call; values greater than 4 count as 4.").before_trust(),
         passthrough("rate_limit_wait_seconds", Kind::Number(SECONDS), "Longest total wait of one model call for the provider's rate limits, in seconds (300 by default). All calls with the same API key wait together. These waits count toward `max_retries` only if the config sets that key.").before_trust(),
         passthrough("retry_base_ms", Kind::Integer(COUNT_OR_ZERO), "Longest random wait before the first retry, in milliseconds; it doubles with each further retry, up to 20 seconds. If the provider requests a wait, the random wait is added to it.").before_trust(),
+        passthrough("tool_calling", Kind::Choice(&[word("auto"), word("native"), word("schema"), word("text")]), "How the model calls tools: with the API's own tool calls (`native`), as JSON that follows a schema in `response_format` (`schema`), or written as text (`text`). `auto` uses `native` for hosted providers, and finds out what a local model needs.").default("auto").before_trust(),
+        passthrough("context_length", Kind::Integer(TOKENS), "Context length of the model in tokens. Prompts are kept within it: the oldest messages are left out first. Default: what a local server says; a hosted model is not limited.").before_trust(),
+        passthrough("max_concurrent", Kind::Integer(COUNT), "Maximum number of concurrent calls to this model at this address; further calls wait. Default: the number of slots that a llama.cpp server has, and 1 for Ollama.").before_trust(),
         passthrough("max_concurrent_requests", Kind::Integer(COUNT), "Maximum number of concurrent model calls with the same API key.").before_trust(),
         passthrough("requests_per_minute", Kind::Integer(COUNT), "Maximum number of model calls per minute with the same API key.").before_trust(),
         passthrough("chunk_delay_ms", Kind::Integer(COUNT_OR_ZERO), "For `offline` only: wait between the chunks of a reply, in milliseconds.").before_trust(),
@@ -83,7 +83,7 @@ pub(crate) static BACKEND: Section = Section {
         key("cwd", Kind::Text, "Gives the agent a workspace and the file tools. The value may be any text and names no directory: every agent has a private workspace in each run."),
         key("permission_mode", Kind::Choice(&[word("default"), word("acceptEdits"), word("bypassPermissions"), word("plan")]), "For a CLI agent: what it may do without asking. `plan` and `default` make it read-only where nobody can be asked, `acceptEdits` lets it edit files in its working directory, `bypassPermissions` allows everything that its sandbox allows."),
         not_yet("permissions", Kind::Any, "MassGen's rules for which tool calls are allowed, refused, or need a person's approval."),
-        key("allowed_tools", Kind::List(&Kind::Text), "The only tools that the agent gets, in addition to those of the run; for a CLI agent, its own tools by its own names."),
+        key("allowed_tools", Kind::List(&Kind::Text), "Limits the agent to these tools and those of the run (such as `new_answer` and `vote`). For a CLI agent: limits its own tools, by its own names; Althing's tools are not limited."),
         key("exclude_tools", Kind::List(&Kind::Text), "Names of tools that the agent does not get."),
         key("disallowed_tools", Kind::List(&Kind::Text), "For a CLI agent: its own tools that it must not use, by its own names."),
         key("append_system_prompt", Kind::Text, "For a CLI agent: text appended to its system prompt."),
@@ -123,11 +123,11 @@ pub(crate) static BACKEND: Section = Section {
         key("command_line_timeout_seconds", Kind::Number(SECONDS), "Time limit of a command, in seconds, if the agent requests none; default: 120. An agent may request up to an hour, or up to this limit if it is longer."),
         alternative("command_line_docker_enable_sudo", Kind::Bool, "Whether commands may become root in the container.", SUDO),
         key("command_line_docker_credentials", Kind::Section(&DOCKER_CREDENTIALS), "Environment variables that commands in the container get; needs `command_line_execution_mode: docker`. Agents can read them."),
-        alternative("command_line_docker_packages", Kind::Any, "Packages that are installed in the container before the agent starts (`preinstall`).", PACKAGES).no_warning(),
+        key("command_line_docker_packages", Kind::Section(&DOCKER_PACKAGES), "Packages to install before commands run. The installation runs as root and with a network, in a container of its own that has no access to your files. The result is an image that later runs use again; needs `command_line_execution_mode: docker`."),
         not_yet("command_line_srt_network_allowed_domains", Kind::Any, "Internet domains that commands may reach; needs `command_line_execution_mode: srt`."),
         not_yet("command_line_srt_deny_read", Kind::Any, "Additional paths that commands must not read; needs `command_line_execution_mode: srt`."),
         not_yet("command_line_srt_allow_read", Kind::Any, "Additional paths that commands may read; needs `command_line_execution_mode: srt`."),
-        not_yet("command_line_srt_read_mode", Kind::Any, "What commands may read: little (`strict`), nothing else in your home directory (`confined`), almost everything (`open`); needs `command_line_execution_mode: srt`."),
+        not_yet("command_line_srt_read_mode", Kind::Any, "What commands may read: the workspace, the context paths and a few system paths (`strict`), everything outside your home directory and, in it, only the workspace and the context paths (`confined`), or almost everything (`open`); needs `command_line_execution_mode: srt`."),
         not_yet("command_line_srt_allow_unix_sockets", Kind::Any, "Unix sockets that commands may use; needs `command_line_execution_mode: srt`."),
         key("exclude_file_operation_mcps", Kind::Bool, "Whether the agent gets only two of the file tools, `write_file` and `edit_file`, and uses commands for everything else."),
         not_yet("enforce_read_before_delete", Kind::Bool, "Whether an agent must read a file of its workspace before it may delete it."),

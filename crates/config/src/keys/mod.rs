@@ -14,10 +14,10 @@ mod root;
 mod tools;
 mod workflow;
 
-pub(crate) use backend::{BACKEND, PACKAGES};
+pub(crate) use backend::BACKEND;
 pub(crate) use orchestrator::ORCHESTRATOR;
 pub(crate) use root::ROOT;
-pub(crate) use tools::{ALL_VARIABLES, DEFAULT_IMAGE, NO_MOUNTS};
+pub(crate) use tools::{ALL_VARIABLES, DEFAULT_IMAGE, INSTALL_NETWORK, NO_MOUNTS};
 pub(crate) use workflow::{OVERRIDES, WORKFLOW};
 
 /// A group of keys in one map.

@@ -11,25 +11,32 @@ use super::{COUNT, COUNT_OR_ZERO, Choice, Kind, Section, alternative, key, not_y
 const KEPT: &str = "Althing stores them in its state directory";
 const MULTIMEDIA: &str = "generating images, sound and video is not supported; use an MCP server";
 
-/// How willing agents are to vote for an answer instead of improving it. MassGen's other levels are mapped to the
-/// nearest of the three.
+/// How willing agents are to vote for an answer instead of improving it. MassGen's checklists with scores are not
+/// supported; agents check an answer against a list of their own.
 pub(super) const SENSITIVITY: &[Choice] = &[
     word("lenient"),
     word("balanced"),
     word("strict"),
-    word_instead_of("roi", "balanced"),
-    word_instead_of("roi_conservative", "strict"),
-    word_instead_of("roi_balanced", "balanced"),
-    word_instead_of("roi_aggressive", "lenient"),
-    word_instead_of("sequential", "balanced"),
-    word_instead_of("adversarial", "strict"),
-    word_instead_of("consistency", "balanced"),
-    word_instead_of("diversity", "balanced"),
-    word_instead_of("reflective", "balanced"),
-    word_instead_of("checklist", "strict"),
-    word_instead_of("checklist_scored", "strict"),
-    word_instead_of("checklist_gated", "strict"),
+    word("roi"),
+    word("roi_conservative"),
+    word("roi_balanced"),
+    word("roi_aggressive"),
+    word("sequential"),
+    word("adversarial"),
+    word("consistency"),
+    word("diversity"),
+    word("reflective"),
+    word("checklist"),
+    word_instead_of("checklist_scored", "checklist"),
+    word_instead_of("checklist_gated", "checklist"),
 ];
+
+/// How ballots are counted.
+pub(super) const DECISION: &[Choice] = &[word("borda"), word("plurality")];
+/// In which order judges are shown the answers.
+pub(super) const JUDGE_ORDER: &[Choice] = &[word("rotated"), word("config")];
+/// What makes first answers differ.
+pub(super) const DIVERSITY: &[Choice] = &[word("off"), word("approaches")];
 
 /// How the agents coordinate.
 #[rustfmt::skip] // a table: one key a line
@@ -38,13 +45,20 @@ pub(crate) static ORCHESTRATOR: Section = Section {
     about: "How the agents coordinate.",
     keys: &[
         key("voting_sensitivity", Kind::Choice(SENSITIVITY), "How good an answer must be before agents vote for it.").default("lenient").before_trust(),
+        key("criteria", Kind::List(&Kind::Text), "Your criteria for judging answers, the most important first; judges are told them.").before_trust(),
+        key("decision", Kind::Choice(DECISION), "How votes are counted: by whole rankings (`borda`), or by first choices alone (`plurality`).").default("borda").before_trust(),
+        key("unanimity", Kind::Bool, "Whether the vote is skipped if all agents state the same conclusion. Only where several agents answer in text alone: no workspaces, writable paths or plans.").default("true").before_trust(),
+        key("merge_conclusions", Kind::Bool, "Whether a vote counts for every agent that states the same conclusion; only where `unanimity` could apply.").default("true").before_trust(),
+        key("judge_order", Kind::Choice(JUDGE_ORDER), "In which order a judge is shown the answers: in the order of the config, but starting with a different agent for each judge (`rotated`), or in the order of the config with the judge's own answer last (`config`).").default("rotated").before_trust(),
+        key("stop_when_decided", Kind::Bool, "Whether agents that still judge are stopped once their votes can no longer change who wins; only where no agent may answer again.").default("true").before_trust(),
+        key("diversity", Kind::Choice(DIVERSITY), "Whether each agent is told, in one sentence, to approach the task in another way (`approaches`). Meant for teams of one model.").default("off").before_trust(),
         key("max_new_answers_per_agent", Kind::Integer(COUNT), "Maximum number of answers of one agent; after that it can only vote.").before_trust(),
         key("max_new_answers_global", Kind::Integer(COUNT), "Maximum number of answers of all agents together; after that agents can only vote.").before_trust(),
         key("skip_voting", Kind::Bool, "Whether the vote is skipped: once every agent has answered, the newest answer wins.").default("false").before_trust(),
         key("disable_injection", Kind::Bool, "Whether agents see each other's answers only when they vote, and do not improve their own.").default("false").before_trust(),
         key("defer_voting_until_all_answered", Kind::Bool, "Whether no agent votes before every agent has answered; `first_answer_wait_seconds` then does not limit this wait.").default("false").before_trust(),
-        key("final_answer_strategy", Kind::Choice(&[word("winner_reuse"), word("winner_present"), word("synthesize")]), "How the final answer is made: the winner's answer unchanged, unless the run has writable context paths (`winner_reuse`), rewritten by the winner (`winner_present`), or combined from all answers (`synthesize`).").before_trust(),
-        key("skip_final_presentation", Kind::Bool, "Whether the winner's answer is used unchanged as the final answer, unless the run has writable context paths; `final_answer_strategy` takes precedence.").default("false").before_trust(),
+        key("final_answer_strategy", Kind::Choice(&[word("winner_reuse"), word("winner_present"), word("synthesize")]), "How the final answer is made: `winner_present` lets the winner rewrite its answer, `synthesize` combines all answers, and `winner_reuse` uses the winner's answer unchanged, unless the winner still has to act (write to context paths, or act after `enable_planning_mode`); then it means `winner_present`.").before_trust(),
+        key("skip_final_presentation", Kind::Bool, "Whether the winner's answer is used unchanged as the final answer, unless the winner still has to act (write to context paths, or act after `enable_planning_mode`); `final_answer_strategy` takes precedence.").default("false").before_trust(),
         key("coordination", Kind::Section(&COORDINATION), "More settings of coordination: planning, task lists, memory, skills, subagents and restarts.").before_trust(),
         key("interactive_mode", Kind::Section(&INTERACTIVE), "Settings of the conversation with the chat agent, which launches runs."),
         key("limits", Kind::Section(&LIMITS), "Limits that stop agents and programs that never end.").before_trust(),
@@ -54,7 +68,7 @@ pub(crate) static ORCHESTRATOR: Section = Section {
         key("fairness_lead_cap_answers", Kind::Integer(COUNT_OR_ZERO), "Maximum lead of an agent, in answers, over the agent with the fewest answers. An agent with this lead can only vote until the other agent catches up or drops out. 0: each agent answers only once.").default("2").before_trust(),
         alternative("agent_temporary_workspace", Kind::Text, "MassGen's directory for the copies of other agents' work.", KEPT).no_warning(),
         alternative("snapshot_storage", Kind::Text, "MassGen's directory for snapshots of workspaces.", KEPT).no_warning(),
-        not_yet("voting_threshold", Kind::Integer(COUNT), "How strict MassGen's votes by checklist are, from 0 to 10; higher is stricter."),
+        not_yet("voting_threshold", Kind::Integer(COUNT), "How strict MassGen's votes by checklist are, at most 10; higher is stricter."),
         not_yet("max_midstream_injections_per_round", Kind::Integer(COUNT_OR_ZERO), "Maximum number of other agents' new answers that an agent is shown while it works on one round."),
         not_yet("defer_peer_updates_until_restart", Kind::Bool, "Whether an agent is shown new answers of other agents only in its next round."),
         not_yet("allow_midstream_peer_updates_before_checklist_submit", Kind::Bool, "Whether an agent may be shown new answers of other agents before it submits its checklist."),

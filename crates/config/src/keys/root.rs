@@ -41,7 +41,7 @@ pub(crate) static ROOT: Section = Section {
         replaced("model_configs", "write each model's settings into its agent's `backend`"),
         replaced("num_agents", "list the agents under `agents`; their number is the number of agents"),
         replaced("max_rounds", "use `orchestrator.max_new_answers_per_agent`"),
-        replaced("consensus_threshold", "remove this key; the answer with the most votes wins"),
+        replaced("consensus_threshold", "remove this key; votes are counted without a threshold"),
         replaced("voting_enabled", "use `orchestrator.skip_voting`"),
         replaced("enable_voting", "use `orchestrator.skip_voting`"),
     ],

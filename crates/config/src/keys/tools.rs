@@ -14,6 +14,9 @@ pub(crate) const NO_MOUNTS: &str = "an agent could read mounted keys and send th
 /// What to use instead of `pass_all_env`.
 pub(crate) const ALL_VARIABLES: &str = "name the variables in `env_vars`";
 
+/// The network of an installation of packages, if commands in the container have none.
+pub(crate) const INSTALL_NETWORK: &str = "bridge";
+
 /// The default Docker image. It is MassGen's, so that a config without an image means the same here.
 pub(crate) const DEFAULT_IMAGE: &str = "ghcr.io/massgen/mcp-runtime:latest";
 
@@ -104,5 +107,27 @@ pub(super) static DOCKER_CREDENTIALS: Section = Section {
         alternative("mount", Kind::Any, "Names of the user's own settings and keys that are mounted into the container (`ssh_keys`, `git_config`, …).", NO_MOUNTS).no_warning(),
         alternative("additional_mounts", Kind::Any, "Other directories that are mounted into the container.", NO_MOUNTS).no_warning(),
         alternative("pass_all_env", Kind::Bool, "Whether commands in the container get all environment variables.", ALL_VARIABLES).no_warning(),
+    ],
+};
+
+/// Packages for the commands in a container.
+#[rustfmt::skip] // a table: one key a line
+pub(super) static DOCKER_PACKAGES: Section = Section {
+    name: "docker_packages",
+    about: "Packages that are installed in the image of a container before commands run in it.",
+    keys: &[
+        key("preinstall", Kind::Section(&PREINSTALL), "The packages."),
+        key("network", Kind::Choice(&[word("bridge"), word("host")]), "Network of the installation; default: `command_line_docker_network_mode`, or `bridge` if that is `none`. Commands do not get this network."),
+    ],
+};
+
+#[rustfmt::skip] // a table: one key a line
+static PREINSTALL: Section = Section {
+    name: "preinstall",
+    about: "The packages to install: first `system`, then `python`, then `npm`.",
+    keys: &[
+        key("system", Kind::List(&Kind::Text), "Packages for the image's own package manager (`apt-get`, `apk`, `dnf`, `microdnf`, `zypper` or `pacman`)."),
+        key("python", Kind::List(&Kind::Text), "Python packages, as `pip install` takes them, such as `numpy>=2`."),
+        key("npm", Kind::List(&Kind::Text), "npm packages, as `npm install -g` takes them."),
     ],
 };

@@ -2,7 +2,7 @@
 //!
 //! Data only; see `keys`.
 
-use super::orchestrator::SENSITIVITY;
+use super::orchestrator::{DECISION, DIVERSITY, JUDGE_ORDER, SENSITIVITY};
 use super::{COUNT, COUNT_OR_ZERO, Kind, SCALAR, SECONDS, SECONDS_OR_ZERO, Section, key, word};
 
 const MODES: Kind = Kind::Choice(&[word("headless"), word("interactive")]);
@@ -91,13 +91,20 @@ pub(crate) static OVERRIDES: Section = Section {
     about: "Changes to the rules of one run, with the names of the config's keys.",
     keys: &[
         key("voting_sensitivity", Kind::Choice(SENSITIVITY), "How good an answer must be before agents vote for it."),
+        key("criteria", Kind::List(&Kind::Text), "Your criteria for judging answers, the most important first; judges are told them."),
+        key("decision", Kind::Choice(DECISION), "How votes are counted: by whole rankings (`borda`), or by first choices alone (`plurality`)."),
+        key("unanimity", Kind::Bool, "Whether the vote is skipped if all agents state the same conclusion. Only where several agents answer in text alone: no workspaces, writable paths or plans."),
+        key("merge_conclusions", Kind::Bool, "Whether a vote counts for every agent that states the same conclusion; only where `unanimity` could apply."),
+        key("judge_order", Kind::Choice(JUDGE_ORDER), "In which order a judge is shown the answers: in the order of the config, but starting with a different agent for each judge (`rotated`), or in the order of the config with the judge's own answer last (`config`)."),
+        key("stop_when_decided", Kind::Bool, "Whether agents that still judge are stopped once their votes can no longer change who wins; only where no agent may answer again."),
+        key("diversity", Kind::Choice(DIVERSITY), "Whether each agent is told, in one sentence, to approach the task in another way (`approaches`). Meant for teams of one model."),
         key("max_new_answers_per_agent", Kind::Integer(COUNT), "Maximum number of answers of one agent; after that it can only vote."),
         key("max_new_answers_global", Kind::Integer(COUNT), "Maximum number of answers of all agents together; after that agents can only vote."),
         key("skip_voting", Kind::Bool, "Whether the vote is skipped: once every agent has answered, the newest answer wins."),
         key("disable_injection", Kind::Bool, "Whether agents see each other's answers only when they vote, and do not improve their own."),
         key("defer_voting_until_all_answered", Kind::Bool, "Whether no agent votes before every agent has answered; `first_answer_wait_seconds` then does not limit this wait."),
-        key("final_answer_strategy", Kind::Choice(&[word("winner_reuse"), word("winner_present"), word("synthesize")]), "How the final answer is made: the winner's answer unchanged, unless the run has writable context paths (`winner_reuse`), rewritten by the winner (`winner_present`), or combined from all answers (`synthesize`)."),
-        key("skip_final_presentation", Kind::Bool, "Whether the winner's answer is used unchanged as the final answer, unless the run has writable context paths; `final_answer_strategy` takes precedence."),
+        key("final_answer_strategy", Kind::Choice(&[word("winner_reuse"), word("winner_present"), word("synthesize")]), "How the final answer is made: `winner_present` lets the winner rewrite its answer, `synthesize` combines all answers, and `winner_reuse` uses the winner's answer unchanged, unless the winner still has to act (write to context paths, or act after `enable_planning_mode`); then it means `winner_present`."),
+        key("skip_final_presentation", Kind::Bool, "Whether the winner's answer is used unchanged as the final answer, unless the winner still has to act (write to context paths, or act after `enable_planning_mode`); `final_answer_strategy` takes precedence."),
         key("answer_novelty_requirement", Kind::Choice(&[word("lenient"), word("balanced"), word("strict")]), "How different a new answer must be from the answers that its author has seen; `lenient` refuses only repetitions."),
         key("fairness_lead_cap_answers", Kind::Integer(COUNT_OR_ZERO), "Maximum lead of an agent, in answers, over the agent with the fewest answers. An agent with this lead can only vote until the other agent catches up or drops out. 0: each agent answers only once."),
         key("max_orchestration_restarts", Kind::Integer(COUNT_OR_ZERO), "How often the run may start over because its presenter rejected the final answer."),

@@ -11,7 +11,7 @@ use crate::LoadPurpose;
 use crate::backends::{self, BackendApi, BackendTypes};
 use crate::cross_key_checks::{self, AgentNode};
 use crate::diagnostic::{Problem, Severity, Sink};
-use crate::keys::{ALL_VARIABLES, NO_MOUNTS, PACKAGES};
+use crate::keys::{ALL_VARIABLES, NO_MOUNTS};
 use crate::limits;
 use crate::tree::{Entry, Node, Value};
 
@@ -22,9 +22,10 @@ const DOCKER: &[&str] = &[
     "command_line_docker_memory_limit",
     "command_line_docker_cpu_limit",
     CREDENTIALS,
-    "command_line_docker_packages",
+    PACKAGES,
 ];
 const CREDENTIALS: &str = "command_line_docker_credentials";
+const PACKAGES: &str = "command_line_docker_packages";
 /// Keys that only matter for an agent that may run commands.
 const COMMANDS: &[&str] =
     &["command_line_execution_mode", "command_line_network", "command_line_timeout_seconds"];
@@ -45,6 +46,7 @@ pub(crate) fn check(root: &Node, backends: &BackendTypes, purpose: LoadPurpose, 
         tool_lists(&backend, sink);
         image(&backend, sink);
         credentials(&backend, purpose, sink);
+        packages(&backend, sink);
         without_effect(&backend, backends, &mut warned, sink);
     }
     interactive(root, sink);
@@ -97,7 +99,6 @@ fn credentials(backend: &AgentNode<'_>, purpose: LoadPurpose, sink: &mut Sink<'_
             sink.push(severity, entry.key_span, &format!("{}.{path}", backend.path), problem);
         }
     };
-    refuse(backend.node.entry("command_line_docker_packages"), "command_line_docker_packages", PACKAGES);
     let Some(node) = backend.node.get(CREDENTIALS) else { return };
     for (key, instead) in
         [("mount", NO_MOUNTS), ("additional_mounts", NO_MOUNTS), ("pass_all_env", ALL_VARIABLES)]
@@ -109,6 +110,25 @@ fn credentials(backend: &AgentNode<'_>, purpose: LoadPurpose, sink: &mut Sink<'_
         let problem = Problem::new("`env_vars_from_file` needs `env_file`")
             .hint("add `env_file: …`, or use `env_vars`");
         sink.error(entry.key_span, &format!("{}.{CREDENTIALS}.env_vars_from_file", backend.path), problem);
+    }
+}
+
+/// Reports names of packages that a package manager would not take for names: an option such as `--index-url=…` would
+/// change what is installed.
+fn packages(backend: &AgentNode<'_>, sink: &mut Sink<'_>) {
+    let Some(lists) = backend.node.get(PACKAGES).and_then(|node| node.get("preinstall")) else { return };
+    for entry in lists.entries() {
+        for node in entry.value.items() {
+            let is_wrong = |name: &str| {
+                name.trim().is_empty() || name.starts_with('-') || name.contains(char::is_control)
+            };
+            if node.as_text().is_some_and(is_wrong) {
+                let problem = Problem::new("this is not the name of a package")
+                    .hint("a name must not be blank, begin with `-` or contain control characters");
+                let path = format!("{}.{PACKAGES}.preinstall.{}", backend.path, entry.key);
+                sink.error(node.span, &path, problem);
+            }
+        }
     }
 }
 
@@ -134,7 +154,7 @@ fn without_effect(
         Some(kind) if kind.is_supported() => {
             let where_to = "for a CLI agent";
             for keys in [COMMANDS, DOCKER] {
-                let hint = "a CLI agent runs its own commands, in Althing's sandbox; remove the key";
+                let hint = "a CLI agent runs commands with its own tools; remove the key";
                 warn(keys, where_to, hint);
             }
         }

@@ -4,11 +4,13 @@
 
 use std::collections::HashSet;
 
-use althing_protocol::{CommandsConfig, DockerConfig, McpServerConfig, McpTransport, Secret, ToolsConfig};
+use althing_protocol::{
+    CommandsConfig, DockerConfig, DockerPackages, McpServerConfig, McpTransport, Secret, ToolsConfig,
+};
 
 use super::{FILE_TOOLS, ServerNode, Transport, builtin_tool, builtin_tools, scalar, servers, texts};
 use crate::backends::{BackendApi, BackendTypes};
-use crate::keys::DEFAULT_IMAGE;
+use crate::keys::{DEFAULT_IMAGE, INSTALL_NETWORK};
 use crate::memory;
 use crate::resolve::seconds;
 use crate::tree::Node;
@@ -43,10 +45,12 @@ fn commands(backend: &Node) -> CommandsConfig {
     };
     let docker = is_docker(backend).then(|| {
         let usual = if network { "bridge" } else { "none" };
+        let network_mode =
+            text(backend, "command_line_docker_network_mode").unwrap_or_else(|| usual.to_owned());
         DockerConfig {
             image: text(backend, "command_line_docker_image").unwrap_or_else(|| DEFAULT_IMAGE.to_owned()),
-            network_mode: text(backend, "command_line_docker_network_mode")
-                .unwrap_or_else(|| usual.to_owned()),
+            packages: packages(backend, &network_mode),
+            network_mode,
             memory_limit: backend.get("command_line_docker_memory_limit").and_then(memory::amount),
             cpu_limit: backend.get("command_line_docker_cpu_limit").and_then(Node::as_number),
             env_vars: credentials("env_vars").map(texts).unwrap_or_default(),
@@ -60,6 +64,24 @@ fn commands(backend: &Node) -> CommandsConfig {
         timeout: seconds(backend, "command_line_timeout_seconds"),
         allowed: patterns("command_line_allowed_commands"),
         blocked: patterns("command_line_blocked_commands"),
+    }
+}
+
+/// The packages for a container whose commands have this network.
+fn packages(backend: &Node, network_mode: &str) -> DockerPackages {
+    let section = backend.get("command_line_docker_packages");
+    let list = |key: &str| {
+        let list = section.and_then(|section| section.get("preinstall")).and_then(|lists| lists.get(key));
+        list.map(texts).unwrap_or_default()
+    };
+    let usual = if network_mode == "none" { INSTALL_NETWORK } else { network_mode };
+    DockerPackages {
+        system: list("system"),
+        python: list("python"),
+        npm: list("npm"),
+        network_mode: section
+            .and_then(|section| text(section, "network"))
+            .unwrap_or_else(|| usual.to_owned()),
     }
 }
 

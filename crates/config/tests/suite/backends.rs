@@ -3,7 +3,7 @@
 use althing_config::{BACKENDS, ConfigReport, LoadPurpose, Severity, Source, load_config};
 use althing_protocol::BackendConfig;
 
-use super::support::{backend, env};
+use super::support::{backend, checked, env, messages};
 
 fn run(flow: &str, variables: &[(&str, &str)]) -> ConfigReport {
     load_config(Source { name: "team.yaml", text: &backend(flow) }, &env(variables), LoadPurpose::Run)
@@ -156,4 +156,43 @@ fn a_header_that_http_does_not_allow_is_an_error() {
         let report = run(&format!("{{type: vllm, model: m, extra_headers: {headers}}}"), &[]);
         assert_eq!(report.errors[0].message, "HTTP does not allow this header", "{headers}");
     }
+}
+
+#[test]
+fn a_check_suggests_winner_reuse_for_a_team_of_small_local_models() {
+    let suggestions = |agents: &[&str], more: &str| {
+        let agents = (0..).zip(agents).map(|(n, flow)| format!("  - {{id: a{n}, backend: {flow}}}\n"));
+        let text = format!("agents:\n{}{more}", agents.collect::<String>());
+        let found = messages(&checked(&text));
+        assert!(found.iter().all(|message| message.contains("winner_reuse")), "{found:#?}");
+        found
+    };
+    let (qwen, smol) =
+        ("{type: ollama, model: 'qwen2.5-coder:1.5b'}", "{type: lmstudio, model: smollm2-135m}");
+    assert_eq!(
+        suggestions(&[qwen, smol], ""),
+        [
+            "Warning 2:45 orchestrator.final_answer_strategy | all agents are small models, which may spoil the winner's answer \
+          by rewriting it | add `final_answer_strategy: winner_reuse` to `orchestrator`: the winner's answer is used \
+          unchanged"
+        ]
+    );
+    assert_eq!(suggestions(&[qwen], "").len(), 1, "one agent presents, too");
+    let server =
+        "{type: chatcompletion, base_url: 'http://127.0.0.1:8080/v1', model: Qwen2.5-Coder-1.5B-Instruct}";
+    assert_eq!(suggestions(&[server, qwen], "").len(), 1);
+    let large = "{type: ollama, model: 'llama3.1:8b'}";
+    let elsewhere = "{type: chatcompletion, base_url: 'https://models.example/v1', model: tiny-1b}";
+    for team in [&[qwen, large][..], &[large], &[elsewhere], &["{type: offline}", qwen]] {
+        assert!(suggestions(team, "").is_empty(), "{team:?}");
+    }
+    for chosen in [
+        "final_answer_strategy: winner_present",
+        "final_answer_strategy: winner_reuse",
+        "skip_final_presentation: true",
+    ] {
+        assert!(suggestions(&[qwen], &format!("orchestrator: {{{chosen}}}\n")).is_empty(), "{chosen}");
+    }
+    let run = run(qwen, &[]);
+    assert!(run.warnings.is_empty(), "a run does not repeat it: {:?}", run.warnings);
 }

@@ -193,11 +193,15 @@ fn a_choice_of_massgens_is_mapped_to_the_nearest_supported_one() {
     assert_eq!(
         messages(&report),
         [
-            "Warning 4:36 orchestrator.voting_sensitivity | `voting_sensitivity: checklist_gated` is not supported yet | `strict` is used instead"
+            "Warning 4:36 orchestrator.voting_sensitivity | `voting_sensitivity: checklist_gated` is not supported yet | `checklist` is used instead"
         ]
     );
     let rules = report.config.expect("settings").config.rules;
-    assert_eq!(rules.voting_sensitivity, althing_protocol::VotingSensitivity::Strict);
+    assert_eq!(rules.voting_sensitivity, althing_protocol::VotingSensitivity::Checklist);
+    let report = checked(&with("orchestrator: {voting_sensitivity: adversarial}\n"));
+    assert_eq!(messages(&report), [""; 0]);
+    let rules = report.config.expect("settings").config.rules;
+    assert_eq!(rules.voting_sensitivity, althing_protocol::VotingSensitivity::Adversarial);
 }
 
 #[test]

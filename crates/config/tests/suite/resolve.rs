@@ -1,8 +1,8 @@
 //! The settings that result from a config.
 
 use althing_protocol::{
-    AnswerNovelty, ChatLimits, FinalAnswerStrategy, Millis, Price, ProcessLimits, RunLimits, RunRules,
-    VotingSensitivity,
+    AnswerNovelty, ChatLimits, DecisionRule, DecisionRules, Diversity, FinalAnswerStrategy, JudgeOrder,
+    Millis, Price, ProcessLimits, RunLimits, RunRules, VotingSensitivity,
 };
 
 use super::support::{checked, loaded, with};
@@ -12,6 +12,13 @@ fn every_rule_of_a_run_reaches_the_settings() {
     let text = with(
         "orchestrator:
   voting_sensitivity: balanced
+  decision: plurality
+  unanimity: false
+  merge_conclusions: false
+  judge_order: config
+  stop_when_decided: false
+  criteria: [short, right]
+  diversity: approaches
   max_new_answers_per_agent: 3
   max_new_answers_global: 7
   skip_voting: true
@@ -46,6 +53,16 @@ timeout_settings:
         max_restarts: 0,
         plan_first: false,
         subagents: None,
+        decision: DecisionRules {
+            rule: DecisionRule::Plurality,
+            unanimity: false,
+            merge_conclusions: false,
+            judge_order: JudgeOrder::Config,
+            stop_when_decided: false,
+            criteria: vec!["short".into(), "right".into()],
+            diversity: Diversity::Approaches,
+            ..DecisionRules::default()
+        },
         limits: RunLimits {
             orchestrator: Millis(600_000),
             initial_round: Some(Millis(120_000)),
@@ -206,4 +223,16 @@ fn prices_are_read_by_model_and_must_be_complete() {
     let wrong = checked(&with("prices:\n  m: {input_per_million: -1}\n"));
     let locations: Vec<&str> = wrong.errors.iter().map(|error| error.location.as_str()).collect();
     assert_eq!(locations, ["prices.m.output_per_million", "prices.m.input_per_million"]);
+}
+
+#[test]
+fn massgens_personas_and_criteria_stand_for_approaches_and_criteria() {
+    let decision = |keys: &str| loaded(&with(&format!("orchestrator: {{{keys}}}\n"))).config.rules.decision;
+    let criteria = "coordination: {checklist_criteria_inline: [{text: exact, category: must}, brief]}";
+    assert_eq!(decision(criteria).criteria, ["exact", "brief"]);
+    assert_eq!(decision(&format!("criteria: [own], {criteria}")).criteria, ["own"]);
+    let personas = "coordination: {persona_generator: {enabled: true, diversity_mode: perspective}}";
+    assert_eq!(decision(personas).diversity, Diversity::Approaches);
+    assert_eq!(decision(&format!("diversity: off, {personas}")).diversity, Diversity::Off);
+    assert_eq!(decision("coordination: {persona_generator: {enabled: false}}").diversity, Diversity::Off);
 }

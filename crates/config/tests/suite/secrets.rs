@@ -28,7 +28,8 @@ agents:
       mcp_servers:
         - name: n
           command: npx
-          args: [--key, sk-abcdefghijklmnop0123456789, --auth-token, {CANARY}-8]
+          args: [--key, sk-abcdefghijklmnop0123456789, --auth-token, {CANARY}-8, '--token={CANARY}-9', '--sort-key=name']
+          url: 'https://host/mcp?a=b&api_key={CANARY}-10'
           env:
             NOTION_TOKEN: {CANARY}-6
             DB_PASSWORD: |
@@ -47,6 +48,7 @@ agents:
         "Authorization: Bearer ${TOKEN}",
         "api_key: '${OPENAI_API_KEY}'",
         "MODE: fast",
+        "--sort-key=name",
         "Mind the token: it is not a secret",
         "# my key",
     ] {

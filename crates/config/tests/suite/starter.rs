@@ -1,11 +1,11 @@
 //! The starter config that `config init` writes.
 
 use althing_config::{
-    BACKENDS, ConfigReport, DetectedBackends, DetectedOllama, LoadPurpose, Source, Style, backend_type,
-    detect_cli_agents, detect_providers, load_config, starter_config,
+    BACKENDS, ConfigReport, DetectedBackends, DetectedModel, DetectedServer, LoadPurpose, Source, Style,
+    backend_type, detect_cli_agents, detect_providers, load_config, starter_config,
 };
 
-use althing_protocol::{AGENT_KINDS, InteractiveConfig, RunRules};
+use althing_protocol::{AGENT_KINDS, FinalAnswerStrategy, InteractiveConfig, RunRules};
 
 use super::support::env;
 
@@ -60,13 +60,15 @@ fn with_every_key_the_starter_has_one_agent_each_and_contains_no_key() {
 
 #[test]
 fn with_cli_agents_and_ollama_the_starter_has_an_agent_for_each() {
-    let models =
-        ["llama3.2:latest", "nomic-embed-text:latest", "a\"b: c", "qwen3", "phi4"].map(str::to_owned);
-    let ollama =
-        |base_url: &str| Some(DetectedOllama { base_url: base_url.to_owned(), models: models.to_vec() });
+    let models = ["llama3.2:latest", "a\"b: c", "qwen3", "phi4"];
+    let models = models.map(|name| DetectedModel { name: name.to_owned(), ..DetectedModel::default() });
+    let ollama = |base_url: &str| {
+        let base_url = base_url.to_owned();
+        vec![DetectedServer { kind: "ollama", title: "Ollama", base_url, models: models.to_vec() }]
+    };
     let found = DetectedBackends {
         programs: detect_cli_agents(&|_| true),
-        ollama: ollama("http://localhost:11434/v1"),
+        servers: ollama("http://localhost:11434/v1"),
         ..keys(&[("OPENAI_API_KEY", "k")])
     };
     let text = starter_config(&found);
@@ -95,9 +97,29 @@ fn with_cli_agents_and_ollama_the_starter_has_an_agent_for_each() {
         )
     );
     let elsewhere =
-        DetectedBackends { ollama: ollama("http://127.0.0.1:9/v1"), ..DetectedBackends::default() };
+        DetectedBackends { servers: ollama("http://127.0.0.1:9/v1"), ..DetectedBackends::default() };
     let agents = without_a_word(&starter_config(&elsewhere), &[]).config.expect("settings").config.agents;
     assert_eq!(agents[0].backend.base_url.as_deref(), Some("http://127.0.0.1:9/v1"));
+}
+
+#[test]
+fn a_starter_team_of_small_models_only_uses_the_winners_answer() {
+    let strategy = |models: &[&str], variables: &[(&str, &str)]| {
+        let named = |name: &&str| DetectedModel { name: (*name).to_owned(), ..DetectedModel::default() };
+        let models = models.iter().map(named).collect();
+        let base_url = "http://localhost:11434/v1".to_owned();
+        let servers = vec![DetectedServer { kind: "ollama", title: "Ollama", base_url, models }];
+        let text = starter_config(&DetectedBackends { servers, ..keys(variables) });
+        let report =
+            load_config(Source { name: "althing.yaml", text: &text }, &env(variables), LoadPurpose::Check);
+        right(&text, report).config.expect("settings").config.rules.final_answer_strategy
+    };
+    let reuse = Some(FinalAnswerStrategy::WinnerReuse);
+    assert_eq!(strategy(&["qwen2.5-coder:1.5b", "smollm2:135m"], &[]), reuse);
+    assert_eq!(strategy(&["llama3.2:latest"], &[]), reuse);
+    assert_eq!(strategy(&["qwen2.5-coder:1.5b", "llama3.1:8b"], &[]), None, "a larger model can present");
+    assert_eq!(strategy(&["qwen2.5-coder:1.5b"], &[("OPENAI_API_KEY", "k")]), None);
+    assert_eq!(strategy(&[], &[]), None, "the offline model");
 }
 
 #[test]
@@ -106,4 +128,26 @@ fn only_installed_and_supported_cli_agents_are_detected() {
     let found = detect_cli_agents(&|name| name == "codex" || name == "sh");
     let can_run = backend_type("codex").is_some_and(althing_config::BackendType::is_supported);
     assert_eq!(found.len(), usize::from(can_run));
+}
+
+#[test]
+fn a_small_local_model_gets_three_agents_with_different_approaches_and_its_answer_is_used_unchanged() {
+    let model = DetectedModel {
+        name: "qwen/coder".into(),
+        bytes: Some(1_100_000_000),
+        parameters: Some(1_500_000_000),
+        is_loaded: true,
+    };
+    let base_url = "http://localhost:8080/v1".to_owned();
+    let server =
+        DetectedServer { kind: "chatcompletion", title: "llama-server", base_url, models: vec![model] };
+    let found = DetectedBackends { servers: vec![server], memory: Some(1), ..DetectedBackends::default() };
+    assert_eq!(found.describe(), "llama-server (qwen/coder 1.1 GB)");
+    let text = starter_config(&found);
+    let config = without_a_word(&text, &[]).config.expect("settings").config;
+    let ids: Vec<&str> = config.agents.iter().map(|agent| agent.id.as_str()).collect();
+    assert_eq!(ids, ["llama-server", "llama-server-2", "llama-server-3"]);
+    assert!(config.agents.iter().all(|agent| agent.backend.model.as_deref() == Some("qwen/coder")), "{text}");
+    assert_eq!(config.agents[0].backend.base_url.as_deref(), Some("http://localhost:8080/v1"));
+    assert!(text.contains("\n  final_answer_strategy: winner_reuse\n"), "{text}");
 }

@@ -1,6 +1,6 @@
 //! Files, commands and containers: the tools of an agent.
 
-use althing_protocol::{CommandsConfig, DockerConfig, Millis, ToolsConfig};
+use althing_protocol::{CommandsConfig, DockerConfig, DockerPackages, Millis, ToolsConfig};
 
 use super::support::{backend, checked, env, loaded, messages, with};
 use althing_config::{LoadPurpose, Source, load_config};
@@ -62,6 +62,7 @@ fn commands_in_a_container_have_its_settings() {
         env_vars: vec!["GH_TOKEN".to_owned()],
         env_file: Some("tokens.env".to_owned()),
         env_vars_from_file: Some(vec!["NPM_TOKEN".to_owned()]),
+        packages: DockerPackages { network_mode: "bridge".to_owned(), ..DockerPackages::default() },
     };
     assert_eq!(docker, CommandsConfig { docker: Some(expected), network: true, ..CommandsConfig::default() });
     let usual = commands("command_line_execution_mode: docker");
@@ -80,6 +81,45 @@ fn the_network_switch_means_the_same_in_a_container_unless_its_mode_is_named() {
     };
     assert_eq!(mode(""), (true, "bridge".to_owned()));
     assert_eq!(mode(", command_line_docker_network_mode: none"), (false, "none".to_owned()));
+}
+
+#[test]
+fn packages_are_installed_with_a_network_even_if_commands_have_none() {
+    let packages = |flow: &str| {
+        let commands = commands(&format!("command_line_execution_mode: docker{flow}"));
+        commands.docker.expect("a container").packages
+    };
+    let lists = "preinstall: {system: [vim], python: ['numpy>=2', pytest], npm: [typescript]}";
+    let expected = DockerPackages {
+        system: vec!["vim".to_owned()],
+        python: vec!["numpy>=2".to_owned(), "pytest".to_owned()],
+        npm: vec!["typescript".to_owned()],
+        network_mode: "bridge".to_owned(),
+    };
+    assert_eq!(packages(&format!(", command_line_docker_packages: {{{lists}}}")), expected);
+    let network = |flow: &str| packages(flow).network_mode;
+    assert_eq!(network(", command_line_docker_network_mode: host"), "host");
+    let named = ", command_line_docker_network_mode: none, command_line_docker_packages: {network: host}";
+    assert_eq!(network(named), "host");
+}
+
+#[test]
+fn an_option_is_not_the_name_of_a_package() {
+    let docker = "type: offline, cwd: w, enable_mcp_command_line: true, command_line_execution_mode: docker";
+    for (list, is_right) in [
+        ("python: ['requests>=2.31', 'https://example.com/a.whl']", true),
+        ("python: ['--index-url=http://example.com']", false),
+        ("npm: ['-g']", false),
+        ("system: ['  ']", false),
+        ("system: [\"a\\nb\"]", false),
+    ] {
+        let text = format!(
+            "agents: [{{id: a, backend: {{{docker}, command_line_docker_packages: {{preinstall: {{{list}}}}}}}}}]\n"
+        );
+        let report = load_config(Source { name: "team.yaml", text: &text }, &env(&[]), LoadPurpose::Run);
+        assert_eq!(report.is_valid(), is_right, "{list}: {:?}", report.errors);
+        assert!(report.warnings.is_empty(), "{list}: {:?}", report.warnings);
+    }
 }
 
 #[test]
@@ -129,7 +169,7 @@ fn a_cli_agent_runs_its_own_commands() {
     assert_eq!(
         told,
         [
-            "Warning 3:28 agents[0].backend.command_line_execution_mode | `command_line_execution_mode` has no effect for a CLI agent | a CLI agent runs its own commands, in Althing's sandbox; remove the key"
+            "Warning 3:28 agents[0].backend.command_line_execution_mode | `command_line_execution_mode` has no effect for a CLI agent | a CLI agent runs commands with its own tools; remove the key"
         ]
     );
     assert_eq!(problems("{type: codex, cwd: work}"), Vec::<String>::new());
@@ -216,7 +256,6 @@ fn the_chat_agents_own_mcp_servers_are_checked_like_any_other() {
 fn what_a_container_cannot_get_is_refused_before_a_run_and_a_warning_in_a_check() {
     let docker = "type: offline, cwd: w, enable_mcp_command_line: true, command_line_execution_mode: docker";
     for (keys, location) in [
-        ("command_line_docker_packages: {preinstall: {python: [x]}}", "command_line_docker_packages"),
         ("command_line_docker_credentials: {mount: [ssh_keys]}", "command_line_docker_credentials.mount"),
         (
             "command_line_docker_credentials: {additional_mounts: {/a: {bind: /b}}}",

@@ -3,10 +3,14 @@
 //!
 //! Pure: the same reply in the same state always gets the same meaning.
 
-use super::novelty::is_new;
+mod contributions;
+
+use self::contributions::{answer, vote};
+use super::answer_checks::Weakness;
 use super::state::{AttemptTurn, ContextState, MAX_TRIES, MemberAttempt, MemberState, RunState};
 use super::subagents::{RunToolAction, is_run_tool};
-use crate::tools::{self, NEW_ANSWER, PLAN_TASK, RESTART, SPAWN, SUBMIT, SubTask, VOTE};
+use crate::prompt::reminders;
+use crate::tools::{self, NEW_ANSWER, PLAN_TASK, RESTART, SPAWN, SUBMIT, SubTask, Submission, VOTE};
 use althing_protocol::{
     Answer, AnswerLabel, AttemptOutcome, Ballot, Fact, Item, Purpose, Reply, Restart, Revision, ToolCall,
 };
@@ -14,20 +18,22 @@ use althing_protocol::{
 /// The interpretation of a reply.
 enum ReplyMeaning {
     /// The reply submits this answer.
-    Answer(String),
+    Answer(Submission),
     /// The reply votes, and the vote counts.
     Vote(Ballot),
     /// The reply votes without knowing a newer answer of an agent that it does not vote for, so the vote does not
     /// count.
     Stale(Ballot),
-    /// The reply names no agent to vote for, even after a reminder.
+    /// The agent could vote, but its reply is only text without a tool call, even after a reminder: it abstains.
     Abstain,
     /// The reply is the final answer.
     Present(String),
+    /// The presenter has written nothing, even after a reminder.
+    PresentNothing,
     /// The reply accepts the final answer (None), or requests a restart.
     Evaluate(Option<Restart>),
     /// The reply is invalid. Contains one error for each of its calls; if it has no calls, a single error without a
-    /// call id.
+    /// call id. The reminder adds to the last error what to do next.
     Refuse(Vec<(Option<String>, String)>),
 }
 
@@ -123,7 +129,8 @@ fn remind_to_write(state: &RunState, attempt: &MemberAttempt) -> Fact {
          or if no change is needed, write the final answer again, as plain text.",
         state.writable_paths().join(", ")
     );
-    Fact::ItemAdded { attempt: attempt.number, item: Item::Reminder { call: None, text } }
+    let item = Item::Reminder { call: None, text, restates_task: true };
+    Fact::ItemAdded { attempt: attempt.number, item }
 }
 
 /// Determines what the tool calls of the last reply need next.
@@ -216,15 +223,24 @@ fn facts(
     let item = |item| Fact::ItemAdded { attempt: number, item };
     let ended = |outcome| Fact::AttemptEnded { attempt: number, outcome, usage: attempt.usage, call: None };
     match meaning {
-        ReplyMeaning::Answer(content) => {
+        ReplyMeaning::Answer(Submission { content, conclusion }) => {
             let label = label(index, member);
             let revision = Revision(state.answers.len() as u32 + 1);
-            let answer = Answer { agent: member.agent.id.clone(), label, revision, content };
+            let conclusion = conclusion.filter(|_| state.spec.compares_conclusions());
+            let answer = Answer { agent: member.agent.id.clone(), label, revision, content, conclusion };
             vec![item(Item::Answer(answer))]
         }
         ReplyMeaning::Vote(ballot) => vec![item(Item::Vote(ballot))],
         ReplyMeaning::Abstain => vec![ended(AttemptOutcome::Abstained)],
-        ReplyMeaning::Present(text) => vec![ended(AttemptOutcome::Presented { text })],
+        ReplyMeaning::Present(text) => {
+            let weakness = state.weakness_of_presentation(member, &text);
+            let rejected = weakness.map(|weakness| weakness.reason().to_owned());
+            vec![ended(AttemptOutcome::Presented { text, rejected })]
+        }
+        ReplyMeaning::PresentNothing => {
+            let rejected = Some(Weakness::Empty.reason().to_owned());
+            vec![ended(AttemptOutcome::Presented { text: String::new(), rejected })]
+        }
         ReplyMeaning::Evaluate(restart) => vec![ended(AttemptOutcome::Evaluated { restart })],
         // The voter is asked again once nobody else judges (see `turns`), so that it judges all newer answers in one
         // call.
@@ -237,7 +253,15 @@ fn facts(
             vec![ended(AttemptOutcome::GaveUp { reason })]
         }
         ReplyMeaning::Refuse(errors) => {
-            errors.into_iter().map(|(call, text)| item(Item::Reminder { call, text })).collect()
+            let last = errors.len().saturating_sub(1);
+            let reminder = |(n, (call, mut text)): (usize, (_, String))| {
+                let restates_task = n == last;
+                if restates_task {
+                    text = format!("{text} {}", next_action(state, attempt));
+                }
+                item(Item::Reminder { call, text, restates_task })
+            };
+            errors.into_iter().enumerate().map(reminder).collect()
         }
     }
 }
@@ -250,16 +274,27 @@ fn interpret_reply(
 ) -> ReplyMeaning {
     match attempt.purpose {
         // The last three purposes belong to other deciders and do not occur in a run.
-        Purpose::Present { .. } | Purpose::Carry | Purpose::Converse | Purpose::Compact => present(reply),
+        Purpose::Present { .. } | Purpose::Carry | Purpose::Converse | Purpose::Compact => {
+            present(attempt, reply)
+        }
         Purpose::Evaluate => evaluate(reply),
-        Purpose::Answer => {
-            contribute(state, member, attempt, reply, OfferedTools { answer: true, vote: false })
+        Purpose::Answer | Purpose::Judge { .. } => {
+            contribute(state, member, attempt, reply, OfferedTools::of(state, attempt))
         }
-        Purpose::Judge { may_answer, .. } => {
-            // `max_new_answers_global` may have been reached after the tools were offered.
-            let answer = may_answer && !state.global_cap_reached();
-            contribute(state, member, attempt, reply, OfferedTools { answer, vote: true })
-        }
+    }
+}
+
+/// What the agent should do next, for reminders.
+fn next_action(state: &RunState, attempt: &MemberAttempt) -> &'static str {
+    match attempt.purpose {
+        Purpose::Present { .. } | Purpose::Carry | Purpose::Converse | Purpose::Compact => reminders::PRESENT,
+        Purpose::Evaluate => reminders::EVALUATE,
+        Purpose::Answer if accepts_plain_text(state) => reminders::ANSWER_IN_TEXT,
+        Purpose::Answer | Purpose::Judge { .. } => match OfferedTools::of(state, attempt) {
+            OfferedTools { answer: true, vote: true } => reminders::JUDGE,
+            OfferedTools { answer: true, vote: false } => reminders::ANSWER,
+            OfferedTools { answer: false, .. } => reminders::VOTE_ONLY,
+        },
     }
 }
 
@@ -271,17 +306,18 @@ struct OfferedTools {
 }
 
 impl OfferedTools {
-    /// The names of the tools, for reminders.
-    fn names(self) -> &'static str {
-        match self {
-            Self { answer: true, vote: true } => "`new_answer` or `vote`",
-            Self { answer: true, vote: false } => "`new_answer`",
-            Self { answer: false, .. } => "`vote`",
+    fn of(state: &RunState, attempt: &MemberAttempt) -> Self {
+        match attempt.purpose {
+            // `max_new_answers_global` may have been reached after the tools were offered.
+            Purpose::Judge { may_answer, .. } => {
+                Self { answer: may_answer && !state.global_cap_reached(), vote: true }
+            }
+            _ => Self { answer: true, vote: false },
         }
     }
 }
 
-fn present(reply: &Reply) -> ReplyMeaning {
+fn present(attempt: &MemberAttempt, reply: &Reply) -> ReplyMeaning {
     if !reply.text.trim().is_empty() {
         return ReplyMeaning::Present(reply.text.clone());
     }
@@ -293,8 +329,11 @@ fn present(reply: &Reply) -> ReplyMeaning {
         .find(|call| call.name == NEW_ANSWER)
         .and_then(|call| tools::answer(call).ok());
     match content {
-        Some(content) => ReplyMeaning::Present(content),
-        None => refuse_all(reply, "Write the final answer as plain text, without calling a tool."),
+        Some(submission) => ReplyMeaning::Present(submission.content),
+        // There is an answer to use instead, so a second reminder is not worth another call.
+        None if attempt.faults > 0 => ReplyMeaning::PresentNothing,
+        None if reply.tool_calls.is_empty() => refuse_all(reply, "Your reply was empty."),
+        None => refuse_all(reply, "You called a tool that is not offered, and wrote nothing."),
     }
 }
 
@@ -304,7 +343,7 @@ fn evaluate(reply: &Reply) -> ReplyMeaning {
     let last = |name: &str| reply.tool_calls.iter().rev().find(|call| call.name == name);
     match (last(SUBMIT), last(RESTART)) {
         (Some(_), Some(_)) => {
-            refuse_all(reply, "You called both `submit` and `restart_orchestration`. Call one of them, once.")
+            refuse_all(reply, "You called both `submit` and `restart_orchestration`, so neither counts.")
         }
         (Some(_), None) => ReplyMeaning::Evaluate(None),
         (None, Some(call)) => match tools::restart(call) {
@@ -312,9 +351,7 @@ fn evaluate(reply: &Reply) -> ReplyMeaning {
             Err(problem) => refuse_all(reply, &problem),
         },
         (None, None) if reply.tool_calls.is_empty() => ReplyMeaning::Evaluate(None),
-        (None, None) => {
-            refuse_all(reply, "There is no such tool. Finish by calling `submit` or `restart_orchestration`.")
-        }
+        (None, None) => refuse_all(reply, "There is no such tool."),
     }
 }
 
@@ -328,37 +365,35 @@ fn contribute(
     let last = |name: &str| reply.tool_calls.iter().rev().find(|call| call.name == name);
     match (last(NEW_ANSWER), last(VOTE)) {
         (Some(_), Some(_)) => {
-            refuse_all(reply, "You both answered and voted. Do one of the two: call one tool, once.")
+            refuse_all(reply, "You both answered and voted, so neither counts. Do one of the two.")
         }
-        (Some(_), None) if !offered.answer => {
-            refuse_all(reply, "No further answers are taken from you. Vote for the best answer with `vote`.")
-        }
+        (Some(_), None) if !offered.answer => refuse_all(reply, "No further answers are taken from you."),
         (Some(call), None) => match tools::answer(call) {
-            Ok(content) => answer(state, member, attempt, reply, content, offered),
+            Ok(submission) => answer(state, member, attempt, reply, submission, offered),
             Err(problem) => refuse_all(reply, &problem),
         },
         (None, Some(call)) => vote(state, member, attempt, reply, call, offered),
         (None, None)
             if reply.tool_calls.is_empty() && accepts_plain_text(state) && !reply.text.trim().is_empty() =>
         {
-            ReplyMeaning::Answer(reply.text.clone())
+            ReplyMeaning::Answer(Submission::of_text(&reply.text))
         }
         // Some models write text instead of calling tools. If the attempt already had a reminder of any kind, the text
         // counts as the answer or, if the agent could vote, as an abstention.
-        (None, None) if writes_only_text(attempt, reply) => match offered {
-            OfferedTools { vote: true, .. } => ReplyMeaning::Abstain,
-            OfferedTools { vote: false, .. } => {
-                answer(state, member, attempt, reply, reply.text.clone(), offered)
+        (None, None) if writes_only_text(attempt, reply) => {
+            if offered.vote {
+                return ReplyMeaning::Abstain;
             }
-        },
-        (None, None) if reply.tool_calls.is_empty() => refuse_all(
-            reply,
-            &format!("Your turn ends only with a tool call. Finish now by calling {}.", offered.names()),
-        ),
-        (None, None) => refuse_all(
-            reply,
-            &format!("There is no such tool. Finish your turn by calling {}.", offered.names()),
-        ),
+            let text = state.plain_text_answer(attempt, &reply.text);
+            answer(state, member, attempt, reply, Submission::of_text(&text), offered)
+        }
+        (None, None) if reply.tool_calls.is_empty() && reply.text.trim().is_empty() => {
+            refuse_all(reply, "Your reply was empty.")
+        }
+        (None, None) if reply.tool_calls.is_empty() => {
+            refuse_all(reply, "Your turn ends only with a tool call.")
+        }
+        (None, None) => refuse_all(reply, "There is no such tool."),
     }
 }
 
@@ -370,71 +405,6 @@ fn accepts_plain_text(state: &RunState) -> bool {
 /// Whether a reply is plain text although its agent has already got a reminder in this attempt.
 fn writes_only_text(attempt: &MemberAttempt, reply: &Reply) -> bool {
     reply.tool_calls.is_empty() && !reply.text.trim().is_empty() && attempt.faults > 0
-}
-
-/// Checks an answer against those that its author knows.
-fn answer(
-    state: &RunState,
-    member: &MemberState,
-    attempt: &MemberAttempt,
-    reply: &Reply,
-    content: String,
-    offered: OfferedTools,
-) -> ReplyMeaning {
-    // The answer is compared only with answers that the agent knows. Two agents that reach the same answer
-    // independently have not copied each other, so both answers are stored.
-    let known = |answer: &&Answer| answer.revision <= attempt.knows || answer.agent == member.agent.id;
-    let current = state.answers.iter().skip(state.discarded.0 as usize);
-    let hint = if offered.vote { ", or vote for it" } else { "" };
-    let known: Vec<&Answer> = current.filter(known).collect();
-    if let Some(same) = known.iter().find(|answer| answer.content.trim() == content.trim()) {
-        return refuse_all(
-            reply,
-            &format!("Not stored: this repeats {} word for word. Improve on that answer{hint}.", same.label),
-        );
-    }
-    let novelty = state.spec.rules.answer_novelty;
-    if let Some(close) = known.iter().find(|answer| !is_new(novelty, &content, &answer.content)) {
-        return refuse_all(
-            reply,
-            &format!("Not stored: this is too close to {}. Say something new{hint}.", close.label),
-        );
-    }
-    ReplyMeaning::Answer(content)
-}
-
-fn vote(
-    state: &RunState,
-    member: &MemberState,
-    attempt: &MemberAttempt,
-    reply: &Reply,
-    call: &ToolCall,
-    offered: OfferedTools,
-) -> ReplyMeaning {
-    if !offered.vote {
-        return refuse_all(reply, "There is nothing to vote on yet. Give your own answer with `new_answer`.");
-    }
-    let (target, reason) = match tools::vote(call) {
-        Ok(vote) => vote,
-        Err(problem) => return refuse_all(reply, &problem),
-    };
-    let candidates = state.candidates(attempt.knows);
-    let Some(target) = candidates.iter().find(|&&index| target == format!("agent{}", index + 1)) else {
-        let names: Vec<String> = candidates.iter().map(|index| format!("agent{}", index + 1)).collect();
-        return refuse_all(
-            reply,
-            &format!("`{target}` is not an agent you can vote for. Choose one of: {}.", names.join(", ")),
-        );
-    };
-    let Some(target) = state.members.get(*target) else {
-        return refuse_all(reply, "There is nobody to vote for.");
-    };
-    let ballot = Ballot { voter: member.agent.id.clone(), target: target.agent.id.clone(), reason };
-    if state.is_overtaken(&ballot, attempt.knows) {
-        ReplyMeaning::Stale(ballot)
-    } else {
-        ReplyMeaning::Vote(ballot)
-    }
 }
 
 /// Refuses a reply with the same error for each of its calls, or one error if it has no calls.

@@ -5,6 +5,8 @@
 //! person's answer to the override window.
 
 mod agent_limits;
+mod answer_checks;
+mod countdown;
 mod decide;
 mod execution;
 mod interpret_reply;
@@ -45,6 +47,8 @@ pub struct Coordination {
     pub(crate) phase: Phase,
     /// The override window, while it is open.
     interaction: Option<Interaction>,
+    /// The countdown of the override window.
+    countdown: Option<countdown::Countdown>,
     /// Whether the time of the override window is over, or the window was closed. A restart resets this.
     window_over: bool,
     status: TaskStatus,
@@ -66,7 +70,7 @@ impl Coordination {
             answers: Vec::new(),
             usage: Usage::default(),
             writes: Vec::new(),
-            is_unchanged: false,
+            is_unchanged: true,
             post_vote: PostVoteState::default(),
             restarts: 0,
             previous: None,
@@ -91,12 +95,19 @@ impl Coordination {
             state,
             phase: Phase::Answering,
             interaction: None,
+            countdown: None,
             window_over: false,
             status: TaskStatus::Pending,
             active: Millis(0),
             began: None,
             last_at: None,
         }
+    }
+
+    /// The date on which the run began, in UTC, such as `2026-01-31`.
+    pub(crate) fn began_on(&self) -> Option<String> {
+        let began = self.began?.to_string();
+        began.split_once('T').map(|(date, _)| date.to_owned())
     }
 
     /// The run's result, once it has ended.
@@ -156,8 +167,8 @@ impl Coordination {
     pub fn apply(&mut self, event: &Event) {
         self.count_time(event);
         match (&event.fact, &event.task) {
-            (Fact::OpAccepted { op, .. }, _) => self.accept(op),
-            (fact, Some(task)) if *task == self.task => self.apply_to_run(fact),
+            (Fact::OpAccepted { op, .. }, _) => self.accept(op, event.at),
+            (fact, Some(task)) if *task == self.task => self.apply_to_run(fact, event.at),
             (fact, Some(task)) if *task == self.task.execution() => self.state.execution.apply(fact),
             (fact, Some(task)) => match self.member_index_of(task) {
                 Some(index) => self.apply_to_work(index, fact),
@@ -176,13 +187,15 @@ impl Coordination {
         self.last_at = Some(event.at);
     }
 
-    fn accept(&mut self, op: &Op) {
+    fn accept(&mut self, op: &Op, at: Timestamp) {
         match op {
+            Op::PauseCountdown { interaction, paused } => self.pause_countdown(interaction, *paused, at),
             Op::Cancel { task } if task.covers(&self.task) => self.state.cancelled = true,
             Op::Cancel { task } => self.stop_subagent(task),
             Op::Shutdown => self.state.halted = true,
             Op::Resume => {
                 self.state.halted = false;
+                self.restart_countdown(at);
                 for attempt in self.state.members.iter_mut().filter_map(|member| member.attempt.as_mut()) {
                     attempt.interrupted = true;
                 }
@@ -191,14 +204,17 @@ impl Coordination {
         }
     }
 
-    fn apply_to_run(&mut self, fact: &Fact) {
+    fn apply_to_run(&mut self, fact: &Fact, at: Timestamp) {
         match fact {
             Fact::TaskCreated { parent, .. } => self.parent.clone_from(parent),
             Fact::StatusChanged { status, .. } => self.status = *status,
             Fact::PhaseChanged { phase } => self.phase = *phase,
-            Fact::InteractionOpened(interaction) => self.interaction = Some(interaction.clone()),
+            Fact::InteractionOpened(interaction) => {
+                self.interaction = Some(interaction.clone());
+                self.restart_countdown(at);
+            }
             Fact::InteractionClosed { .. } => {
-                self.interaction = None;
+                (self.interaction, self.countdown) = (None, None);
                 self.window_over = true;
             }
             Fact::Decided(verdict) => self.decide(verdict),
@@ -210,8 +226,9 @@ impl Coordination {
     fn decide(&mut self, verdict: &Verdict) {
         let post_vote = &mut self.state.post_vote;
         match verdict {
-            Verdict::Winner { winner, ballots, .. } => {
+            Verdict::Winner { winner, ballots, decision, .. } => {
                 post_vote.winner = Some(winner.clone());
+                post_vote.decision = decision.as_deref().cloned();
                 post_vote.ballots.clone_from(ballots);
             }
             Verdict::Override { presenter } => {
@@ -324,8 +341,11 @@ impl Coordination {
             | AttemptOutcome::Interrupted => None,
         };
         match (purpose, outcome) {
-            (Some(Purpose::Present { .. }), AttemptOutcome::Presented { text }) => {
-                self.state.post_vote.presented = Some(Presentation::Text(text.clone()));
+            (Some(Purpose::Present { .. }), AttemptOutcome::Presented { text, rejected }) => {
+                self.state.post_vote.presented = Some(match rejected {
+                    Some(reason) => Presentation::Rejected(reason.clone()),
+                    None => Presentation::Text(text.clone()),
+                });
             }
             (Some(Purpose::Present { .. }), _) => {
                 self.state.post_vote.presented = failure.map(Presentation::Failed);
@@ -387,14 +407,14 @@ impl Coordination {
                 self.state.writes.clone_from(writes);
                 self.state.is_unchanged = writes.is_empty();
             }
-            Item::ContextClosed { error: Some(_), .. } => {}
+            Item::ContextOpened { error: None } => self.state.is_unchanged = false,
+            Item::ContextClosed { error: Some(_), .. } | Item::ContextOpened { error: Some(_) } => {}
             Item::Briefed(_)
             | Item::ToolResult { .. }
             | Item::Reminder { .. }
             | Item::Update { .. }
             | Item::TimeWarning
             | Item::WorkspaceKept { .. }
-            | Item::ContextOpened { .. }
             | Item::StaleVote(_)
             | Item::Conversation { .. }
             | Item::PromptSent { .. }

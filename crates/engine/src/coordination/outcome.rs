@@ -6,8 +6,8 @@ use super::tally::Tally;
 use super::{Consequence, Coordination};
 use crate::workspaces::workspace_of;
 use althing_protocol::{
-    AgentId, AgentOutcome, AgentSummary, CoordinationSummary, Fact, Notice, NoticeLevel, Phase, RunEnd,
-    RunResult, RunStatus, TaskStatus, Verdict,
+    AgentId, AgentOutcome, AgentSummary, CoordinationSummary, Decision, Fact, Notice, NoticeLevel, Phase,
+    RunEnd, RunResult, RunStatus, TaskStatus, Verdict,
 };
 
 impl Coordination {
@@ -17,12 +17,32 @@ impl Coordination {
         let mut facts = Vec::new();
         let post_vote = &self.state.post_vote;
         let presenter = self.presenter().map(|(_, member)| &member.agent.id);
+        let result = Box::new(self.result_as_of_now(end));
+        let unchanged = &result.unchanged_paths;
         let warning = match (&post_vote.presented, &post_vote.evaluated, presenter) {
             (Some(Presentation::Failed(error)), _, Some(presenter)) => {
-                Some(format!("{presenter} could not present ({error}); its own answer is used instead."))
+                let whose = self.answer_instead_of(presenter);
+                Some(format!("{presenter} could not present ({error}); {whose} is used instead."))
+            }
+            (Some(Presentation::Rejected(reason)), _, Some(presenter)) => {
+                let whose = self.answer_instead_of(presenter);
+                Some(format!("the presentation by {presenter} {reason}; {whose} is used instead."))
             }
             (_, Some(Evaluation::Failed(error)), _) => {
                 Some(format!("the final answer could not be evaluated ({error}); it is accepted unchanged."))
+            }
+            (None, ..) if end == RunEnd::Answered && !unchanged.is_empty() => {
+                let author = self.answer_author();
+                let is_out = |author: &AgentId| {
+                    self.state.find_member(author).is_some_and(|(_, member)| !member.is_live())
+                };
+                author.filter(is_out).map(|author| {
+                    let paths = unchanged.join(", ");
+                    format!(
+                        "{author} dropped out before it could carry out the change; its answer is used, and nothing was \
+                         changed in {paths}."
+                    )
+                })
             }
             _ if end == RunEnd::Answered && post_vote.winner.is_none() => {
                 Some("the restart produced no answer; the earlier answer is used.".to_owned())
@@ -33,9 +53,19 @@ impl Coordination {
             let notice = Notice { level: NoticeLevel::Warning, text, hint: None };
             (self.task.clone(), Fact::Notice(notice))
         }));
-        let result = Box::new(self.result_as_of_now(end));
+        // A run that ends before its override window does closes the window: there is nothing left to choose.
+        facts.extend(self.interaction.as_ref().map(|open| {
+            let closed = Fact::InteractionClosed { id: open.id.clone(), decision: Decision::MovedOn };
+            (self.task.clone(), closed)
+        }));
         facts.push((self.task.clone(), Fact::Decided(Verdict::Finished { end, result })));
         facts
+    }
+
+    /// The answer that is used instead of a presentation.
+    fn answer_instead_of(&self, presenter: &AgentId) -> String {
+        let author = self.answer_author().filter(|author| author != presenter);
+        author.map_or("its own answer".to_owned(), |author| format!("the answer of {author}"))
     }
 
     /// The facts that follow the end of a run: the final statuses of its tasks, and the start of the run that executes
@@ -87,13 +117,21 @@ impl Coordination {
             workspace_path: self.workspace_path(),
             coordination_summary: self.summary(),
             context_path_writes: state.writes.clone(),
-            unchanged_paths: if state.is_unchanged { state.writable_paths() } else { Vec::new() },
+            unchanged_paths: self.unchanged_paths(status),
             plan: state.stored_plan.clone().and_then(Result::ok),
             follow_up: self.follow_up(status),
             usage: state.usage,
             duration: self.active,
             log_dir: self.log_dir.clone(),
         }
+    }
+
+    /// The paths that the run was to change, if it has an answer and changed nothing in them.
+    fn unchanged_paths(&self, status: RunStatus) -> Vec<String> {
+        let state = &self.state;
+        let has_answer = matches!(status, RunStatus::Completed | RunStatus::Partial);
+        let applies = has_answer && state.is_unchanged && !state.spec.modes.planning;
+        if applies { state.writable_paths() } else { Vec::new() }
     }
 
     /// The id of the run, as it appears in results.
@@ -112,7 +150,9 @@ impl Coordination {
         }
         let best = self.answer_author()?;
         let (_, member) = self.state.find_member(&best)?;
-        Some(self.state.answers.get(*member.answers.last()?)?.content.clone())
+        let answer = &self.state.answers.get(*member.answers.last()?)?.content;
+        // A weak model may have copied markers of its prompt into its answer; users must not see them.
+        Some(self.state.without_markers(answer).unwrap_or_else(|| answer.clone()))
     }
 
     /// The agent that a person chose to present, else the winner, else the agent that ranks first so far.
@@ -179,6 +219,7 @@ impl Coordination {
             restarts: state.restarts,
             votes: tally.votes,
             ballots: tally.ballots,
+            decision: post_vote.decision.clone(),
             agents: state.members.iter().map(agent_summary).collect(),
         }
     }

@@ -46,8 +46,10 @@ impl Coordination {
     fn review(&self) -> Review {
         let (state, post_vote) = (&self.state, &self.state.post_vote);
         let again = state.restarts < state.spec.rules.max_restarts && !state.limit_passed();
-        // If the presentation failed, the answer is final: the agent that failed to present is not asked to evaluate.
-        if !again || matches!(post_vote.presented, Some(Presentation::Failed(_))) {
+        // If the presentation failed or was rejected, the answer is final: its presenter is not asked to evaluate.
+        let is_presented =
+            !matches!(post_vote.presented, Some(Presentation::Failed(_) | Presentation::Rejected(_)));
+        if !again || !is_presented {
             return Review::Final;
         }
         match &post_vote.evaluated {

@@ -8,6 +8,8 @@
 //!    those voters preferred the author already before the new answer. A judge that makes further calls is shown the
 //!    new answer before its next call. An agent that has already judged is asked again once nobody else judges, or once
 //!    it has waited for `first_answer_wait`, so that it judges all new answers in one call.
+//!    If all agents have reached the same conclusion, nobody judges. Judges whose votes can no longer change who wins
+//!    are stopped, where no agent may answer again.
 //! 4. When no agent has anything left to judge, the votes are counted. A person may override the winner. The presenter
 //!    writes the final answer, unless the strategy is to reuse the winner's answer.
 //! 5. If the run may start over, the author of the final answer evaluates it. A rejected answer restarts the run, and
@@ -22,8 +24,13 @@ use super::tally::Tally;
 use super::{Consequence, Coordination, interpret_reply};
 use althing_protocol::{
     AgentId, Answer, AttemptOutcome, Candidate, Decision, Fact, FinalAnswerStrategy, Interaction,
-    InteractionId, InteractionKind, Item, Phase, Purpose, Revision, RunEnd, TaskSpec, TaskStatus, Verdict,
+    InteractionId, InteractionKind, Item, JudgeOrder, Phase, Purpose, Revision, RunEnd, TaskSpec, TaskStatus,
+    Verdict,
 };
+use althing_text::pseudo_random;
+
+/// Makes the order of judges independent of the order that breaks ties.
+const JUDGE_ORDER: u64 = 0x6a75_6467_6573;
 
 /// The maximum length of an answer's preview.
 const PREVIEW_CHARS: usize = 200;
@@ -67,13 +74,40 @@ impl RunState {
 
     /// Each agent's newest answer up to `up_to`, if newer than `after`; ordered by agent number, the reader's own last.
     pub(crate) fn newest(&self, reader: usize, after: Revision, up_to: Revision) -> Vec<&Answer> {
+        let others = (0..self.members.len()).filter(|index| *index != reader);
+        self.newest_of(others.chain([reader]), after, up_to)
+    }
+
+    /// The same answers in the order in which a judge is shown them.
+    pub(crate) fn newest_for_judge(&self, judge: usize, after: Revision, up_to: Revision) -> Vec<&Answer> {
+        match self.spec.rules.decision.judge_order {
+            JudgeOrder::Config => self.newest(judge, after, up_to),
+            JudgeOrder::Rotated => self.newest_of(self.rotated(judge), after, up_to),
+        }
+    }
+
+    /// The members in config order, starting with a different member for each judge, so that each answer is shown in each
+    /// place equally often. The seed decides which judge begins where.
+    pub(crate) fn rotated(&self, judge: usize) -> impl Iterator<Item = usize> {
+        let count = self.members.len();
+        let draw = |index: usize| pseudo_random(self.spec.tie_break_seed ^ JUDGE_ORDER, index as u64);
+        let own = draw(judge);
+        let start = (0..count).filter(|index| draw(*index) < own).count();
+        (start..count).chain(0..start)
+    }
+
+    fn newest_of(
+        &self,
+        order: impl Iterator<Item = usize>,
+        after: Revision,
+        up_to: Revision,
+    ) -> Vec<&Answer> {
         let shown = |index: usize| {
             let answers = &self.members.get(index)?.answers;
             let newest = answers.iter().rev().find(|answer| **answer < up_to.0 as usize)?;
             self.answers.get(*newest).filter(|answer| answer.revision > after)
         };
-        let others = (0..self.members.len()).filter(|index| *index != reader);
-        others.chain([reader]).filter_map(shown).collect()
+        order.filter_map(shown).collect()
     }
 
     pub(crate) fn find_member(&self, id: &AgentId) -> Option<(usize, &MemberState)> {
@@ -116,7 +150,7 @@ impl Coordination {
         }
     }
 
-    /// How the run must end now; None if it continues.
+    /// How the run must end now, for example at its cost limit or time limit; None if it continues.
     pub(super) fn due_end(&self) -> Option<RunEnd> {
         let state = &self.state;
         let busy = state.members.iter().any(|member| member.attempt.is_some() || member.suspended.is_some());
@@ -173,9 +207,11 @@ impl Coordination {
         vec![(self.task.clone(), Fact::StatusChanged { status, why })]
     }
 
-    /// Ends the attempts that an interruption, a limit, a cap or a cancellation stopped.
+    /// Ends the attempts that an interruption, a limit, a cap or a cancellation stopped, and the attempts to judge that
+    /// can no longer change who wins.
     fn end_attempts(&self) -> Vec<Consequence> {
         let mut facts = Vec::new();
+        let is_decided = self.state.is_decided();
         for (index, member) in self.state.members.iter().enumerate() {
             let Some(attempt) = &member.attempt else { continue };
             let outcome = if attempt.interrupted || self.state.halted {
@@ -184,6 +220,8 @@ impl Coordination {
                 AttemptOutcome::Cancelled
             } else if attempt.expired {
                 AttemptOutcome::TimedOut
+            } else if is_decided && matches!(attempt.purpose, Purpose::Judge { .. }) {
+                AttemptOutcome::Cancelled
             } else if matches!(attempt.purpose, Purpose::Answer) && self.state.global_cap_reached() {
                 // `max_new_answers_global` is reached, so this attempt to answer ends; the agent votes instead.
                 AttemptOutcome::Cancelled
@@ -333,7 +371,9 @@ impl Coordination {
                 (tally.votes.clone(), tally.ballots.clone(), tally.tie_break.clone());
             let strategy = self.state.spec.rules.strategy();
             let winner = winner.clone();
-            facts.push(run(Fact::Decided(Verdict::Winner { winner, votes, ballots, tie_break, strategy })));
+            let decision = Some(Box::new(tally.report.clone()));
+            let verdict = Verdict::Winner { winner, votes, ballots, tie_break, strategy, decision };
+            facts.push(run(Fact::Decided(verdict)));
         }
         let Some(countdown) = self.state.spec.rules.override_window.filter(|_| tally.ranking.len() > 1)
         else {

@@ -1,8 +1,8 @@
 //! The state of a run: the fold of its facts.
 
 use althing_protocol::{
-    AgentId, Answer, AttemptOutcome, Ballot, FileWrite, Item, Member, PlanProgress, PlanRef, Purpose, Reply,
-    Restart, Revision, RunResult, RunSpec, TaskStatus, ToolCall, Usage,
+    AgentId, Answer, AttemptOutcome, Ballot, DecisionReport, FileWrite, Item, Member, PlanProgress, PlanRef,
+    Purpose, Reply, Restart, Revision, RunResult, RunSpec, TaskStatus, ToolCall, Usage,
 };
 use std::sync::Arc;
 
@@ -135,6 +135,8 @@ pub(crate) enum AttemptTurn {
         call: Option<String>,
         /// The text for the model.
         text: String,
+        /// Whether the model is shown the task again.
+        restates_task: bool,
     },
     /// The agent was shown newer answers.
     Update {
@@ -238,13 +240,17 @@ impl MemberAttempt {
                     is_error: *is_error,
                 });
             }
-            Item::Reminder { call, text } => {
+            Item::Reminder { call, text, restates_task } => {
                 // A reminder to write is not a fault of the presenter. Several refused calls in one reply count as one
                 // fault.
                 let is_about_writes = self.is_presentation_without_writes();
                 self.reminded_to_write |= is_about_writes;
                 self.faults += u32::from(!self.is_reply_processed() && !is_about_writes);
-                self.turns.push(AttemptTurn::Reminder { call: call.clone(), text: text.clone() });
+                self.turns.push(AttemptTurn::Reminder {
+                    call: call.clone(),
+                    text: text.clone(),
+                    restates_task: *restates_task,
+                });
             }
             Item::Update { revision } => {
                 self.turns.push(AttemptTurn::Update { from: self.knows, to: *revision });
@@ -394,6 +400,8 @@ pub(crate) struct PostVoteState {
     pub(crate) presenter: Option<AgentId>,
     pub(crate) overridden: bool,
     pub(crate) ballots: Vec<Ballot>,
+    /// How the winner was chosen.
+    pub(crate) decision: Option<DecisionReport>,
     /// The outcome of the presentation.
     pub(crate) presented: Option<Presentation>,
     /// The outcome of the evaluation of the final answer.
@@ -416,6 +424,8 @@ pub(crate) enum Evaluation {
 pub(crate) enum Presentation {
     Text(String),
     Failed(String),
+    /// There is a text, but for this reason it is not the final answer.
+    Rejected(String),
 }
 
 /// The state of a run.
@@ -429,7 +439,7 @@ pub(crate) struct RunState {
     pub(crate) usage: Usage,
     /// The files that were changed in context paths.
     pub(crate) writes: Vec<FileWrite>,
-    /// Whether an agent could write to context paths and has changed nothing there.
+    /// Whether it is known that nothing has been changed in context paths.
     pub(crate) is_unchanged: bool,
     pub(crate) post_vote: PostVoteState,
     /// The number of restarts.

@@ -1,8 +1,9 @@
-//! Counts votes and breaks ties, without favoring agents that come earlier in the config.
+//! The election of a run: who has an answer, and which votes are valid. `crate::tally` counts them.
 
+use super::Coordination;
 use super::state::{MemberState, RunState};
-use althing_protocol::{AgentId, Ballot};
-use althing_text::pseudo_random;
+use crate::tally::{Contender, Count, Election, Rule, count, is_decided};
+use althing_protocol::{AgentId, Ballot, DecidedBy, DecisionReport};
 use std::collections::BTreeMap;
 
 /// The outcome of a vote.
@@ -10,72 +11,89 @@ use std::collections::BTreeMap;
 pub(crate) struct Tally {
     /// The indexes of the members with answers, best first.
     pub(crate) ranking: Vec<usize>,
+    /// The first choices of each agent.
     pub(crate) votes: BTreeMap<AgentId, u32>,
     pub(crate) ballots: Vec<Ballot>,
     /// How a tie for the first place was broken, or how the winner was found if nobody voted.
     pub(crate) tie_break: Option<String>,
+    pub(crate) report: DecisionReport,
 }
 
 impl Tally {
-    /// Counts the valid votes.
-    ///
-    /// The agent with the most votes wins. A tie goes to the agent with more votes from others; a remaining tie is
-    /// broken by a pseudo-random number from the run's seed, which is fair across runs and the same on every replay.
-    /// If nobody voted, the newest answer wins, because its author knew the most.
+    /// Counts the valid votes by the run's rule.
     pub(crate) fn of(state: &RunState) -> Self {
-        let ballots: Vec<Ballot> = state.members.iter().filter_map(|member| member.vote.clone()).collect();
-        let mut votes = BTreeMap::new();
-        for ballot in &ballots {
-            *votes.entry(ballot.target.clone()).or_default() += 1;
+        let election = state.election();
+        let Count { ranking, votes, tie_break, mut report } = count(&election, state.rule());
+        if state.is_decided() {
+            report.explanation.push_str("; judges whose votes could not change this were stopped");
         }
-        let mut ranked: Vec<(RankKey, usize)> = state
-            .members
-            .iter()
-            .enumerate()
-            .filter(|(_, member)| member.has_answered())
-            .map(|(index, member)| (RankKey::of(member, index, state, &ballots), index))
-            .collect();
-        ranked.sort_by(|(a, _), (b, _)| b.cmp(a));
-        let tie_break = match ranked.as_slice() {
-            [(first, _), (second, _), ..] => first.tie_break_reason(second),
-            _ => None,
+        let index = |at: usize| election.candidates.get(at).map(|candidate| candidate.member_index);
+        let ranking = ranking.into_iter().filter_map(index).collect();
+        let is_counted = report.rule != DecidedBy::Unanimous;
+        let ballots = if is_counted { election.ballots } else { Vec::new() };
+        Self { ranking, votes, ballots, tie_break: tie_break.map(|how| how.words().to_owned()), report }
+    }
+}
+
+impl RunState {
+    /// How this run counts votes.
+    pub(crate) fn rule(&self) -> Rule {
+        let decision = &self.spec.rules.decision;
+        Rule {
+            method: decision.rule,
+            merge_conclusions: decision.merge_conclusions,
+            unanimity: decision.unanimity && self.is_complete(),
+        }
+    }
+
+    /// The members with answers, and the valid votes.
+    pub(crate) fn election(&self) -> Election {
+        let compares = self.spec.compares_conclusions();
+        let candidate = |(member_index, member): (usize, &MemberState)| {
+            let answer = self.answers.get(*member.answers.last()?)?;
+            Some(Contender {
+                agent: member.agent.id.clone(),
+                member_index,
+                conclusion: answer.conclusion.clone().filter(|_| compares),
+                newest: answer.revision.0,
+            })
         };
-        Self { ranking: ranked.into_iter().map(|(_, index)| index).collect(), votes, ballots, tie_break }
-    }
-}
-
-/// The sort key of a candidate: fields are compared in this order, larger first.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct RankKey {
-    votes: usize,
-    from_others: usize,
-    /// If nobody voted, the index of the candidate's newest answer plus one; otherwise 0.
-    newest: usize,
-    tie_break: u64,
-}
-
-impl RankKey {
-    fn of(member: &MemberState, index: usize, state: &RunState, ballots: &[Ballot]) -> Self {
-        let id = &member.agent.id;
-        let mine = || ballots.iter().filter(|ballot| ballot.target == *id);
-        let newest = if ballots.is_empty() { member.answers.last().map_or(0, |last| last + 1) } else { 0 };
-        Self {
-            votes: mine().count(),
-            from_others: mine().filter(|ballot| ballot.voter != *id).count(),
-            newest,
-            tie_break: pseudo_random(state.spec.tie_break_seed, index as u64),
+        Election {
+            candidates: self.members.iter().enumerate().filter_map(candidate).collect(),
+            ballots: self.members.iter().filter_map(|member| member.vote.clone()).collect(),
+            seed: self.spec.tie_break_seed,
         }
     }
 
-    fn tie_break_reason(&self, second: &Self) -> Option<String> {
-        if self.newest != second.newest {
-            Some("nobody voted: the newest answer wins".into())
-        } else if self.votes != second.votes {
-            None
-        } else if self.from_others != second.from_others {
-            Some("a tie, broken by votes from others".into())
-        } else {
-            Some("a tie, broken at random".into())
-        }
+    /// Whether every agent has answered or dropped out.
+    fn is_complete(&self) -> bool {
+        self.members.iter().all(|member| member.has_answered() || !member.is_live())
+    }
+
+    /// Whether all agents have reached the same conclusion, so that there is nothing to vote on. Agents that dropped
+    /// out without an answer do not count.
+    pub(crate) fn is_unanimous(&self) -> bool {
+        self.rule().unanimity && self.election().agrees()
+    }
+
+    /// Whether the agents that have not voted yet can no longer change who wins. Only where no agent may answer again.
+    pub(super) fn is_decided(&self) -> bool {
+        let voted = self.members.iter().filter(|member| member.vote.is_some()).count();
+        let is_out = |member: &&MemberState| member.is_live() && member.vote.is_none() && !member.abstained;
+        let outstanding = self.members.iter().filter(is_out).count();
+        let rules = &self.spec.rules;
+        rules.decision.stop_when_decided
+            && !rules.skip_voting
+            && outstanding > 0
+            && voted > outstanding
+            && self.takes_no_more_answers()
+            && is_decided(&self.election(), self.rule(), outstanding)
+    }
+}
+
+impl Coordination {
+    /// The candidates and valid ballots of the run so far, to be counted under any rule.
+    pub fn election(&self) -> Election {
+        self.state.election()
     }
 }

@@ -2,6 +2,9 @@
 
 #![expect(clippy::disallowed_methods, reason = "an environment variable sets the size of a test")]
 
+mod answer_checks;
+mod countdown;
+mod deciding;
 pub(crate) mod harness;
 mod histories;
 mod patterns;
@@ -13,3 +16,4 @@ mod rules;
 mod stragglers;
 mod subagents;
 mod turns;
+mod weak_models;

@@ -21,6 +21,8 @@ pub(super) struct TeamProgress {
     one_candidate: bool,
     /// Whether at least one agent judges now.
     someone_judges: bool,
+    /// Whether further votes are needless: all agents conclude the same, or the vote is decided.
+    is_settled: bool,
 }
 
 impl RunState {
@@ -50,6 +52,7 @@ impl RunState {
             fewest_answers: live.map(|member| member.answers.len()).min().unwrap_or_default(),
             one_candidate: self.members.iter().filter(|member| member.has_answered()).take(2).count() == 1,
             someone_judges: self.members.iter().any(MemberState::is_judging),
+            is_settled: self.is_unanimous() || self.is_decided(),
         }
     }
 
@@ -59,6 +62,15 @@ impl RunState {
         // With `disable_injection`, agents see the others' answers only for the vote and do not improve on them.
         let independent = rules.disable_injection && self.members.len() > 1;
         !capped && !independent && !self.global_cap_reached() && !self.is_too_far_ahead(member, progress)
+    }
+
+    /// Whether no agent may answer again, whatever happens.
+    pub(super) fn takes_no_more_answers(&self) -> bool {
+        let independent = self.spec.rules.disable_injection && self.members.len() > 1;
+        let is_done = |member: &MemberState| {
+            !member.is_live() || self.has_all_answers(member) || (independent && member.has_answered())
+        };
+        self.global_cap_reached() || self.members.iter().all(is_done)
     }
 
     /// Whether an agent has so many more answers than the slowest active agent that it may not answer again yet.
@@ -75,7 +87,7 @@ impl RunState {
         if !member.has_answered() && !self.global_cap_reached() {
             return Some(Purpose::Answer);
         }
-        if self.spec.rules.skip_voting {
+        if self.spec.rules.skip_voting || progress.is_settled {
             return None;
         }
         let waited = self.early > member.seen && self.has_unseen(member, member.seen);
@@ -102,8 +114,9 @@ impl RunState {
         rules.defer_voting_until_all_answered || rules.disable_injection || rules.skip_voting
     }
 
-    /// Whether an agent could judge a new answer but waits until all other agents have given their first answer, or
-    /// until nobody else judges.
+    /// Whether an agent that could judge a new answer waits, for at most `first_answer_wait`: until all other agents
+    /// have given their first answer, or until nobody else judges. Waits without a limit (see
+    /// [`Self::waits_for_all_first_answers`]) do not count.
     pub(super) fn someone_waits(&self) -> bool {
         let rules = &self.spec.rules;
         let waits = |member: &MemberState| {
@@ -120,6 +133,6 @@ impl RunState {
         } else {
             !deferred
         };
-        may_wait && self.members.iter().any(waits)
+        may_wait && self.members.iter().any(waits) && !self.is_unanimous()
     }
 }

@@ -1,5 +1,6 @@
 //! The effects that a run wants in its current state: model calls, side tasks, timers.
 
+use super::countdown::Countdown;
 use super::interpret_reply::{self, NextStep};
 use super::state::{ContextState, MemberAttempt, MemberState};
 use super::{CallKey, Coordination, SideTask, SideTaskKind, WantedEffects};
@@ -21,8 +22,8 @@ impl Coordination {
             let timer = Timer::FirstAnswers { wait: self.state.waits + 1 };
             wanted.timers.push((timer, self.state.spec.rules.first_answer_wait));
         }
-        if let Some(countdown) = self.interaction.as_ref().and_then(|open| open.countdown) {
-            wanted.timers.push((Timer::OverrideWindow, countdown));
+        if let Some(left) = self.countdown.as_ref().and_then(Countdown::left) {
+            wanted.timers.push((Timer::OverrideWindow, left));
         }
         wanted.silence_timer = self.straggler_timer();
         for (index, member) in self.state.members.iter().enumerate() {

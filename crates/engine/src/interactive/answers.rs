@@ -94,6 +94,15 @@ impl InteractiveSession {
         settled.ok().map(|launch| launch.proposal.launch)
     }
 
+    /// Whether an op stops the current turn.
+    pub(super) fn stops_turn(&self, op: &Op) -> bool {
+        match op {
+            Op::StopReply => true,
+            Op::Cancel { task } => *task == self.task,
+            _ => false,
+        }
+    }
+
     /// Why an op is rejected in the current state, for people; None if it is acceptable.
     pub fn refusal_of(&self, op: &Op) -> Option<String> {
         let reason = match op {
@@ -116,6 +125,16 @@ impl InteractiveSession {
             Op::Cancel { task } if *task == self.task && self.turn.is_none() => {
                 "nothing is running".to_owned()
             }
+            Op::StopReply => match &self.turn {
+                None => "nothing is running".to_owned(),
+                Some(_) if self.interaction.is_some() => "a question is open: answer it".to_owned(),
+                Some(turn)
+                    if turn.launching.as_ref().is_some_and(|launching| launching.active().is_some()) =>
+                {
+                    "a run is active: cancel the run to stop it".to_owned()
+                }
+                Some(_) => return None,
+            },
             _ => return None,
         };
         Some(reason)

@@ -57,7 +57,12 @@ impl SessionBudget {
     /// After the user agreed: raises the limit to one budget above the limit so far, or above what was spent if that
     /// is more.
     pub(super) fn allow_more(&mut self) {
-        self.limit = self.limit.max(self.spent()) + self.budget.unwrap_or_default();
+        self.limit = self.raised();
+    }
+
+    /// The limit after another approval of the user.
+    fn raised(&self) -> u64 {
+        self.limit.max(self.spent()) + self.budget.unwrap_or_default()
     }
 
     /// The remaining budget; None if there is no budget.
@@ -87,7 +92,11 @@ impl InteractiveSession {
         let budget_micro_usd = self.budget.limit;
         self.budget.must_ask(expense).then(|| {
             let id = InteractionId::new(format!("{}.budget{}", self.task, self.interactions + 1));
-            let kind = InteractionKind::Budget { spent_micro_usd: self.budget.spent(), budget_micro_usd };
+            let kind = InteractionKind::Budget {
+                spent_micro_usd: self.budget.spent(),
+                budget_micro_usd,
+                raised_micro_usd: Some(self.budget.raised()),
+            };
             Fact::InteractionOpened(Interaction { id, kind, countdown: None })
         })
     }

@@ -217,7 +217,7 @@ impl InteractiveSession {
             }
             Op::Compact => self.compaction_requested = self.spec.agent.is_some(),
             Op::SetModes { modes } => self.modes = modes.clone(),
-            Op::Cancel { task } if *task == self.task => {
+            Op::StopReply | Op::Cancel { .. } if self.stops_turn(op) => {
                 if let Some(turn) = &mut self.turn {
                     turn.cancelled = true;
                 }
@@ -427,10 +427,11 @@ impl InteractiveSession {
                 });
                 self.count_since(content);
             }
-            Item::Reminder { text, .. } => {
+            Item::Reminder { text, restates_task, .. } => {
                 attempt.faults += 1;
+                let text = turn.reminder(text, *restates_task);
                 turn.steps.push(ChatStep::Reminder { seq, text: text.clone() });
-                self.count_since(text);
+                self.count_since(&text);
             }
             _ => {}
         }

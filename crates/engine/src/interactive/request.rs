@@ -207,8 +207,8 @@ fn direct_result_text(result: &RunResult, most: usize) -> String {
     };
     let answer = structural_summary(answer, most, &format!("the whole text is in {}/{file}", result.log_dir));
     format!(
-        "[This message went to a run directly, without {LAUNCH_RUN}: run {}, {}. Its result:]\n{answer}",
+        "[This message started the run {} directly, without {LAUNCH_RUN}. {}:]\n{answer}",
         result.run_id,
-        if result.modes.planning { "a plan" } else { "not a plan" }
+        if result.modes.planning { "The plan that the run made" } else { "The result of the run" }
     )
 }

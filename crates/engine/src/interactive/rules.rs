@@ -394,14 +394,15 @@ impl InteractiveSession {
             return self.launch(turn, attempt, call);
         }
         if reply.tool_calls.is_empty() && since.is_empty() {
-            let text = "Your reply was empty. Answer the user, or call a tool.".to_owned();
+            let text = "Your reply was empty. Now answer the user's message, as text or by calling a tool."
+                .to_owned();
             let fact = if attempt.faults + 1 >= MAX_TRIES {
                 self.attempt_ended(
                     attempt,
                     AttemptOutcome::GaveUp { reason: "the model's replies were empty".into() },
                 )
             } else {
-                self.item(attempt, Item::Reminder { call: None, text })
+                self.item(attempt, Item::Reminder { call: None, text, restates_task: true })
             };
             return NextTurnStep::Facts(vec![fact]);
         }

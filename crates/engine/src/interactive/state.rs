@@ -1,6 +1,7 @@
 //! The state of a turn: the fold of its facts.
 
 use crate::launch::LAUNCH_RUN;
+use crate::prompt::reminders::with_user_message;
 use althing_protocol::{
     AttemptOutcome, ChatState, Decision, LaunchRun, ModeChoice, PathGrant, Proposal, Purpose, Reply,
     RunResult, RunStatus, Seq, TaskId, ToolCall, Usage,
@@ -204,6 +205,12 @@ pub(crate) enum CompactionStep {
 }
 
 impl ChatTurn {
+    /// A reminder as the agent reads it; with `restates_task`, with the user's message.
+    pub(crate) fn reminder(&self, text: &str, restates_task: bool) -> String {
+        let message = self.message.as_ref().filter(|_| restates_task);
+        message.map_or_else(|| text.to_owned(), |message| with_user_message(text, &message.text))
+    }
+
     pub(crate) fn new(message: Option<UserMessage>, direct: bool) -> Self {
         Self {
             message,

@@ -3,7 +3,10 @@
 //! A launch may shorten the user's time limits but not extend them, and it cannot set the keys in `USER_ONLY_KEYS`.
 
 use super::did_you_mean;
-use althing_protocol::{AnswerNovelty, FinalAnswerStrategy, Millis, Modes, RunRules, VotingSensitivity};
+use althing_protocol::{
+    AnswerNovelty, DecisionRule, Diversity, FinalAnswerStrategy, JudgeOrder, Millis, Modes, RunRules,
+    VotingSensitivity,
+};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -12,6 +15,13 @@ pub(super) const KEYS: &[&str] = &[
     "max_new_answers_per_agent",
     "max_new_answers_global",
     "voting_sensitivity",
+    "criteria",
+    "decision",
+    "unanimity",
+    "merge_conclusions",
+    "judge_order",
+    "stop_when_decided",
+    "diversity",
     "skip_voting",
     "disable_injection",
     "defer_voting_until_all_answered",
@@ -27,6 +37,23 @@ pub(super) const KEYS: &[&str] = &[
     "initial_round_timeout_seconds",
     "subsequent_round_timeout_seconds",
     "round_timeout_grace_seconds",
+];
+
+/// The names of the voting sensitivities.
+const SENSITIVITIES: &[&str] = &[
+    "lenient",
+    "balanced",
+    "strict",
+    "roi",
+    "roi_conservative",
+    "roi_balanced",
+    "roi_aggressive",
+    "sequential",
+    "adversarial",
+    "consistency",
+    "diversity",
+    "reflective",
+    "checklist",
 ];
 
 /// Config keys that only the user may set. A launch that sets one of them is refused with an error that says so.
@@ -52,8 +79,18 @@ fn change(rules: &mut RunRules, configured: &RunRules, key: &str, value: &Value)
         "max_new_answers_per_agent" => rules.max_new_answers_per_agent = Some(count(key, value, 1)?),
         "max_new_answers_global" => rules.max_new_answers_global = Some(count(key, value, 1)?),
         "voting_sensitivity" => {
-            rules.voting_sensitivity =
-                parse_name::<VotingSensitivity>(key, value, &["lenient", "balanced", "strict"])?
+            rules.voting_sensitivity = parse_name::<VotingSensitivity>(key, value, SENSITIVITIES)?
+        }
+        "criteria" => rules.decision.criteria = texts(key, value)?,
+        "decision" => rules.decision.rule = parse_name::<DecisionRule>(key, value, &["borda", "plurality"])?,
+        "unanimity" => rules.decision.unanimity = flag(key, value)?,
+        "merge_conclusions" => rules.decision.merge_conclusions = flag(key, value)?,
+        "judge_order" => {
+            rules.decision.judge_order = parse_name::<JudgeOrder>(key, value, &["rotated", "config"])?
+        }
+        "stop_when_decided" => rules.decision.stop_when_decided = flag(key, value)?,
+        "diversity" => {
+            rules.decision.diversity = parse_name::<Diversity>(key, value, &["off", "approaches"])?
         }
         "skip_voting" => rules.skip_voting = flag(key, value)?,
         "disable_injection" => rules.disable_injection = flag(key, value)?,
@@ -119,6 +156,10 @@ pub(super) fn drop_overridden(modes: Modes, changes: &mut Map<String, Value>) ->
 
 fn flag(key: &str, value: &Value) -> Result<bool, String> {
     value.as_bool().ok_or_else(|| format!("`{key}` must be true or false."))
+}
+
+fn texts(key: &str, value: &Value) -> Result<Vec<String>, String> {
+    serde_json::from_value(value.clone()).map_err(|_| format!("`{key}` must be a list of texts."))
 }
 
 fn count(key: &str, value: &Value, least: u32) -> Result<u32, String> {

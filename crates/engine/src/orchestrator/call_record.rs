@@ -26,7 +26,8 @@ impl CallTimes {
     pub(super) fn hear(&mut self, delta: &Delta<'_>) {
         match delta {
             Delta::Retry { .. } | Delta::RateLimited { .. } => self.first = None,
-            Delta::Text(_) | Delta::Reasoning(_) | Delta::ToolCall(_) => {
+            Delta::Waiting { .. } => {}
+            Delta::Text(_) | Delta::Reasoning(_) | Delta::ToolCall(_) | Delta::Arguments(_) => {
                 if self.first.is_none() {
                     self.first = Some(self.clock.now());
                 }

@@ -41,14 +41,14 @@ pub(crate) enum EffectOutcome {
 /// How a model call ended.
 pub(crate) struct CallOutcome {
     pub(crate) result: Result<Reply, BackendError>,
-    /// What was sent, and how long the call took; None if nothing was sent.
+    /// What was sent, and how long the call took; None if nothing was sent, or after an internal error.
     pub(crate) record: Option<CallRecord>,
     /// What the agent's environment added to the request.
     pub(crate) briefing: Option<Briefing>,
 }
 
 impl CallOutcome {
-    /// The outcome of a call that failed before anything was sent.
+    /// The outcome of a call without a record: it failed before anything was sent, or ended because of an internal error.
     fn unsent(error: BackendError) -> EffectOutcome {
         EffectOutcome::Replied(Box::new(Self { result: Err(error), record: None, briefing: None }))
     }
@@ -358,7 +358,7 @@ async fn run_side_task(
         }
         SideTaskKind::CloseContext => SideTaskOutput::Writes(env.close_context().await?),
         SideTaskKind::StorePlan | SideTaskKind::OpenPlan => {
-            return Err("plans are not stored in an agent's environment".into());
+            return Err("internal error: an agent's environment can neither store nor read plans".into());
         }
     })
 }

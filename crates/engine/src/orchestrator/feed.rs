@@ -250,7 +250,7 @@ impl Subscription {
 
     fn is_filtered_out(&self, progress: &Progress) -> bool {
         let is_transient = match progress {
-            Progress::Delta { kind, .. } => *kind != DeltaKind::Retry,
+            Progress::Delta { kind, .. } => !matches!(kind, DeltaKind::Retry | DeltaKind::Waiting),
             Progress::Output { .. } | Progress::ScreenChanged { .. } => true,
             Progress::Gap { .. } | Progress::Stalled { .. } => false,
         };

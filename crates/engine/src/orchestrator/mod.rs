@@ -5,6 +5,7 @@
 //! then starts or stops effects (`reconcile.rs`). Therefore a crash cannot undo a fact that was shown or that started
 //! an effect, and everything that arrives while the disk is busy goes into the next batch.
 
+mod answer_reader;
 mod call_record;
 mod effects;
 mod ending;

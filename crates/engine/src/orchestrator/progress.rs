@@ -1,6 +1,7 @@
 //! Publishes a streaming reply with its secrets masked, even if a secret is split across deltas.
 
 use super::EventMasker;
+use super::answer_reader::AnswerReader;
 use super::feed::Feed;
 use althing_protocol::{Delta, DeltaKind, Progress, TaskId};
 use std::sync::Arc;
@@ -14,16 +15,30 @@ pub(super) struct ProgressStream {
     text: String,
     /// The end of the reasoning so far, held back for the same reason.
     reasoning: String,
+    /// The end of the answer so far, held back for the same reason.
+    answer: String,
+    /// Reads the answer out of the arguments; None unless the tool `new_answer` is being called.
+    reader: Option<AnswerReader>,
 }
 
 impl ProgressStream {
     pub(super) fn new(feed: Feed, work: TaskId, mask: Arc<dyn EventMasker>) -> Self {
-        Self { feed, work, mask, text: String::new(), reasoning: String::new() }
+        Self {
+            feed,
+            work,
+            mask,
+            text: String::new(),
+            reasoning: String::new(),
+            answer: String::new(),
+            reader: None,
+        }
     }
 
     pub(super) fn push(&mut self, delta: Delta<'_>) {
-        // Retries and waits for rate limits are rare and always published.
-        if !self.feed.is_watched() && !matches!(delta, Delta::Retry { .. } | Delta::RateLimited { .. }) {
+        // Retries and waits are rare and always published.
+        let is_rare =
+            matches!(delta, Delta::Retry { .. } | Delta::RateLimited { .. } | Delta::Waiting { .. });
+        if !self.feed.is_watched() && !is_rare {
             return;
         }
         match delta {
@@ -35,19 +50,36 @@ impl ProgressStream {
                 let safe = mask_chunk(&*self.mask, &mut self.reasoning, text);
                 self.publish(DeltaKind::Reasoning, safe);
             }
-            Delta::ToolCall(name) => self.publish(DeltaKind::ToolCall, self.mask.text(name)),
+            Delta::ToolCall(name) => {
+                self.reader = (name == "new_answer").then(AnswerReader::default);
+                self.answer.clear();
+                self.publish(DeltaKind::ToolCall, self.mask.text(name));
+            }
+            Delta::Arguments(json) => {
+                if let Some(reader) = &mut self.reader {
+                    let more = reader.read(json);
+                    let safe = mask_chunk(&*self.mask, &mut self.answer, &more);
+                    self.publish(DeltaKind::Answer, safe);
+                }
+            }
             Delta::Retry { attempt, after, reason } => {
-                self.text.clear();
-                self.reasoning.clear();
+                self.clear();
                 let text = format!("retry {attempt} in {:.1} s: {reason}", after.as_secs_f64());
                 self.publish(DeltaKind::Retry, self.mask.text(&text));
             }
             Delta::RateLimited { after, .. } => {
-                self.text.clear();
-                self.reasoning.clear();
+                self.clear();
                 self.publish(DeltaKind::Retry, format!("rate limited, {:.0} s", after.as_secs_f64().ceil()));
             }
+            Delta::Waiting { reason } => self.publish(DeltaKind::Waiting, self.mask.text(reason)),
         }
+    }
+
+    fn clear(&mut self) {
+        self.text.clear();
+        self.reasoning.clear();
+        self.answer.clear();
+        self.reader = None;
     }
 
     /// Ends the stream: publishes the text that is still held back, because it did not become a secret.
@@ -55,6 +87,8 @@ impl ProgressStream {
         let (text, reasoning) = (std::mem::take(&mut self.text), std::mem::take(&mut self.reasoning));
         self.publish(DeltaKind::Text, text);
         self.publish(DeltaKind::Reasoning, reasoning);
+        let answer = std::mem::take(&mut self.answer);
+        self.publish(DeltaKind::Answer, answer);
     }
 
     fn publish(&self, kind: DeltaKind, text: String) {

@@ -34,8 +34,8 @@ pub(super) struct Session {
     pub(super) deciders: BTreeMap<TaskId, Box<dyn Decider>>,
     /// The number of runs created so far, including subagent runs.
     runs: u32,
-    /// The tasks whose result files were written, or could not be written for a reason that does not pass. Writing them
-    /// is not repeated.
+    /// The tasks whose result files were written, or could not be written for a reason that does not pass. The files
+    /// are not written again, except those of a workflow after a retry of one of its tasks.
     pub(super) files_written: BTreeSet<TaskId>,
     /// Whether the session has given up waiting until result files can be written. It does not wait a second time.
     pub(super) gave_up_files: bool,
@@ -257,6 +257,7 @@ impl Session {
             | Op::Unqueue { .. }
             | Op::Pin { .. }
             | Op::Compact
+            | Op::StopReply
             | Op::SetModes { .. }
                 if self.deciders.contains_key(&TaskId::chat()) =>
             {
@@ -270,6 +271,23 @@ impl Session {
             Op::Answer { interaction, decision } => self.answer(&interaction, &decision, by),
             Op::Cancel { .. } => {
                 self.record(None, None, self.accepted(op, by));
+            }
+            Op::Retry { .. } => {
+                let workflow = self.deciders.get(&TaskId::workflow());
+                let refusal =
+                    workflow.map_or(Some("this session has no workflow".to_owned()), |it| it.refusal_of(&op));
+                match refusal {
+                    Some(why) => self.refuse(&why),
+                    None => {
+                        self.record(None, None, self.accepted(op, by));
+                    }
+                }
+            }
+            // The window may have closed just before.
+            Op::PauseCountdown { ref interaction, .. } => {
+                if self.questions.contains_key(interaction) {
+                    self.record(None, None, self.accepted(op, by));
+                }
             }
             Op::Resume => {
                 self.record(None, None, self.accepted(op, by));
@@ -301,6 +319,7 @@ impl Session {
             | Op::Unqueue { .. }
             | Op::Pin { .. }
             | Op::Compact
+            | Op::StopReply
             | Op::SetModes { .. } => self.refuse("this session is not a conversation"),
         }
     }
@@ -366,8 +385,12 @@ impl Session {
                 self.create(id, spec);
             }
             Fact::SessionOpened(opened) => self.opened_for.clone_from(&opened.op),
-            Fact::OpAccepted { id: Some(id), .. } => {
-                self.accepted_ids.insert(id.clone());
+            Fact::OpAccepted { op, id, .. } => {
+                if matches!(op, Op::Retry { .. }) {
+                    self.closed = false;
+                    self.files_written.remove(&TaskId::workflow());
+                }
+                self.accepted_ids.extend(id.clone());
             }
             Fact::SessionClosed {} => self.closed = true,
             Fact::ItemAdded { item: Item::Briefed(briefing), .. } => {

@@ -13,6 +13,8 @@ pub(super) struct SpokenCalls(Arc<Mutex<HashSet<EffectId>>>);
 
 impl SpokenCalls {
     /// Notes that a call has sent something. A retry or a wait for a rate limit does not count: the model sent nothing.
+    /// A wait for a local server counts: a slow machine may be silent for minutes while it works, and the limits of the
+    /// backend apply.
     pub(super) fn hear(&self, id: &EffectId, delta: &Delta<'_>) {
         if !matches!(delta, Delta::Retry { .. } | Delta::RateLimited { .. }) {
             self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone());
@@ -30,7 +32,7 @@ impl SpokenCalls {
 }
 
 impl Session {
-    /// The timers of a task that run now: those that its decider wants. The timer for a silent call is left out if the
+    /// The timers that should run for a task now: all that its decider wants, except the timer for a silent call if that
     /// call has sent something.
     pub(super) fn timers_of(&self, owner: &TaskId, wanted: &WantedEffects) -> Vec<(Timer, Millis)> {
         let silent = wanted.silence_timer.iter().filter(|timer| self.is_silent(owner, timer));

@@ -54,7 +54,7 @@ pub(crate) fn with_markers(seed: u64, build: impl Fn(Markers<'_>) -> Vec<Message
     build(Markers { token: &unused_token(seed, &texts) })
 }
 
-/// Encloses one text of a system prompt in marker lines. Their token does not occur in this text, but may occur in
+/// Encloses one text of a prompt in marker lines. Their token does not occur in this text, but may occur in
 /// other texts of the prompt.
 pub(crate) fn enclose_alone(text: &mut String, seed: u64, name: &str, content: &str) {
     let token = unused_token(seed, &std::iter::once(content));

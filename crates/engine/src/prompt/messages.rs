@@ -1,6 +1,7 @@
 //! The conversation in a member's model request: the task, the answers that the member may know, and the turns since.
 
 use super::markers::Markers;
+use super::reminders::with_task;
 use crate::coordination::{AttemptTurn, MemberAttempt, RejectedAnswer, RunState};
 use althing_protocol::{Answer, Message, PlanProgress, PlanStatus, PlanTask, Purpose, Revision};
 use std::fmt::Write;
@@ -20,7 +21,7 @@ pub(super) fn contribution(
     let mut text = task(state, attempt, markers);
     if matches!(attempt.purpose, Purpose::Judge { .. }) {
         text.push_str("\n\nThe agents' current answers:\n");
-        write_answers(&mut text, &state.newest(member_index, Revision(0), knows), markers);
+        write_answers(&mut text, &state.newest_for_judge(member_index, Revision(0), knows), markers);
     }
     conversation(&text, state, member_index, turns, markers)
 }
@@ -174,13 +175,17 @@ fn message(
             // A tool result is a message of its own, which the wire format delimits.
             Message::Tool { call: call.clone(), content: content.clone(), is_error: *is_error }
         }
-        AttemptTurn::Reminder { call: Some(call), text } => {
-            Message::Tool { call: call.clone(), content: text.clone(), is_error: true }
+        AttemptTurn::Reminder { call, text, restates_task } => {
+            let content =
+                if *restates_task { with_task(text, &state.spec.task, markers) } else { text.clone() };
+            match call.clone() {
+                Some(call) => Message::Tool { call, content, is_error: true },
+                None => Message::User(content),
+            }
         }
-        AttemptTurn::Reminder { call: None, text } => Message::User(text.clone()),
         AttemptTurn::Update { from, to } => {
             let mut text = "Newer answers of the agents:\n".to_owned();
-            write_answers(&mut text, &state.newest(member_index, *from, *to), markers);
+            write_answers(&mut text, &state.newest_for_judge(member_index, *from, *to), markers);
             text.push_str("They replace the earlier answers of the same agents. Judge again.");
             Message::User(text)
         }

@@ -7,6 +7,7 @@ mod guidance;
 pub(crate) mod interactive;
 pub(crate) mod markers;
 mod messages;
+pub(crate) mod reminders;
 mod sections;
 
 pub use briefing::{ProjectBriefing, WorkspaceBriefing};
@@ -16,8 +17,8 @@ pub use interactive::launch_guidance;
 use crate::coordination::{ContextState, Coordination, MemberAttempt, MemberState};
 use crate::tools;
 use althing_protocol::{
-    CallContext, FinalAnswerStrategy, Grant, LateNotices, Message, ModelRequest, Purpose, ToolSpec,
-    VotingSensitivity,
+    CallContext, Diversity, FinalAnswerStrategy, Grant, JudgeOrder, LateNotices, Message, ModelRequest,
+    Purpose, ToolSpec, VotingSensitivity,
 };
 use markers::with_markers;
 use sections::Section;
@@ -36,6 +37,14 @@ pub(crate) struct PromptInput<'a> {
     pub(crate) writes: bool,
     pub(crate) turn: TurnKind,
     pub(crate) sensitivity: VotingSensitivity,
+    /// Whether the agent has a workspace, and tools other than those of the run itself.
+    pub(crate) has_tools: bool,
+    /// The user's criteria for judging answers.
+    pub(crate) criteria: &'a [String],
+    /// The number of the approach that the agent should take, if approaches are given.
+    pub(crate) approach: Option<usize>,
+    /// The date on which the run began (UTC).
+    pub(crate) today: Option<String>,
 }
 
 /// What the agent should do in this attempt.
@@ -55,13 +64,13 @@ pub(crate) enum TurnKind {
 
 impl Coordination {
     /// The model request of a member's running attempt; None if the member has no running attempt.
-    pub(crate) fn request(&self, member_index: usize) -> Option<ModelRequest> {
+    pub fn request(&self, member_index: usize) -> Option<ModelRequest> {
         let member = self.state.members.get(member_index)?;
         let attempt = member.attempt.as_ref()?;
         Some(ModelRequest {
-            system: self.system_prompt(member, attempt).into(),
+            system: self.system_prompt(member_index, member, attempt).into(),
             messages: self.messages(member_index, attempt),
-            tools: self.tools(attempt),
+            tools: self.tools(member_index, attempt),
             call_context: Some(CallContext {
                 work: self.work(member_index),
                 attempt: attempt.number,
@@ -73,8 +82,9 @@ impl Coordination {
         })
     }
 
-    fn system_prompt(&self, member: &MemberState, attempt: &MemberAttempt) -> String {
+    fn system_prompt(&self, member_index: usize, member: &MemberState, attempt: &MemberAttempt) -> String {
         let spec = &self.state.spec;
+        let decision = &spec.rules.decision;
         let turn = match attempt.purpose {
             Purpose::Answer => TurnKind::Answer { tool: !self.accepts_plain_text() },
             Purpose::Judge { may_answer: true, .. } => TurnKind::Judge,
@@ -93,8 +103,12 @@ impl Coordination {
             writes: member.context == ContextState::Open && !self.state.writable_paths().is_empty(),
             turn,
             sensitivity: member.agent.voting_sensitivity.unwrap_or(spec.rules.voting_sensitivity),
+            has_tools: member.agent.has_tools,
+            criteria: &decision.criteria,
+            approach: (decision.diversity == Diversity::Approaches).then_some(member_index),
+            today: self.began_on(),
         };
-        sections::render(Section::CONTRIBUTOR, &input)
+        sections::render(Section::contributor(decision.prompts), &input)
     }
 
     fn messages(&self, member_index: usize, attempt: &MemberAttempt) -> Vec<Message> {
@@ -109,13 +123,28 @@ impl Coordination {
         })
     }
 
-    fn tools(&self, attempt: &MemberAttempt) -> Vec<ToolSpec> {
+    fn vote_spec(&self, member_index: usize, attempt: &MemberAttempt) -> ToolSpec {
+        let mut candidates = self.state.candidates(attempt.knows);
+        let decision = &self.state.spec.rules.decision;
+        if decision.judge_order == JudgeOrder::Rotated {
+            let order: Vec<usize> = self.state.rotated(member_index).collect();
+            candidates.sort_by_key(|candidate| order.iter().position(|index| index == candidate));
+        }
+        if decision.prompts == 1 {
+            tools::first_vote_spec(&candidates)
+        } else {
+            tools::vote_spec(&candidates)
+        }
+    }
+
+    fn tools(&self, member_index: usize, attempt: &MemberAttempt) -> Vec<ToolSpec> {
+        let new_answer = || tools::new_answer_spec(self.state.spec.compares_conclusions());
         let mut tools = match attempt.purpose {
             Purpose::Answer if self.accepts_plain_text() => Vec::new(),
-            Purpose::Answer => vec![tools::new_answer_spec()],
+            Purpose::Answer => vec![new_answer()],
             Purpose::Judge { may_answer, .. } => {
-                let vote = tools::vote_spec(&self.state.candidates(attempt.knows));
-                if may_answer { vec![tools::new_answer_spec(), vote] } else { vec![vote] }
+                let vote = self.vote_spec(member_index, attempt);
+                if may_answer { vec![new_answer(), vote] } else { vec![vote] }
             }
             Purpose::Evaluate => vec![tools::submit_spec(), tools::restart_spec()],
             Purpose::Present { .. } | Purpose::Carry | Purpose::Converse | Purpose::Compact => Vec::new(),

@@ -4,7 +4,7 @@ use super::WorkflowExecutor;
 use crate::decider::{
     AnswerEffects, Consequence, Decider, EffectKey, EffectRequest, ProgramKey, WantedEffects,
 };
-use althing_protocol::{Decision, Event, InteractionId, ProgramReport, TaskId};
+use althing_protocol::{Decision, Event, InteractionId, Op, ProgramReport, TaskId};
 
 impl Decider for WorkflowExecutor {
     fn apply(&mut self, event: &Event) {
@@ -51,6 +51,10 @@ impl Decider for WorkflowExecutor {
     ) -> Option<Result<AnswerEffects, String>> {
         let mut open = self.session.tasks.values().filter_map(|state| state.question.as_ref());
         open.any(|open| open.id == *interaction).then(|| self.answer(interaction, decision))
+    }
+
+    fn refusal_of(&self, op: &Op) -> Option<String> {
+        self.refusal(op)
     }
 
     fn files(&self) -> Result<Vec<(&'static str, String)>, serde_json::Error> {

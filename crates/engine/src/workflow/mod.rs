@@ -6,6 +6,7 @@
 
 mod decide;
 mod report;
+mod retry;
 mod rules;
 mod session;
 mod template;

@@ -56,7 +56,7 @@ impl WorkflowExecutor {
         for stage in &self.session.spec.stages {
             let mut tasks = Vec::new();
             for task in &stage.tasks {
-                let state = self.session.tasks.get(&self.session.task.stage_task(&task.id));
+                let state = self.session.tasks.get(&self.session.current_task(&task.id));
                 let end = self.session.end_of(&task.id);
                 let status = state.map_or(TaskStatus::Pending, |state| state.status);
                 let failure = end.and_then(|end| end.error.clone());

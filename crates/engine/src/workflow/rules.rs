@@ -10,7 +10,9 @@
 //!    stage begins.
 //! 4. Once the cost of the ended tasks reaches the workflow's limit, its running programs are ended, and nothing else
 //!    starts. A run may spend at most what is left when its stage begins.
-//! 5. A workflow is done if all tasks of all stages are done; otherwise it has failed, or it was cancelled.
+//! 5. A task that has failed or was cancelled can be retried, also after the workflow has ended: then the workflow
+//!    continues. Tasks that are done are not started again.
+//! 6. A workflow is done if all tasks of all stages are done; otherwise it has failed, or it was cancelled.
 
 use super::session::{StageTaskState, TaskEnd};
 use super::{WorkflowExecutor, template};
@@ -43,13 +45,14 @@ impl WorkflowExecutor {
             return if is_ended || self.failed_before(index) {
                 vec![self.finish()]
             } else {
+                // The next stage begins.
                 vec![(self.session.task.clone(), Fact::PhaseChanged { phase: Phase::Stage(index) })]
             };
         }
         let missing: Vec<Consequence> = stage
             .tasks
             .iter()
-            .filter(|task| !self.session.tasks.contains_key(&self.session.task.stage_task(&task.id)))
+            .filter(|task| !self.session.tasks.contains_key(&self.session.current_task(&task.id)))
             .map(|task| self.create(task))
             .collect();
         if self.session.cancelled && missing.len() == stage.tasks.len() {
@@ -83,10 +86,8 @@ impl WorkflowExecutor {
     fn current_stage(&self) -> Option<(u32, &StageSpec)> {
         let over = |stage: &StageSpec| {
             let done = |task: &StageTask| {
-                self.session
-                    .tasks
-                    .get(&self.session.task.stage_task(&task.id))
-                    .is_some_and(|state| state.status.is_final())
+                let state = self.session.tasks.get(&self.session.current_task(&task.id));
+                state.is_some_and(|state| state.status.is_final())
             };
             stage.tasks.iter().all(done)
         };
@@ -102,7 +103,7 @@ impl WorkflowExecutor {
     }
 
     fn create(&self, task: &StageTask) -> Consequence {
-        let id = self.session.task.stage_task(&task.id);
+        let id = self.session.current_task(&task.id);
         let output = |name: &str| self.session.output_of(name);
         let values = template::Values { goal: self.session.goal(), output: &output };
         let spec = match &task.body {
@@ -202,7 +203,7 @@ impl WorkflowExecutor {
         let all = self.session.spec.stages.iter().flat_map(|stage| &stage.tasks);
         let failed: Vec<&str> = all
             .filter(|task| self.session.status_of(task) != TaskStatus::Done)
-            .filter(|task| self.session.tasks.contains_key(&self.session.task.stage_task(&task.id)))
+            .filter(|task| self.session.tasks.contains_key(&self.session.current_task(&task.id)))
             .map(|task| task.id.as_str())
             .collect();
         let (status, why) = if self.session.cancelled {

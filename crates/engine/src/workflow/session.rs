@@ -20,6 +20,9 @@ pub struct WorkflowSession {
     /// The current stage, once the first has begun.
     pub(super) stage: Option<u32>,
     pub(super) tasks: BTreeMap<TaskId, StageTaskState>,
+    /// The number of retries of each run of the workflow file, by the run's first task. A program is retried in the
+    /// same task.
+    pub(super) run_retries: BTreeMap<TaskId, u32>,
     pub(super) cancelled: bool,
     pub(super) halted: bool,
     /// The active time: the time between facts, without downtime before a resume.
@@ -109,6 +112,7 @@ impl WorkflowSession {
             status: TaskStatus::Pending,
             stage: None,
             tasks: BTreeMap::new(),
+            run_retries: BTreeMap::new(),
             cancelled: false,
             halted: false,
             active: Millis(0),
@@ -192,6 +196,7 @@ impl WorkflowSession {
                     state.cancelled = true;
                 }
             }
+            Op::Retry { task } => self.retry(task),
             Op::Shutdown => self.halted = true,
             Op::Resume => {
                 self.halted = false;
@@ -217,7 +222,7 @@ impl WorkflowSession {
     }
 
     pub(super) fn status_of(&self, task: &StageTask) -> TaskStatus {
-        self.tasks.get(&self.task.stage_task(&task.id)).map_or(TaskStatus::Pending, |state| state.status)
+        self.tasks.get(&self.current_task(&task.id)).map_or(TaskStatus::Pending, |state| state.status)
     }
 
     /// The task of the workflow file that an id stands for.
@@ -234,7 +239,7 @@ impl WorkflowSession {
 
     /// How a task ended. For a planning run whose plan was executed, how the execution ended.
     pub(super) fn end_of(&self, name: &str) -> Option<&TaskEnd> {
-        let task = self.task.stage_task(name);
+        let task = self.current_task(name);
         let state = self.tasks.get(&task.execution()).or_else(|| self.tasks.get(&task))?;
         state.end.as_ref()
     }
@@ -344,7 +349,7 @@ impl StageTaskState {
             | AttemptOutcome::Evaluated { .. }
             | AttemptOutcome::Said
             | AttemptOutcome::Paused => Some(TaskEnd { ok: true, ..TaskEnd::default() }),
-            AttemptOutcome::Presented { text } => {
+            AttemptOutcome::Presented { text, .. } => {
                 Some(TaskEnd { ok: true, output: text.clone(), ..TaskEnd::default() })
             }
         };

@@ -11,6 +11,8 @@ use althing_protocol::{
 use fastrand::Rng;
 use std::collections::BTreeMap;
 
+mod retrying;
+
 fn program(prompt: &str) -> ProgramSpec {
     ProgramSpec {
         adapter: "command".into(),
@@ -212,7 +214,8 @@ fn a_resumed_conversation_knows_how_far_its_turn_had_come() {
     let mut world = World::new(flow.clone());
     let a = TaskId::workflow().stage_task("a");
     let key = world.flow.wanted().programs.remove(0);
-    // The turn after an interruption now; None if the conversation is not resumed.
+    // How far the turn had come, as a resume from the log at this point sees it; None if the conversation would not be
+    // resumed.
     let turn = |world: &World| {
         let mut world = World::folded(&flow, &world.log);
         world.op(Op::Resume);

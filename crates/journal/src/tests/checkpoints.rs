@@ -142,7 +142,7 @@ fn a_failed_checkpoint_is_retried_and_never_stops_the_session() {
     assert_eq!(manager(&disk).checkpoint(&id()), rebuild_checkpoint(&events[..3]), "the queued checkpoint");
 }
 
-/// Creates a session with another id that last changed at this time.
+/// Creates a session with the id `name` whose only event was recorded at the time `at`.
 fn make(disk: &SimDisk, name: &str, at: u64) -> SessionId {
     let id = SessionId::from(name);
     let mut head = opened();

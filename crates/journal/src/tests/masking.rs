@@ -241,7 +241,7 @@ fn named_by_others(text: &str) -> Vec<Arc<Event>> {
         Item::Reply(reply),
         briefed(text),
         Item::ToolResult { call: text.into(), content: text.into(), is_error: false },
-        Item::Reminder { call: Some(text.into()), text: text.into() },
+        Item::Reminder { call: Some(text.into()), text: text.into(), restates_task: true },
         Item::Conversation { id: text.into() },
         Item::PlanProgress(progress),
         stored,

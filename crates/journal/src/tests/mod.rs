@@ -127,6 +127,7 @@ fn some_fact(seq: u64, rng: &mut fastrand::Rng) -> Fact {
                 label: AnswerLabel { agent: 1, nth: seq as u32 },
                 revision: Revision(seq as u32),
                 content: words.into(),
+                conclusion: None,
             };
             Fact::ItemAdded { attempt, item: Item::Answer(answer) }
         }

@@ -7,6 +7,7 @@ use crate::error::CallFailure;
 use crate::text::Text;
 use althing_protocol::BackendErrorKind;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
@@ -20,6 +21,9 @@ pub(crate) struct ChatFrame<'a> {
     /// The provider's error, if it failed in the middle of a stream that started with status 200.
     #[serde(borrow, default)]
     pub(crate) error: Option<&'a RawValue>,
+    /// llama.cpp's progress with the prompt, if it was requested.
+    #[serde(default)]
+    pub(crate) prompt_progress: Option<IgnoredAny>,
 }
 
 /// One choice. We request only one.

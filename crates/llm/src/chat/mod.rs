@@ -9,6 +9,7 @@ pub(crate) use frame::CallPiece;
 pub(crate) use request::{KNOWN, OPENROUTER, SENT};
 
 use crate::BuildError;
+use crate::local::RequestShape;
 use crate::providers::{Api, Provider};
 use crate::wire::{Wire, WireInfo, address, headers, with_model, with_path};
 use althing_protocol::{BackendConfig, ModelRequest};
@@ -78,9 +79,9 @@ impl Wire for Chat {
         &INFO
     }
 
-    fn body(&self, model: &str, request: &ModelRequest) -> serde_json::Result<Vec<u8>> {
+    fn body(&self, model: &str, request: &ModelRequest, shape: &RequestShape) -> serde_json::Result<Vec<u8>> {
         let dialect = *self.dialect.lock().unwrap_or_else(PoisonError::into_inner);
-        serde_json::to_vec(&Body { model, request, params: &self.params, dialect })
+        serde_json::to_vec(&Body { model, request, params: &self.params, dialect, shape })
     }
 
     fn reader(&self) -> ChatReader {

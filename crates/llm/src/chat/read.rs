@@ -9,13 +9,15 @@ use crate::prices::TokenCounts;
 use crate::text::Text;
 use crate::tool_call_assembler::Fragment;
 use crate::wire::{FinishedReply, StreamReader, unreadable};
-use althing_protocol::DeltaSink;
+use althing_protocol::{Delta, DeltaSink};
 
 /// Builds a reply from the stream.
 #[derive(Debug, Default)]
 pub(crate) struct ChatReader {
     partial_reply: PartialReply,
     fast_path: FastPath,
+    /// Whether the server has reported progress with the prompt.
+    reads_prompt: bool,
 }
 
 impl StreamReader for ChatReader {
@@ -55,6 +57,9 @@ impl ChatReader {
     fn frame(&mut self, frame: ChatFrame<'_>, on_delta: &mut DeltaSink<'_>) -> Result<(), CallFailure> {
         if let Some(error) = frame.error {
             return Err(stream_error(error.get()));
+        }
+        if frame.prompt_progress.is_some() && !std::mem::replace(&mut self.reads_prompt, true) {
+            on_delta(Delta::Waiting { reason: "the model reads the prompt" });
         }
         if let Some(usage) = frame.usage {
             self.partial_reply.counted = Some(counted(&usage));
@@ -120,7 +125,9 @@ fn counted(usage: &ChatUsage) -> TokenCounts {
 /// The text of a frame that contains nothing else. It is borrowed from the frame unless it contains escapes; only
 /// borrowed text can be used to learn the envelope.
 fn only_text<'a>(frame: &'a ChatFrame<'_>) -> Option<&'a str> {
-    let ChatFrame { choices: Some(choices), usage: None, error: None } = frame else { return None };
+    let ChatFrame { choices: Some(choices), usage: None, error: None, prompt_progress: None } = frame else {
+        return None;
+    };
     let [ChatChoice { index: None | Some(0), delta: Some(piece), message: None, finish_reason: None }] =
         choices.as_slice()
     else {

@@ -5,6 +5,8 @@
 //! meant for Althing. Anything else can be sent through `extra_body`.
 
 use crate::history::{arguments_text, marked};
+use crate::local::RequestShape;
+use crate::params::{Section, ToolChoice};
 use crate::providers::{OutputLimit, Provider, Reasoning};
 use althing_protocol::{Message, ModelRequest, ToolCall, ToolSpec};
 use serde::ser::{SerializeMap, SerializeSeq};
@@ -155,6 +157,21 @@ pub(crate) struct Body<'a> {
     pub(crate) request: &'a ModelRequest,
     pub(crate) params: &'a ChatParams,
     pub(crate) dialect: Dialect,
+    pub(crate) shape: &'a RequestShape,
+}
+
+impl Body<'_> {
+    /// Whether a parameter is sent with this request.
+    fn sends(&self, key: &str, value: &Value) -> bool {
+        if key == "response_format" && self.shape.response_format.is_some() {
+            return false;
+        }
+        if key == "tool_choice" && self.shape.no_required_call {
+            let choice = Map::from_iter([(key.to_owned(), value.clone())]);
+            return Section(&choice).tool_choice() != Some(ToolChoice::Any);
+        }
+        true
+    }
 }
 
 impl Serialize for Body<'_> {
@@ -170,7 +187,8 @@ impl Serialize for Body<'_> {
         if self.dialect.stream_options {
             body.serialize_entry("stream_options", &json!({"include_usage": true}))?;
         }
-        if let Some(limit) = &self.params.max_tokens {
+        let own_limit = self.shape.max_tokens.map(Value::from);
+        if let Some(limit) = self.params.max_tokens.as_ref().or(own_limit.as_ref()) {
             let name = match self.dialect.output_limit {
                 OutputLimit::MaxTokens => "max_tokens",
                 OutputLimit::MaxCompletionTokens => "max_completion_tokens",
@@ -178,9 +196,16 @@ impl Serialize for Body<'_> {
             body.serialize_entry(name, limit)?;
         }
         for (key, value) in &self.params.sent {
-            if !tools.is_empty() || !ONLY_WITH_TOOLS.contains(&key.as_str()) {
+            let fits = !tools.is_empty() || !ONLY_WITH_TOOLS.contains(&key.as_str());
+            if fits && self.sends(key, value) {
                 body.serialize_entry(key, value)?;
             }
+        }
+        if let Some(format) = &self.shape.response_format {
+            body.serialize_entry("response_format", format)?;
+        }
+        if self.shape.prompt_progress {
+            body.serialize_entry("return_progress", &true)?;
         }
         body.end()
     }

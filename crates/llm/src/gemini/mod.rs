@@ -11,6 +11,7 @@ mod schema;
 pub(crate) use request::KNOWN;
 
 use crate::BuildError;
+use crate::local::RequestShape;
 use crate::params::UnsupportedFields;
 use crate::provider_state::ProviderStates;
 use crate::providers::Provider;
@@ -78,7 +79,7 @@ impl Wire for Gemini {
         &INFO
     }
 
-    fn body(&self, _model: &str, request: &ModelRequest) -> serde_json::Result<Vec<u8>> {
+    fn body(&self, _model: &str, request: &ModelRequest, _: &RequestShape) -> serde_json::Result<Vec<u8>> {
         let mut body = self.params.body(request, &self.states);
         self.unsupported.strip(&mut body);
         serde_json::to_vec(&body)

@@ -12,6 +12,7 @@ mod request;
 pub(crate) use request::KNOWN;
 
 use crate::BuildError;
+use crate::local::RequestShape;
 use crate::params::{Section, UnsupportedFields};
 use crate::provider_state::ProviderStates;
 use crate::providers::Provider;
@@ -88,7 +89,7 @@ impl Wire for Messages {
         &INFO
     }
 
-    fn body(&self, model: &str, request: &ModelRequest) -> serde_json::Result<Vec<u8>> {
+    fn body(&self, model: &str, request: &ModelRequest, _: &RequestShape) -> serde_json::Result<Vec<u8>> {
         let thinking = *self.thinking.lock().unwrap_or_else(PoisonError::into_inner);
         let mut body = self.params.body(model, request, thinking, &self.states);
         self.unsupported.strip(&mut body);

@@ -6,6 +6,7 @@ use super::prompt_input::{OfflinePromptInput, ShownAnswer};
 use super::task::Task;
 use althing_text::count;
 use serde_json::json;
+use std::cmp::Reverse;
 use std::fmt::Write;
 
 /// The maximum number of messages listed in a summary.
@@ -38,6 +39,24 @@ impl Temperament {
         }
     }
 
+    /// How an answer begins.
+    fn opening(self, line: &str) -> String {
+        match self {
+            Self::Planner => format!("The task is: {line}."),
+            Self::Skeptic => format!("Before anything is done about \"{line}\": what would make it fail?"),
+            Self::Builder => format!("A first version of \"{line}\" can be begun at once."),
+        }
+    }
+
+    /// The conclusion of an answer.
+    pub(super) fn conclusion(self) -> &'static str {
+        match self {
+            Self::Planner => "choose by the considerations above, not by habit",
+            Self::Skeptic => "settle the checks first; they decide the rest",
+            Self::Builder => "begin small and learn from what runs",
+        }
+    }
+
     /// Whether an agent of this temperament improves its first answer once before voting.
     pub(super) fn refines(self) -> bool {
         match self {
@@ -54,7 +73,7 @@ pub(super) fn plan(task: &Task<'_>) -> String {
         {"id": "goal", "description": format!("Write down what must be true when \"{subject}\" is finished"),
          "depends_on": [], "verification": "someone else reads it and agrees"},
         {"id": "first-version", "description": format!("Make the smallest version of \"{subject}\" that runs from end to end"),
-         "depends_on": ["goal"], "verification": "it does one real case"},
+         "depends_on": ["goal"], "verification": "it handles one real case"},
         {"id": "check", "description": "Compare it with what must be true, and fix what is not",
          "depends_on": ["first-version"], "verification": "every point holds"},
     ]});
@@ -64,14 +83,8 @@ pub(super) fn plan(task: &Task<'_>) -> String {
 /// A first answer.
 pub(super) fn answer(task: &Task<'_>, temperament: Temperament, file: Option<&str>) -> String {
     let mut text = labeled();
-    let (line, subject) = (&task.line, &task.subject);
-    let _ = match temperament {
-        Temperament::Planner => writeln!(text, "The task is: {line}.\n"),
-        Temperament::Skeptic => {
-            writeln!(text, "Before anything is done about \"{line}\": what would make it fail?\n")
-        }
-        Temperament::Builder => writeln!(text, "A first version of \"{line}\" can be begun at once.\n"),
-    };
+    let subject = &task.subject;
+    let _ = writeln!(text, "{}\n", temperament.opening(&task.line));
     write_options(&mut text, task, temperament);
     let sections: &[(&str, &[&str])] = match temperament {
         Temperament::Planner => &[
@@ -133,15 +146,7 @@ pub(super) fn answer(task: &Task<'_>, temperament: Temperament, file: Option<&st
         let name = task.file.unwrap_or("the file");
         let _ = writeln!(text, "From {name} ({}):\n{shown}\n", count(file.lines().count() as u64, "line"));
     }
-    let _ = write!(
-        text,
-        "In short, for \"{subject}\": {}",
-        match temperament {
-            Temperament::Planner => "choose by the considerations above, not by habit.",
-            Temperament::Skeptic => "settle the checks first; they decide the rest.",
-            Temperament::Builder => "begin small and learn from what runs.",
-        }
-    );
+    let _ = write!(text, "In short, for \"{subject}\": {}.", temperament.conclusion());
     text
 }
 
@@ -200,7 +205,7 @@ pub(super) fn refined(own: &ShownAnswer<'_>, prompt_input: &OfflinePromptInput<'
 /// The final answer: the presenter's own answer or the best one, with points from the others; None if the prompt shows
 /// no answers.
 pub(super) fn presentation(prompt_input: &OfflinePromptInput<'_>) -> Option<String> {
-    let base = prompt_input.own.or_else(|| best(prompt_input))?;
+    let base = prompt_input.own.or_else(|| ranking(prompt_input).first().copied())?;
     let mut text = labeled();
     text.push_str(unlabeled(base.text));
     let more: Vec<&str> = missing_points(&base, prompt_input)
@@ -218,12 +223,22 @@ pub(super) fn presentation(prompt_input: &OfflinePromptInput<'_>) -> Option<Stri
     Some(text)
 }
 
-/// The answer to vote for: the most revised one; of several, the one with the most lines; of several, that of the agent
+/// The answers, best first: the most revised ones; of several, those with the most lines; of several, that of the agent
 /// with the lowest number.
-pub(super) fn best<'a>(prompt_input: &OfflinePromptInput<'a>) -> Option<ShownAnswer<'a>> {
-    let key =
-        |shown: &ShownAnswer<'_>| (shown.version, shown.text.lines().count(), std::cmp::Reverse(shown.agent));
-    prompt_input.answers.iter().max_by_key(|shown| key(shown)).copied()
+pub(super) fn ranking<'a>(prompt_input: &OfflinePromptInput<'a>) -> Vec<ShownAnswer<'a>> {
+    let mut ranking = prompt_input.answers.clone();
+    ranking.sort_by_key(|shown| (Reverse(shown.version), Reverse(shown.text.lines().count()), shown.agent));
+    ranking
+}
+
+/// The agent's own answer among those that it judges: the one that begins as answers of its temperament do. The answers
+/// are shown in an order that does not tell.
+pub(super) fn own<'a>(
+    prompt_input: &OfflinePromptInput<'a>,
+    temperament: Temperament,
+) -> Option<ShownAnswer<'a>> {
+    let opening = temperament.opening(&Task::read(prompt_input.task).line);
+    prompt_input.answers.iter().find(|shown| unlabeled(shown.text).starts_with(&opening)).copied()
 }
 
 /// For every other agent, the first two points of its answer that `own` lacks.

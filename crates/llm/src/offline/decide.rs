@@ -25,6 +25,10 @@ const PLANNING: &str = "This is planning only.";
 /// The tool that records the progress of a plan's task.
 const PLAN_TASK: &str = "update_plan_task";
 
+/// Where the vote tool lists the agents that can be ranked, and those that can be voted for.
+const RANKING: &str = "/properties/ranking/items/enum";
+const AGENT_ID: &str = "/properties/agent_id/enum";
+
 /// Decides the reply to a request.
 pub(super) fn decide(model: &str, request: &ModelRequest) -> Action {
     let prompt_input = OfflinePromptInput::read(request);
@@ -63,7 +67,7 @@ pub(super) fn decide(model: &str, request: &ModelRequest) -> Action {
     };
     if let Some(new_answer) = tool("new_answer") {
         let content = answer();
-        return new_answer_call(new_answer, &content, "Here is my answer.");
+        return new_answer_call(new_answer, &content, temperament, "Here is my answer.");
     }
     Action::Say(compose::presentation(&prompt_input).unwrap_or_else(answer))
 }
@@ -92,20 +96,24 @@ fn judge(
     new_answer: Option<&ToolSpec>,
     vote: &ToolSpec,
 ) -> Action {
-    if let (Some(own), Some(new_answer)) = (&prompt_input.own, new_answer)
+    let own = compose::own(prompt_input, temperament);
+    if let (Some(own), Some(new_answer)) = (&own, new_answer)
         && own.version == 1
         && prompt_input.errors == 0
         && temperament.refines()
     {
         let content = compose::refined(own, prompt_input);
-        return new_answer_call(new_answer, &content, "My answer can be improved; here is a new version.");
+        let remark = "My answer can be improved; here is a new version.";
+        return new_answer_call(new_answer, &content, temperament, remark);
     }
-    let candidates = candidates(vote);
-    let favorite = compose::best(prompt_input).map(|shown| format!("agent{}", shown.agent));
-    let target = favorite
-        .filter(|favorite| candidates.is_empty() || candidates.contains(&favorite.as_str()))
-        .or_else(|| candidates.first().map(|first| (*first).to_owned()))
-        .unwrap_or_else(|| "agent1".to_owned());
+    let ranked = allowed(vote, RANKING);
+    let candidates = if ranked.is_empty() { allowed(vote, AGENT_ID) } else { ranked.clone() };
+    let mut ranking: Vec<String> =
+        compose::ranking(prompt_input).iter().map(|shown| format!("agent{}", shown.agent)).collect();
+    ranking.retain(|name| candidates.is_empty() || candidates.contains(&name.as_str()));
+    if ranking.is_empty() {
+        ranking.push(candidates.first().map_or_else(|| "agent1".to_owned(), |first| (*first).to_owned()));
+    }
     let reason = match temperament {
         Temperament::Planner => "It covers the most of what was asked.",
         Temperament::Skeptic => "It leaves the fewest questions open.",
@@ -114,18 +122,22 @@ fn judge(
     Action::Call {
         remark: format!("I have read {}.", althing_text::count(prompt_input.answers.len() as u64, "answer")),
         tool: vote.name.clone(),
-        arguments: json!({"agent_id": target, "reason": reason}),
+        arguments: if ranked.is_empty() {
+            json!({"agent_id": ranking.first(), "reason": reason})
+        } else {
+            json!({"ranking": ranking, "reason": reason})
+        },
     }
 }
 
-fn new_answer_call(tool: &ToolSpec, content: &str, remark: &str) -> Action {
-    let arguments = json!({ first_parameter(tool, "content"): content });
+fn new_answer_call(tool: &ToolSpec, content: &str, temperament: Temperament, remark: &str) -> Action {
+    let mut arguments = json!({ first_parameter(tool, "content"): content });
+    if tool.parameters.pointer("/properties/conclusion").is_some()
+        && let Some(arguments) = arguments.as_object_mut()
+    {
+        arguments.insert("conclusion".to_owned(), temperament.conclusion().into());
+    }
     Action::Call { remark: remark.to_owned(), tool: tool.name.clone(), arguments }
-}
-
-/// The agents that the vote tool accepts.
-fn candidates(vote: &ToolSpec) -> Vec<&str> {
-    allowed(vote, "/properties/agent_id/enum")
 }
 
 /// The first task of the plan that the prompt does not show as completed and that no earlier call has updated.

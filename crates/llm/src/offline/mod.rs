@@ -55,7 +55,8 @@ impl OfflineBackend {
         if let Some((name, arguments)) = tool {
             on_delta(Delta::ToolCall(&name));
             // A model also takes time to write arguments.
-            for _ in chunks(&arguments) {
+            for chunk in chunks(&arguments) {
+                on_delta(Delta::Arguments(chunk));
                 self.pause().await;
             }
             let id = format!("offline_{}", request.messages.len());

@@ -59,7 +59,8 @@ impl<'a> OfflinePromptInput<'a> {
         prompt_input
     }
 
-    /// Whether any message marks its task; then no other text is the task.
+    /// Whether a task is already known and some user message of the request has the marker lines of a task. Then a
+    /// message without these marker lines does not replace the task.
     fn is_marked(&self, request: &ModelRequest) -> bool {
         !self.task.is_empty()
             && request

@@ -10,6 +10,7 @@ mod request;
 pub(crate) use request::KNOWN;
 
 use crate::BuildError;
+use crate::local::RequestShape;
 use crate::params::UnsupportedFields;
 use crate::providers::Provider;
 use crate::wire::{Wire, WireInfo, address, headers, with_path};
@@ -58,7 +59,7 @@ impl Wire for Responses {
         &INFO
     }
 
-    fn body(&self, model: &str, request: &ModelRequest) -> serde_json::Result<Vec<u8>> {
+    fn body(&self, model: &str, request: &ModelRequest, _: &RequestShape) -> serde_json::Result<Vec<u8>> {
         let mut body = self.params.body(model, request);
         self.unsupported.strip(&mut body);
         serde_json::to_vec(&body)

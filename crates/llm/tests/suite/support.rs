@@ -75,6 +75,8 @@ pub(crate) struct Called {
     /// The names of tools since the last retry.
     pub(crate) tools: Vec<String>,
     pub(crate) retries: Vec<Retry>,
+    /// What the call waited for.
+    pub(crate) waits: Vec<String>,
     pub(crate) took: Duration,
 }
 
@@ -99,18 +101,20 @@ impl Called {
 
 pub(crate) async fn call(backend: &dyn Backend, request: &ModelRequest) -> Called {
     let started = Instant::now();
-    let (mut text, mut reasoning, mut tools, mut retries) =
-        (String::new(), String::new(), Vec::new(), Vec::new());
+    let (mut text, mut reasoning, mut tools, mut retries, mut waits) =
+        (String::new(), String::new(), Vec::new(), Vec::new(), Vec::new());
     let mut sink = |delta: Delta<'_>| match delta {
         Delta::Text(more) => text.push_str(more),
         Delta::Reasoning(more) => reasoning.push_str(more),
         Delta::ToolCall(name) => tools.push(name.to_owned()),
+        Delta::Arguments(_) => {}
         Delta::Retry { attempt, after, reason } => {
             text.clear();
             reasoning.clear();
             tools.clear();
             retries.push(Retry { attempt, after, reason: reason.to_owned() });
         }
+        Delta::Waiting { reason } => waits.push(reason.to_owned()),
         Delta::RateLimited { after, reason } => {
             text.clear();
             reasoning.clear();
@@ -120,5 +124,5 @@ pub(crate) async fn call(backend: &dyn Backend, request: &ModelRequest) -> Calle
         }
     };
     let result = backend.call(request, &mut sink).await;
-    Called { result, text, reasoning, tools, retries, took: started.elapsed() }
+    Called { result, text, reasoning, tools, retries, waits, took: started.elapsed() }
 }

@@ -130,7 +130,7 @@ async fn a_cooperative_agent_votes_answers_and_chats_in_every_format() {
     let vote = tool(
         "vote",
         json!({"type": "object", "additionalProperties": false, "properties": {
-            "agent_id": {"type": "string", "enum": ["agent2", "agent1"]}, "reason": {"type": "string"}}}),
+            "agent_id": {"type": "string", "enum": ["agent3", "agent2"]}, "reason": {"type": "string"}}}),
     );
     for kind in KINDS {
         let server = FakeModel::start(Script::parliament()).await;

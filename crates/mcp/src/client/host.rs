@@ -78,7 +78,7 @@ pub struct McpToolHost {
 }
 
 impl McpToolHost {
-    /// Starts all servers in parallel. A server is left out, with a notice, if it fails to start, takes longer than
+    /// Starts all MCP servers in parallel. A server is left out, with a notice, if it fails to start, takes longer than
     /// its limit, or has the name of an earlier server.
     ///
     /// The future is boxed, so that rmcp's generic code is compiled in this crate and not again in each caller's.

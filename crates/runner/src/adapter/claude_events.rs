@@ -1,8 +1,9 @@
 //! Interprets the events of Claude Code.
 
 use super::events::{Diagnostics, EventHandler, count, message_item, reported_cost, text, tool_item};
-use super::{Exit, OutputEvent, ProgramOutcome, ReportedUsage, Trouble};
+use super::{Exit, ModelUsage, OutputEvent, ProgramOutcome, ReportedUsage, Trouble};
 use althing_protocol::{Item, Usage};
+use althing_text::estimate_tokens;
 use serde_json::Value;
 use std::collections::HashMap;
 
@@ -15,6 +16,8 @@ pub(super) struct ClaudeEvents {
     /// The id of the last message that was counted as a model call.
     message: String,
     turns: u64,
+    /// The usage of the messages by model, which counts only without a result.
+    messages: Vec<ModelUsage>,
     /// Why a request to the model failed most recently; kept if a later request succeeds.
     trouble: Option<String>,
     result: Option<Value>,
@@ -30,6 +33,9 @@ impl EventHandler for ClaudeEvents {
         match text(event, "/type") {
             "assistant" => self.assistant(event, emit),
             "user" => self.results(event, emit),
+            "stream_event" if text(event, "/event/type") == "message_start" => {
+                emit(OutputEvent::ModelReplies)
+            }
             "stream_event" if text(event, "/event/delta/type") == "text_delta" => {
                 emit(OutputEvent::TextDelta(text(event, "/event/delta/text").to_owned()));
             }
@@ -62,6 +68,7 @@ impl EventHandler for ClaudeEvents {
                 error: Some(error),
                 hint: if signed_out { Some(SIGN_IN.to_owned()) } else { hint(diagnostics) },
                 message: Some(String::new()),
+                usage: self.usage_of_messages(),
                 ..ProgramOutcome::default()
             };
         };
@@ -96,10 +103,13 @@ impl ClaudeEvents {
         if text(event, "/message/model") == "<synthetic>" {
             return;
         }
-        if id != self.message {
+        let is_new = id != self.message;
+        if is_new {
             id.clone_into(&mut self.message);
             self.turns += 1;
         }
+        emit(OutputEvent::ModelReplies);
+        self.count_message(event, is_new);
         for block in blocks(event) {
             match text(block, "/type") {
                 "text" => message_item(text(block, "/text")).into_iter().for_each(&mut *emit),
@@ -126,6 +136,42 @@ impl ClaudeEvents {
             };
             emit(tool_item(&tool, &input, Some(&content), is_error));
         }
+    }
+
+    /// Adds the usage of a message, of which each event contains one block. The events come before the number of output
+    /// tokens is known, so it is estimated.
+    fn count_message(&mut self, event: &Value, is_new: bool) {
+        let model = text(event, "/message/model");
+        let at = self.messages.iter().position(|row| row.model == model);
+        let at = at.unwrap_or_else(|| {
+            self.messages.push(ModelUsage { model: model.to_owned(), usage: Usage::default() });
+            self.messages.len() - 1
+        });
+        let mut usage = Usage {
+            output_tokens: blocks(event).map(|block| estimate_tokens(&written(block))).sum(),
+            ..Usage::default()
+        };
+        if is_new {
+            let cached = count(event, "/message/usage/cache_read_input_tokens");
+            let uncached = count(event, "/message/usage/input_tokens")
+                .saturating_add(count(event, "/message/usage/cache_creation_input_tokens"));
+            usage.input_tokens = uncached.saturating_add(cached);
+            usage.cached_input_tokens = cached;
+            usage.calls = 1;
+        }
+        if let Some(row) = self.messages.get_mut(at) {
+            row.usage += usage;
+        }
+    }
+
+    /// The usage of a run without a result: its messages, and the call that was cut off.
+    fn usage_of_messages(&mut self) -> ReportedUsage {
+        let by_model = std::mem::take(&mut self.messages);
+        let mut this_run = Usage { calls: 1, unpriced_calls: 1, ..Usage::default() };
+        for row in &by_model {
+            this_run += row.usage;
+        }
+        ReportedUsage { this_run, by_model, ..ReportedUsage::default() }
     }
 
     /// The usage of this run. Claude Code reports the tokens of this run alone, but the cost of the whole conversation.
@@ -185,6 +231,13 @@ pub(super) fn stored_message(line: &Value) -> Option<String> {
 
 fn blocks(event: &Value) -> impl Iterator<Item = &Value> {
     event.pointer("/message/content").and_then(Value::as_array).into_iter().flatten()
+}
+
+/// What the model wrote in a block of its message.
+fn written(block: &Value) -> String {
+    let prose = ["/text", "/thinking"].map(|name| text(block, name)).concat();
+    let input = block.pointer("/input").map(Value::to_string).unwrap_or_default();
+    prose + &input
 }
 
 fn hint(diagnostics: &Diagnostics) -> Option<String> {

@@ -306,7 +306,11 @@ impl EventHandler for CodexEvents {
             "thread.started" => {
                 emit(OutputEvent::Item(Item::Conversation { id: text(event, "/thread_id").to_owned() }));
             }
-            "item.completed" => self.item(event.pointer("/item").unwrap_or(&Value::Null), emit),
+            "item.started" | "item.updated" => emit(OutputEvent::ModelReplies),
+            "item.completed" => {
+                emit(OutputEvent::ModelReplies);
+                self.item(event.pointer("/item").unwrap_or(&Value::Null), emit);
+            }
             "turn.completed" => self.completed = Some(event.clone()),
             "turn.failed" => self.failed = Some(text(event, "/error/message").to_owned()),
             // Events such as "Reconnecting…" do not end the run.

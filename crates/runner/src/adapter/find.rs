@@ -72,6 +72,13 @@ impl SearchPath {
         Self { kept: kept.join(":"), removed: removed.into_iter().map(PathBuf::from).collect() }
     }
 
+    /// The directories of `search`, even if they do not exist yet, and the symlinks that lead to them. Relative
+    /// directories are left out.
+    pub fn places(search: &str) -> Vec<PathBuf> {
+        let dirs = search.split(':').filter(|dir| dir.starts_with('/'));
+        dirs.flat_map(|dir| places(Path::new("/"), Path::new(dir))).collect()
+    }
+
     /// The directories to which agents may write, as a text.
     pub fn removed_text(&self) -> String {
         self.removed.iter().map(|dir| dir.display().to_string()).collect::<Vec<_>>().join(", ")

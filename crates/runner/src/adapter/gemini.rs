@@ -388,6 +388,7 @@ impl EventHandler for GeminiEvents {
                 emit(OutputEvent::TextDelta(piece.to_owned()));
             }
             "tool_use" => {
+                emit(OutputEvent::ModelReplies);
                 self.end_message(emit);
                 let input = event.pointer("/parameters").cloned().unwrap_or_default();
                 let call = (text(event, "/tool_name").to_owned(), input);

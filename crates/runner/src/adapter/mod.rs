@@ -361,6 +361,8 @@ pub enum OutputEvent {
     Item(Item),
     /// A piece of a message that is still being streamed.
     TextDelta(String),
+    /// The model has begun to reply, with whatever: reasoning, text or a tool call. May be emitted again and again.
+    ModelReplies,
     /// The program cannot reach its model, and tries again.
     Trouble(Trouble),
 }

@@ -223,7 +223,7 @@ impl Opencode {
         }
     }
 
-    /// Settings of a run in which a person answers.
+    /// Settings for a start in a terminal or over ACP, where a person answers the questions.
     fn interactive_settings(
         task: &LaunchRequest<'_>,
         mut settings: Map<String, Value>,

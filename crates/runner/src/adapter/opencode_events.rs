@@ -44,6 +44,8 @@ impl EventHandler for OpencodeEvents {
                 let input = state.pointer("/input").unwrap_or(&Value::Null);
                 emit(tool_item(text(event, "/part/tool"), input, Some(result), failed));
             }
+            // opencode reports a step when the reply of the model begins, and a tool call only when the tool is done.
+            "step_start" => emit(OutputEvent::ModelReplies),
             "step_finish" => self.step(event),
             "error" => {
                 let message = text(event, "/error/data/message");

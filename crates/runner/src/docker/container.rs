@@ -201,7 +201,8 @@ impl Drop for Container {
                 drop(placeholders);
             });
         } else {
-            // If this fails, [`DockerClient::sweep`] removes the container at the next start of Althing.
+            // If this fails, [`DockerClient::sweep`] removes the container when the next session that uses Docker
+            // starts.
             let _ = remove_without_runtime(&self.socket, &id);
             drop(placeholders);
         }

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 /// The container's main command. It keeps the container running and reaps orphans, with nothing but a shell and
 /// `sleep`.
-const KEEP_ALIVE: &str = "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done";
+pub(super) const KEEP_ALIVE: &str = "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done";
 
 /// Which network a container has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,6 +24,15 @@ pub enum NetworkMode {
     None,
     /// A network as Docker names it: `bridge`, `host`, or a network's name.
     Named(String),
+}
+
+impl NetworkMode {
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Self::None => "none",
+            Self::Named(name) => name,
+        }
+    }
 }
 
 impl From<&str> for NetworkMode {
@@ -126,10 +135,7 @@ impl ContainerSpec {
             ..Mount::default()
         });
         HostConfig {
-            network_mode: Some(match &self.network {
-                NetworkMode::None => "none".to_owned(),
-                NetworkMode::Named(name) => name.clone(),
-            }),
+            network_mode: Some(self.network.name().to_owned()),
             memory,
             memory_swap: memory,
             nano_cpus: self.cpus.map(|cpus| (cpus * 1e9) as i64),

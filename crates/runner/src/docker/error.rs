@@ -38,6 +38,16 @@ pub enum DockerError {
         /// Why the check is not possible.
         why: String,
     },
+    /// Packages of the config could not be installed.
+    #[error("the {kind} packages could not be installed in the Docker image {image}: {why}")]
+    Packages {
+        /// The kind of packages: system, Python or npm.
+        kind: &'static str,
+        /// The image's name from the config.
+        image: String,
+        /// The end of the output of the installation, or the limit that it reached.
+        why: String,
+    },
     /// The container was closed before the call.
     #[error("the container was removed")]
     Closed,
@@ -57,6 +67,11 @@ impl DockerError {
             Self::Changed(_) => "find out which program replaces the path, and try again".to_owned(),
             Self::Unchecked { .. } => {
                 "use a daemon that runs directly on this machine as root, or run commands without Docker"
+                    .to_owned()
+            }
+            Self::Packages { .. } => {
+                "check the names in command_line_docker_packages and the network of the \
+                installation, or build an image that contains the packages"
                     .to_owned()
             }
             Self::Closed => "start a new run".to_owned(),

@@ -1,7 +1,7 @@
 //! Docker containers for agents' commands: one per agent, marked with our label, and removed after use.
 //!
 //! Uses a running daemon over its socket. Never starts a daemon, pulls an image, or touches a container without
-//! our label. Containers of a process that died are removed by [`DockerClient::sweep`] the next time that Althing
+//! our label. Makes an image only if the config names packages (`packages.rs`). Containers of a process that died are removed by [`DockerClient::sweep`] the next time that Althing
 //! connects to the daemon.
 
 mod check;
@@ -11,13 +11,15 @@ mod error;
 mod exec;
 mod limits;
 mod owner;
+mod packages;
 
 pub use container::Container;
 pub use create::{ContainerSpec, NetworkMode};
 pub use error::DockerError;
 pub(crate) use exec::Exec;
+pub use packages::Packages;
 
-use althing_protocol::{BoxFuture, ContextAccess};
+use althing_protocol::{BoxFuture, ContextAccess, ProcessLimits};
 use bollard::query_parameters::{ListContainersOptions, RemoveContainerOptions};
 use bollard::{API_DEFAULT_VERSION, Docker};
 use futures_util::TryFutureExt;
@@ -35,6 +37,8 @@ pub struct DockerClient {
     docker: Docker,
     socket: PathBuf,
     version: String,
+    /// Held while packages are installed.
+    installing: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl DockerClient {
@@ -56,12 +60,24 @@ impl DockerClient {
             Docker::connect_with_unix(&path, REQUEST_SECONDS, API_DEFAULT_VERSION).map_err(unreachable)?;
         let docker = docker.negotiate_version().await.map_err(unreachable)?;
         let version = docker.version().await.map_err(unreachable)?.version.unwrap_or_default();
-        Ok(Self { docker, socket: socket.to_owned(), version })
+        Ok(Self { docker, socket: socket.to_owned(), version, installing: Arc::default() })
     }
 
     /// The daemon's version.
     pub fn version(&self) -> &str {
         &self.version
+    }
+
+    /// The name of an image that consists of this one and these packages. If there is no such image yet, the packages
+    /// are installed, and `notify` says so. Without packages, the image itself.
+    pub fn image_with<'a>(
+        &'a self,
+        image: &'a str,
+        packages: &'a Packages,
+        limits: ProcessLimits,
+        notify: &'a (dyn Fn(&str) + Send + Sync),
+    ) -> BoxFuture<'a, Result<String, DockerError>> {
+        Box::pin(packages::image_with(self, image, packages, limits, notify))
     }
 
     /// Starts an agent's container with this access to its context paths.

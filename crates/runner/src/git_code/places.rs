@@ -12,8 +12,8 @@ const MAX_LINKS: usize = 40;
 pub(crate) fn places(base: &Path, path: &Path) -> Vec<PathBuf> {
     let mut at = if path.is_absolute() { PathBuf::from("/") } else { base.to_owned() };
     let (mut rest, mut found) = (names_from_the_end(path), Vec::new());
-    // How many directories were entered by their names since the start or since the last symlink. If a symlink is
-    // protected, so are the directories above it.
+    // The number of directories that were entered by name, and not left by `..` again, since the start or the last
+    // symlink. It is reset at a symlink, because protecting the symlink also protects the directories above it.
     let (mut entered, mut links) = (0, 0);
     while let Some(name) = rest.pop() {
         if name == ".." {

@@ -102,7 +102,7 @@ pub(super) fn check_opened(opened: &OwnedFd, expected: &ExpectedMount) -> io::Re
             kind == FileType::CharacterDevice && (found.stx_rdev_major, found.stx_rdev_minor) == (1, 3)
         }
     };
-    if is_expected { Ok(()) } else { Err(io::Error::other("something else is mounted there")) }
+    if is_expected { Ok(()) } else { Err(io::Error::other("what is mounted there is not what was expected")) }
 }
 
 /// Opens a path of the sandbox, in which only `/var/tmp` may be a symlink (see `bubblewrap.rs`).

@@ -131,9 +131,9 @@ const OF_A_PROCESS: [c_long; 5] = [
     libc::SYS_sched_setscheduler,
 ];
 
-/// The largest segment of System V shared memory, in bytes, in a sandbox that has its own IPC namespace (bubblewrap). A
-/// segment belongs to no process, so its size is in no count of memory; the kernel allows 4,096 segments. Databases use
-/// one of a few bytes, as a lock.
+/// The largest segment of System V shared memory, in bytes, in a sandbox that has its own IPC namespace (bubblewrap).
+/// A segment that no process has attached still exists, but does not count towards the memory limit; the kernel
+/// allows 4,096 segments. A database needs a single segment of a few bytes, as a lock.
 const MAX_SEGMENT: u64 = 64 << 10;
 /// The same for the number of semaphores in a set; the kernel allows 32,000 sets.
 const MAX_SEMAPHORES: u64 = 64;

@@ -9,6 +9,12 @@ use std::fmt::Write;
 
 const NEW_ANSWER: &str = "new_answer";
 const VOTE: &str = "vote";
+/// The arguments of these tools.
+const CONCLUSION: &str = "conclusion";
+const RANKING: &str = "ranking";
+const AGENT_ID: &str = "agent_id";
+/// How a conclusion begins in the final message of an agent that cannot call tools.
+const CONCLUSION_LINE: &str = "Conclusion:";
 
 /// The message to a CLI agent that ended its turn without ever listing our tools.
 pub(super) const TOOLS_WERE_MISSING: &str = "The tools could not be reached during your last turn. They can be reached \
@@ -53,17 +59,31 @@ fn tool_note(tools: &[ToolSpec], kind: &AgentKind) -> String {
         );
     }
     let mut note = "You cannot call the tools named above.".to_owned();
-    let offered = |name: &str| tools.iter().any(|tool| tool.name == name);
-    if offered(NEW_ANSWER) {
+    let offered = |name: &str| tools.iter().find(|tool| tool.name == name);
+    if let Some(answer) = offered(NEW_ANSWER) {
         let _ =
             write!(note, " Your final message is your answer, as if you had passed it to `{NEW_ANSWER}`.");
+        if takes(answer, CONCLUSION) {
+            let _ = write!(note, " You may give its `{CONCLUSION}` in a last line `{CONCLUSION_LINE} ...`.");
+        }
     }
-    if offered(VOTE) {
-        note.push_str(
-            " To vote, write as your final message only JSON such as {\"agent_id\": \"agent1\", \"reason\": \"...\"}.",
+    if let Some(vote) = offered(VOTE) {
+        let choice = if takes(vote, RANKING) {
+            "\"ranking\": [\"agent2\", \"agent1\"]"
+        } else {
+            "\"agent_id\": \"agent1\""
+        };
+        let _ = write!(
+            note,
+            " To vote, write as your final message only JSON such as {{{choice}, \"reason\": \"...\"}}."
         );
     }
     note
+}
+
+/// Whether a tool has this argument.
+fn takes(tool: &ToolSpec, argument: &str) -> bool {
+    tool.parameters.get("properties").is_some_and(|properties| properties.get(argument).is_some())
 }
 
 /// The texts of a message. The code of the marker lines is chosen so that none of them contains it.
@@ -112,7 +132,7 @@ fn tool_of_call<'a>(id: &str, before: &'a [Message]) -> &'a str {
 /// offered, the message is an answer, unless it consists only of a vote. Otherwise the call is the vote that
 /// the message contains as JSON. `None` if the message is blank, or is neither an answer nor a vote.
 pub(super) fn call_from_text(text: &str, tools: &[ToolSpec]) -> Option<ToolCall> {
-    let offered = |name: &str| tools.iter().any(|tool| tool.name == name);
+    let offered = |name: &str| tools.iter().find(|tool| tool.name == name);
     let call = |name: &str, arguments: Value| ToolCall {
         id: "call-1".to_owned(),
         name: name.to_owned(),
@@ -121,25 +141,38 @@ pub(super) fn call_from_text(text: &str, tools: &[ToolSpec]) -> Option<ToolCall>
     if text.trim().is_empty() {
         return None;
     }
-    let vote = || Some(call(VOTE, last_object_with(text, "agent_id")?));
-    if offered(NEW_ANSWER) {
-        let only_a_vote = offered(VOTE) && text.trim().starts_with('{') && text.trim().ends_with('}');
-        return only_a_vote
-            .then(vote)
-            .flatten()
-            .or_else(|| Some(call(NEW_ANSWER, json!({ "content": text.trim() }))));
-    }
-    if offered(VOTE) { vote() } else { None }
+    let vote = || Some(call(VOTE, last_object_with(text, &[RANKING, AGENT_ID])?));
+    let Some(answer) = offered(NEW_ANSWER) else { return offered(VOTE).and_then(|_| vote()) };
+    let only_a_vote = offered(VOTE).is_some() && text.trim().starts_with('{') && text.trim().ends_with('}');
+    only_a_vote.then(vote).flatten().or_else(|| {
+        let (content, conclusion) =
+            if takes(answer, CONCLUSION) { split_conclusion(text) } else { (text, None) };
+        let mut arguments = json!({ "content": content.trim() });
+        if let (Some(arguments), Some(conclusion)) = (arguments.as_object_mut(), conclusion) {
+            arguments.insert(CONCLUSION.to_owned(), conclusion.into());
+        }
+        Some(call(NEW_ANSWER, arguments))
+    })
 }
 
-/// The last JSON object in the text that has this key.
-fn last_object_with(text: &str, key: &str) -> Option<Value> {
+/// Splits off a last line `Conclusion: …`. Nothing is split off if no other text would remain.
+fn split_conclusion(text: &str) -> (&str, Option<&str>) {
+    let Some((content, last)) = text.trim_end().rsplit_once('\n') else { return (text, None) };
+    let conclusion = last.trim().strip_prefix(CONCLUSION_LINE).map(str::trim).filter(|text| !text.is_empty());
+    match conclusion {
+        Some(_) if !content.trim().is_empty() => (content, conclusion),
+        _ => (text, None),
+    }
+}
+
+/// The last JSON object in the text that has one of these keys.
+fn last_object_with(text: &str, keys: &[&str]) -> Option<Value> {
     let starts = text.char_indices().filter(|(_, character)| *character == '{').map(|(at, _)| at);
     let mut objects = starts.filter_map(|at| {
         let rest = text.get(at..)?;
         serde_json::Deserializer::from_str(rest).into_iter::<Value>().next()?.ok()
     });
-    objects.rfind(|object| object.get(key).is_some())
+    objects.rfind(|object| keys.iter().any(|key| object.get(key).is_some()))
 }
 
 #[cfg(test)]
@@ -221,6 +254,31 @@ mod tests {
     }
 
     #[test]
+    fn an_agent_without_mcp_can_conclude_in_a_last_line_and_rank_in_its_vote() {
+        let kind = AgentKind { tool_name_pattern: None, ..*AgentKind::of("claude_code").unwrap() };
+        let with = |name: &str, argument: &str| {
+            let parameters = serde_json::json!({"properties": {argument: {}}});
+            ToolSpec { parameters, ..tool(name) }
+        };
+        let tools = vec![with("new_answer", "conclusion"), with("vote", "ranking")];
+        let request = ModelRequest { tools: tools.clone(), ..ModelRequest::default() };
+        let prompt = render(&request, false, &kind);
+        assert!(
+            prompt.contains("You may give its `conclusion` in a last line `Conclusion: ...`."),
+            "{prompt}"
+        );
+        assert!(prompt.contains(r#"{"ranking": ["agent2", "agent1"], "reason": "..."}"#), "{prompt}");
+        let arguments = |text: &str, tools: &[ToolSpec]| call_from_text(text, tools).unwrap().arguments;
+        assert_eq!(
+            arguments("Two and two.\n\nConclusion: 4\n", &tools),
+            r#"{"content":"Two and two.","conclusion":"4"}"#
+        );
+        assert_eq!(arguments("Conclusion: 4", &tools), r#"{"content":"Conclusion: 4"}"#);
+        let plain = [tool("new_answer")];
+        assert_eq!(arguments("So.\nConclusion: 4", &plain), r#"{"content":"So.\nConclusion: 4"}"#);
+    }
+
+    #[test]
     fn the_final_message_of_a_program_without_tools_is_its_answer_or_vote() {
         let both = [tool("new_answer"), tool("vote")];
         assert_eq!(call_from_text(" The answer. ", &both).unwrap().arguments, r#"{"content":"The answer."}"#);
@@ -231,6 +289,12 @@ mod tests {
             ("vote", r#"{"agent_id":"agent2","reason":"{best}"}"#)
         );
         assert_eq!(call_from_text(r#"{"agent_id": "agent1"}"#, &both).unwrap().name, "vote");
+        let ranked = r#"{"ranking": ["agent2", "agent1"], "reason": "it checks"}"#;
+        let call = call_from_text(ranked, &both).unwrap();
+        assert_eq!(
+            (call.name.as_str(), call.arguments.as_str()),
+            ("vote", r#"{"ranking":["agent2","agent1"],"reason":"it checks"}"#)
+        );
         assert_eq!(call_from_text("no idea", &both[1..]), None);
         assert_eq!(call_from_text("", &both), None);
     }

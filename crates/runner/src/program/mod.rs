@@ -82,9 +82,9 @@ pub struct ProgramRunner {
     protected: ProtectedPaths,
     /// The directories in which the user and the other tasks work.
     work_dirs: Vec<PathBuf>,
-    /// The directories with the settings of CLI agents. A program in a sandbox cannot write to them, unless it works in
-    /// one of them.
-    agent_dirs: Vec<PathBuf>,
+    /// The directories with the settings of CLI agents, and those of `PATH`. A program in a sandbox cannot write to
+    /// them, unless it works in one of them.
+    unwritable_dirs: Vec<PathBuf>,
     planted: Arc<PlantedCode>,
     /// The directories to which agents of the session may write.
     agents_write: Vec<PathBuf>,
@@ -113,7 +113,7 @@ impl ProgramRunner {
             placeholders,
             protected,
             work_dirs: Vec::new(),
-            agent_dirs: Vec::new(),
+            unwritable_dirs: Vec::new(),
             planted: Arc::default(),
             agents_write: Vec::new(),
         }
@@ -147,8 +147,8 @@ impl ProgramRunner {
 
     /// Keeps programs in a sandbox from writing to these canonical paths, unless they work in one of them.
     #[must_use]
-    pub fn with_agent_dirs(self, agent_dirs: Vec<PathBuf>) -> Self {
-        Self { agent_dirs, ..self }
+    pub fn with_unwritable_dirs(self, unwritable_dirs: Vec<PathBuf>) -> Self {
+        Self { unwritable_dirs, ..self }
     }
 
     /// The grant of a task's program: the program may write to its working directory, but only read the protected paths
@@ -160,8 +160,8 @@ impl ProgramRunner {
         let grant = Grant::project(real.clone()).with_protected(paths, &real);
         let code_dirs = code_dirs.iter().filter(|dir| dir.starts_with(&real) && **dir != real);
         let grant = grant.with_protected(&code_dirs.cloned().collect::<Vec<_>>(), &real);
-        let agent_dirs = self.agent_dirs.iter().filter(|dir| !real.starts_with(dir));
-        let grant = grant.with_protected(&agent_dirs.cloned().collect::<Vec<_>>(), &real);
+        let unwritable = self.unwritable_dirs.iter().filter(|dir| !real.starts_with(dir));
+        let grant = grant.with_protected(&unwritable.cloned().collect::<Vec<_>>(), &real);
         let (other_dirs, agents_write) = (self.work_dirs.clone(), self.agents_write.clone());
         let grant = Grant { other_dirs, agents_write, ..grant };
         if !self.starter.is_confined(&job.spec) {
@@ -197,11 +197,7 @@ impl ProgramRunner {
             reports(ProgramReport::Item(Item::Conversation { id: id.clone() }));
         }
         let lease = self.placeholders.lease(&start.confined.placeholders);
-        let prompt = TypedPrompt {
-            text: &start.prompt,
-            for_agent: start.adapter.is_agent(),
-            is_required: start.adapter.is_agent() && !start.adapter.is_user_defined(),
-        };
+        let prompt = TypedPrompt { text: &start.prompt, for_agent: start.adapter.is_agent() };
         let known = KnownConversation::default();
         let reports = known.listen(start.chosen_id.as_deref().or_else(|| resumed_id(job)), reports);
         // A resumed conversation is known, and so is one whose id was chosen.
@@ -367,8 +363,9 @@ fn replaced_directory(dir: &Path) -> Option<ProgramEnd> {
 }
 
 impl Programs for ProgramRunner {
-    /// See [`Programs::run`]. If the future is dropped, the sink is kept until every process of the program is gone.
-    /// Then the sink gets the same notice about written files as after a normal end.
+    /// Starts the CLI agent or other program of a task and waits for its end. See [`Programs::run`]. If the future is
+    /// dropped, the sink is kept until every process of the program is gone. Then the sink gets the same notice about
+    /// written files as after a normal end.
     fn run<'a>(&'a self, job: &'a ProgramJob, reports: ReportSink) -> BoxFuture<'a, ProgramEnd> {
         Box::pin(async move {
             let is_agent =

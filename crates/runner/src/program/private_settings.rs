@@ -314,7 +314,8 @@ fn copy_tree(from: &Path, to: &Path, budget: &mut Budget, depth: usize) -> io::R
             budget.entries = budget.entries.saturating_sub(1);
             depth > 0 && budget.entries > 0 && copy_tree(&path, &copy, budget, depth - 1)?
         } else {
-            // A symlink may be needed, and cannot be copied without following it: the whole directory is linked.
+            // A symlink may be needed, but symlinks are not copied. So `copy_dir` links the entry of the settings
+            // directory that contains the symlink, instead of copying it.
             !kind.is_symlink() && copy_file(&path, &copy, budget)?
         };
         if !fits {

@@ -64,7 +64,8 @@ impl<'a> ReplyCollector<'a> {
                 self.trouble = Some(trouble.text);
             }
             ProgramEvent::Parsed(OutputEvent::Item(Item::Conversation { id })) => self.native = Some(id),
-            // A program that only uses tools is not silent, so each tool call is reported.
+            // A model that reasons or uses tools is not silent, even if it writes no text for a long time.
+            ProgramEvent::Parsed(OutputEvent::ModelReplies) => (self.on_delta)(Delta::Reasoning("")),
             ProgramEvent::Parsed(OutputEvent::Item(Item::Did { tool, .. })) => {
                 (self.on_delta)(Delta::ToolCall(&tool));
             }

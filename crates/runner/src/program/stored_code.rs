@@ -29,7 +29,7 @@ pub(super) struct Told {
     pub(super) is_incomplete: bool,
 }
 
-/// What is stored for a task.
+/// What is stored about the code that the programs of a task wrote.
 #[derive(Debug, Default)]
 pub(super) struct TaskCode {
     /// What was there before the program that is running, or that was interrupted.
@@ -38,7 +38,8 @@ pub(super) struct TaskCode {
     pub(super) written: Vec<(WrittenCode, Told)>,
 }
 
-/// Writes what is known about a task into its directory. After that, it survives a crash.
+/// Writes into a task's directory what is known about the code that its programs wrote. After that, this knowledge
+/// survives a crash.
 pub(super) fn store(dir: &Path, code: &TaskCode) -> Result<(), DiskError> {
     let before = code.before.as_ref().map(|watch| StoredWatch {
         roots: stored_paths(&watch.roots),

@@ -45,7 +45,7 @@ fn replay(
         }
         let items = step.events.into_iter().filter_map(|event| match event {
             OutputEvent::Item(item) => Some(item),
-            OutputEvent::TextDelta(_) | OutputEvent::Trouble(_) => None,
+            OutputEvent::TextDelta(_) | OutputEvent::ModelReplies | OutputEvent::Trouble(_) => None,
         });
         replayed.items.extend(items);
         replayed.prompted += usize::from(step.sends_prompt);

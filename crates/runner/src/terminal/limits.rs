@@ -24,8 +24,9 @@ pub(super) const SETTLE_AT_LEAST_EVERY: Duration = Duration::from_secs(2);
 pub(super) const QUESTION_GONE_AFTER: Duration = Duration::from_millis(150);
 /// Some programs ignore keys just after they drew a question, so an answer is typed only after this delay.
 pub(super) const ANSWER_DELAY: Duration = Duration::from_millis(500);
-/// A question that is still on the screen this long after its answer was typed is reported again.
-pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+/// A question that is still on the screen this long after its answer was typed is reported again. On a busy machine, a
+/// program may take more than two seconds to remove its dialog, and a second answer would go into its input box.
+pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// The time from the command that ends a program to the carriage return.
 pub(super) const LEAVE_PAUSE: Duration = Duration::from_millis(600);
 /// How long a program may take to exit, in addition to [`ANSWER_TIMEOUT`], before its turn is reported again.

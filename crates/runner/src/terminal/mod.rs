@@ -65,8 +65,6 @@ pub(crate) struct TypedPrompt<'a> {
     /// Whether an agent reads the prompt and could take a line of it for a command. For a user's own command
     /// the prompt is data.
     pub(crate) for_agent: bool,
-    /// Whether the program has failed if it was recognized and ended before the prompt was typed.
-    pub(crate) is_required: bool,
 }
 
 /// Finds the id of the conversation of a running program, given the id of its guard.
@@ -148,7 +146,6 @@ impl AgentRunner {
         let registration = RunningTerminal::register(&self.running, &job.task, &terminal);
         let limit = traits.ready_limit.unwrap_or(READY_LIMIT);
         let prompt_text = if traits.prompt_in_args { String::new() } else { prompt.text.to_owned() };
-        let is_required = prompt.is_required;
         let prompt = PromptTyper::new(&prompt_text, prompt.for_agent, limit, Instant::now());
         let is_over = job.resume.as_ref().is_some_and(|resumed| resumed.turn == TurnProgress::Finished);
         let turn = TurnWatch::new(traits.leave.clone(), prompt.is_some(), is_over);
@@ -178,12 +175,13 @@ impl AgentRunner {
         let (code, signal) = exit.map_err(|error| format!("the program could not be run: {error}"))?;
         let error = match (code, signal) {
             _ if limit.is_some() => limit.map(|limit| format!("it was ended: {limit}")),
-            (Some(0), _) if is_required && pty_end.is_unasked => Some(UNASKED.to_owned()),
+            (Some(0), _) if pty_end.is_unasked => Some(UNASKED.to_owned()),
             (Some(0), _) => None,
             (Some(code), _) => Some(format!("it ended with exit code {code}")),
             (None, Some(signal)) => Some(format!("it was ended by signal {signal}")),
             (None, None) => Some("it ended for an unknown reason".to_owned()),
         };
+        let hint = error.as_deref().filter(|error| *error == UNASKED).map(|_| UNASKED_HINT.to_owned());
         let output = tail(&pty_end.history, MAX_FINAL_OUTPUT).to_owned();
         Ok(ProgramEnd {
             ok: error.is_none(),
@@ -191,6 +189,7 @@ impl AgentRunner {
             signal,
             output,
             error,
+            hint,
             ..ProgramEnd::default()
         })
     }
@@ -235,6 +234,7 @@ impl AgentRunner {
 
 /// Why a program that ended by itself failed if its prompt was not typed.
 const UNASKED: &str = "it ended before its prompt was typed";
+const UNASKED_HINT: &str = "if the program needs no prompt, set `prompt: \"\"`";
 
 /// Variables that describe the user's own terminal and do not apply here.
 const TERMINAL_VARIABLES: [&str; 8] =
@@ -343,8 +343,8 @@ impl Terminal {
         let _ = self.pty.resize(size);
     }
 
-    /// Stores a question and returns its id; `None` if the same question was already reported and the program has
-    /// not ignored an answer to it.
+    /// Stores a question and returns its id. `None` if the same question was already reported, unless the program has
+    /// ignored an answer to it: then it is asked again.
     fn ask(&self, question: &ProgramQuestion, now: Instant) -> Option<String> {
         let mut pending = lock(&self.question);
         let is_pending = pending.question.as_ref().is_some_and(|before| question.is_same(before));

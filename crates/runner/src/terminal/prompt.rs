@@ -31,6 +31,10 @@ pub(crate) struct PromptTyper {
     one_line: bool,
     limit: Duration,
     stage: TypingStage,
+    /// Whether the program was not ready when the text was typed.
+    is_blind: bool,
+    /// Whether the typed text was seen on the screen.
+    is_seen: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +63,16 @@ impl PromptTyper {
     pub(crate) fn new(text: &str, one_line: bool, limit: Duration, now: Instant) -> Option<Self> {
         let text = plain(text);
         let stage = TypingStage::Awaited { until: now + limit };
-        (!text.trim().is_empty()).then_some(Self { text, one_line, limit, stage })
+        let typer = Self { text, one_line, limit, stage, is_blind: false, is_seen: false };
+        (!typer.text.trim().is_empty()).then_some(typer)
+    }
+
+    /// A typer for the same text, if it may be lost: the program was not ready when the text was typed, and the text was
+    /// not seen on the screen.
+    pub(crate) fn again(self, now: Instant) -> Option<Self> {
+        let is_doubtful = self.is_blind && !self.is_seen;
+        let stage = TypingStage::Awaited { until: now + self.limit };
+        is_doubtful.then_some(Self { stage, is_blind: false, ..self })
     }
 
     /// When `step` must be called again at the latest.
@@ -84,6 +97,7 @@ impl PromptTyper {
             && self.occurrences(&screen()) > before
         {
             self.stage = TypingStage::Pasted { until: now + PAUSE, before, seen: true };
+            self.is_seen = true;
         }
         match self.stage {
             // As long as a dialog is on the screen, nothing is typed; the time limit starts anew when the dialog is
@@ -95,6 +109,7 @@ impl PromptTyper {
                 None
             }
             TypingStage::Awaited { until } if *state == ScreenState::Ready || now >= until => {
+                self.is_blind = *state != ScreenState::Ready;
                 self.stage = TypingStage::Settling { until: if now >= until { now } else { now + SETTLE } };
                 self.step(state, screen, brackets, now)
             }
@@ -133,7 +148,7 @@ impl PromptTyper {
     }
 
     /// How often the end of the prompt is on this screen, ignoring everything but letters and digits.
-    fn occurrences(&self, screen: &str) -> usize {
+    pub(crate) fn occurrences(&self, screen: &str) -> usize {
         let letters = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).collect::<String>();
         let text = letters(&self.text);
         let from = text.char_indices().rev().nth(TELLING - 1).map_or(0, |(at, _)| at);
@@ -141,6 +156,11 @@ impl PromptTyper {
             Some(end) if !end.is_empty() => letters(screen).matches(end).count(),
             _ => 0,
         }
+    }
+
+    /// Whether at least the text was typed, if not the carriage return after it.
+    pub(crate) fn is_begun(&self) -> bool {
+        matches!(self.stage, TypingStage::Pasted { .. } | TypingStage::Typed)
     }
 
     pub(crate) fn is_typed(&self) -> bool {

@@ -219,7 +219,8 @@ fn password(view: &CursorView, line: &str) -> Shown {
     }
 }
 
-/// What is shown if the cursor is at the beginning of a line.
+/// What a waiting program shows if there is no text before the cursor: a question in the line above, or nothing in
+/// particular.
 fn without_prompt(view: &CursorView, reader: &TerminalReader, words: &Words) -> Shown {
     // A program that polls may be a server that also accepts commands.
     let Some(above) = last_line(&view.above).filter(|_| reader.blocks) else {

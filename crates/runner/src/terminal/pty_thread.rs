@@ -28,6 +28,8 @@ pub(super) struct PtyThread {
     woken: OwnedFd,
     reader: ScreenReader,
     prompt: Option<PromptTyper>,
+    /// A typer for the same prompt, while the typed prompt may be lost.
+    doubtful: Option<PromptTyper>,
     /// The text of the prompt, to be reported when the prompt was typed or could not be typed.
     prompt_text: String,
     reports: ReportSink,
@@ -38,8 +40,6 @@ pub(super) struct PtyThread {
     state: ScreenState,
     /// The state that the patterns alone give.
     by_patterns: ScreenState,
-    /// Whether the patterns have recognized anything. If not, another program may run under the name of a known one.
-    is_recognized: bool,
     waits: WaitDetector,
     turn: TurnWatch,
     /// Since when the reported question has not been on the screen.
@@ -58,7 +58,7 @@ pub(super) struct PtyThread {
 pub(super) struct PtyEnd {
     /// The last lines of the transcript.
     pub(super) history: String,
-    /// Whether the program was recognized and ended before its prompt was typed.
+    /// Whether the program ended before any of its prompt was typed.
     pub(super) is_unasked: bool,
 }
 
@@ -92,6 +92,7 @@ impl PtyThread {
             woken,
             reader,
             prompt,
+            doubtful: None,
             prompt_text,
             reports,
             raw,
@@ -99,7 +100,6 @@ impl PtyThread {
             closed: false,
             state: ScreenState::Unknown,
             by_patterns: ScreenState::Unknown,
-            is_recognized: false,
             waits,
             turn,
             question_gone_since: None,
@@ -127,7 +127,7 @@ impl PtyThread {
                 self.waits.stirred(now);
             }
             let typed = self.terminal.write_pending();
-            self.report_prompt(typed);
+            self.report_prompt(typed, now);
             self.report_screen(now);
             if self.terminal.is_over(self.closed, now) {
                 return self.finish();
@@ -238,8 +238,8 @@ impl PtyThread {
                 let model = self.terminal.model();
                 (self.reader.read(&model), model.emulator.status().is_some())
             };
-            self.is_recognized |= by_patterns != ScreenState::Unknown;
             self.by_patterns = by_patterns.clone();
+            self.resolve_doubt();
             let view = || self.terminal.model().emulator.cursor_view();
             let state = self.waits.drawn(by_patterns, is_reported, &view, &self.terminal.pty);
             self.state = self.turn.state(state, now);
@@ -263,6 +263,21 @@ impl PtyThread {
                 model.transcript.at_rest(&model.emulator)
             };
             self.report_output(Vec::new(), clean);
+        }
+    }
+
+    /// Types a prompt again that was typed before the program was ready, if the program is ready now and shows nothing of
+    /// it.
+    fn resolve_doubt(&mut self) {
+        match self.by_patterns {
+            ScreenState::Unknown => {}
+            ScreenState::Busy | ScreenState::Asks(_) => self.doubtful = None,
+            ScreenState::Ready => {
+                let is_lost = |prompt: &PromptTyper| prompt.occurrences(&self.terminal.model().text()) == 0;
+                if let Some(prompt) = self.doubtful.take().filter(is_lost) {
+                    self.prompt = Some(prompt);
+                }
+            }
         }
     }
 
@@ -325,12 +340,14 @@ impl PtyThread {
         }
     }
 
-    /// Reports the prompt as sent once the terminal accepted all of it.
-    fn report_prompt(&mut self, all_taken: bool) {
-        if all_taken && self.prompt.as_ref().is_some_and(PromptTyper::is_typed) {
-            self.prompt = None;
+    /// Reports the prompt as sent once the terminal accepted all of it; not again if it is typed a second time.
+    fn report_prompt(&mut self, all_taken: bool, now: Instant) {
+        if let Some(prompt) = self.prompt.take_if(|prompt| all_taken && prompt.is_typed()) {
+            self.doubtful = prompt.again(now);
             let text = std::mem::take(&mut self.prompt_text);
-            (self.reports)(ProgramReport::Item(Item::PromptSent { text, error: None }));
+            if !text.is_empty() {
+                (self.reports)(ProgramReport::Item(Item::PromptSent { text, error: None }));
+            }
             self.turn.prompt_sent();
         }
     }
@@ -359,8 +376,8 @@ impl PtyThread {
         if self.asked {
             self.report_moved_on();
         }
-        let is_untyped = self.prompt.take().is_some();
-        if is_untyped {
+        let untyped = self.prompt.take();
+        if untyped.is_some() && !self.prompt_text.is_empty() {
             let error = Some("the program ended before the prompt was typed".to_owned());
             let text = std::mem::take(&mut self.prompt_text);
             (self.reports)(ProgramReport::Item(Item::PromptSent { text, error }));
@@ -369,7 +386,8 @@ impl PtyThread {
             (self.reports)(ProgramReport::Item(Item::Conversation { id }));
         }
         (self.reports)(ProgramReport::ScreenChanged);
-        PtyEnd { history, is_unasked: is_untyped && self.is_recognized }
+        let is_unasked = untyped.is_some_and(|prompt| !prompt.is_begun());
+        PtyEnd { history, is_unasked }
     }
 }
 

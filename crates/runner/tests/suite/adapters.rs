@@ -91,6 +91,67 @@ fn recorded(case: &str) -> (Vec<Item>, ProgramOutcome) {
     whole
 }
 
+#[test]
+fn the_reply_of_a_model_is_noticed_before_its_first_tool_is_done_and_not_before_it_begins() {
+    // The lines that a CLI agent writes before its model replies, and the first line of a reply with a tool call.
+    let cases = [
+        (
+            "claude",
+            r#"{"type":"system","subtype":"init","session_id":"s"}"#,
+            r#"{"type":"stream_event","event":{"type":"message_start","message":{"id":"m","content":[]}}}"#,
+        ),
+        (
+            "claude",
+            r#"{"type":"system","subtype":"api_retry","attempt":1}"#,
+            r#"{"type":"assistant","message":{"id":"m","content":[{"type":"tool_use","id":"t","name":"Bash","input":{}}]}}"#,
+        ),
+        (
+            "codex",
+            "{\"type\":\"thread.started\",\"thread_id\":\"s\"}\n{\"type\":\"turn.started\"}",
+            r#"{"type":"item.started","item":{"id":"item_0","type":"command_execution","status":"in_progress"}}"#,
+        ),
+        (
+            "gemini",
+            "{\"type\":\"init\",\"session_id\":\"s\"}\n{\"type\":\"message\",\"role\":\"user\",\"content\":\"Do it\"}",
+            r#"{"type":"tool_use","tool_name":"run_shell_command","tool_id":"t","parameters":{}}"#,
+        ),
+        (
+            "opencode",
+            r#"timestamp=2026-11-15 message="stream error""#,
+            r#"{"type":"step_start","sessionID":"s","part":{"type":"step-start"}}"#,
+        ),
+    ];
+    for (name, before, first) in cases {
+        let mut parser = adapter(name).parser();
+        let mut replies = |lines: &str| {
+            let mut found = false;
+            let mut emit = |event| found |= event == OutputEvent::ModelReplies;
+            parser.output(Stream::Out, format!("{lines}\n").as_bytes(), "", &mut emit);
+            found
+        };
+        assert!(!replies(before), "{name}: {before}");
+        assert!(replies(first), "{name}: {first}");
+    }
+    // In recordings of real CLI agents, it comes before everything else that the model did, and not at all if the model
+    // could not be reached.
+    for name in RECORDED {
+        let failed = if name == "claude" { "fail401-noretry" } else { "fail401" };
+        for (case, is_reached) in [("final-new", true), (failed, false)] {
+            let mut parser = adapter(name).parser();
+            let mut events = Vec::new();
+            let recording = sample(&format!("{name}/{case}"), "stdout");
+            parser.output(Stream::Out, recording.as_bytes(), "", &mut |event| events.push(event));
+            let is_sign = |event: &OutputEvent| match event {
+                OutputEvent::Item(Item::Conversation { .. }) | OutputEvent::Trouble(_) => false,
+                OutputEvent::Item(_) | OutputEvent::TextDelta(_) | OutputEvent::ModelReplies => true,
+            };
+            let first = events.iter().find(|event| is_sign(event));
+            let replies = matches!(first, Some(OutputEvent::ModelReplies | OutputEvent::TextDelta(_)));
+            assert_eq!(replies, is_reached, "{name}/{case}: {first:?}");
+        }
+    }
+}
+
 // spec: core/agent-adapter-interface/launch-configuration
 #[test]
 fn an_adapter_gives_its_own_command_and_arguments() {
@@ -649,6 +710,21 @@ fn a_signal_or_a_missing_final_event_is_a_failure() {
         let outcome = parser.end(Exit { code: Some(0), signal: None }, &mut |_| ());
         assert!(!outcome.ok && outcome.error.is_some(), "{name}: {outcome:?}");
     }
+}
+
+#[test]
+fn the_messages_of_a_claude_turn_without_a_result_count() {
+    let output = sample("claude/tool-default", "stdout");
+    let (cut, _) = output.trim_end().rsplit_once('\n').unwrap();
+    let mut parser = adapter("claude").parser();
+    parser.output(Stream::Out, cut.as_bytes(), "", &mut |_| ());
+    let usage = parser.end(Exit { code: None, signal: Some(9) }, &mut |_| ()).usage;
+    let this_run = usage.this_run;
+    assert_eq!((this_run.input_tokens, this_run.calls, this_run.unpriced_calls), (50, 3, 1), "{usage:?}");
+    // Each message says that it has one token of output so far; the text is longer.
+    assert!(this_run.output_tokens > 10, "{usage:?}");
+    let [by_model] = &usage.by_model[..] else { panic!("{usage:?}") };
+    assert_eq!((by_model.model.as_str(), by_model.usage.input_tokens), ("claude-opus-5-5", 50));
 }
 
 #[test]

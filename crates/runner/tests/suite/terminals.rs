@@ -341,7 +341,8 @@ async fn a_program_that_never_says_it_is_ready_gets_its_prompt_after_the_time_li
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_prompt_for_a_program_that_ends_first_is_reported_as_not_sent() {
-    for script in ["exit 3", "echo not yet; exit 3", "printf 'Ready for your command'; kill -9 $$"] {
+    for script in ["exit 3", "exit 0", "echo not yet; exit 3", "printf 'Ready for your command'; kill -9 $$"]
+    {
         let mut program = Running::start(script, "go", ready_when("Ready for your command"));
         let end = program.ended().await;
         assert!(!end.ok, "{script}");
@@ -355,6 +356,26 @@ async fn a_prompt_for_a_program_that_ends_first_is_reported_as_not_sent() {
     let mut program = Running::start("exit 0", "", TerminalTraits::default());
     program.ended().await;
     assert!(program.prompts().is_empty(), "without a prompt nothing is reported");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_prompt_that_was_lost_before_a_slow_program_was_ready_is_typed_again() {
+    // What is typed before the program is ready is lost, or only not shown.
+    for (shows, reads_again) in [("", true), ("echo \"> $lost\"; ", false)] {
+        let script = format!(
+            "stty -echo; IFS= read -r lost; {shows}echo Ready for your command; IFS= read -t 4 -r one; echo \"first:$one.\""
+        );
+        let script = format!("exec bash -c '{}'", script.replace('\'', "'\\''"));
+        let traits = TerminalTraits {
+            ready_limit: Some(Duration::from_millis(500)),
+            ..ready_when("Ready for your command")
+        };
+        let mut program = Running::start(&script, "build it", traits);
+        assert!(program.ended().await.ok);
+        let clean = program.clean();
+        assert_eq!(clean.contains("first:build it."), reads_again, "{clean}");
+        assert_eq!(program.prompts(), [("build it".to_owned(), None)], "it is reported once");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,10 +5,11 @@
 use super::{ContentCapture, names};
 use crate::span::{Attributes, Span, Value};
 use althing_protocol::{
-    AgentMode, AttemptOutcome, Decision, Fact, InteractionKind, Item, Member, NoticeLevel, ProgramSpec,
-    Reply, RunEnd, RunResult, RunSpec, TaskId, Usage, Verdict,
+    AgentId, AgentMode, AttemptOutcome, DecidedBy, Decision, Fact, InteractionKind, Item, Member,
+    NoticeLevel, ProgramSpec, Reply, RunEnd, RunResult, RunSpec, TaskId, Usage, Verdict,
 };
 use serde_json::json;
+use std::collections::BTreeMap;
 
 /// The maximum length of an exported text in bytes, without the `…` that marks a longer text as truncated.
 const MAX_TEXT_BYTES: usize = 16 * 1024;
@@ -302,13 +303,26 @@ fn decision_name(decision: &Decision) -> &'static str {
 
 fn verdict_event(verdict: &Verdict, content: ContentCapture) -> Option<EventData> {
     Some(match verdict {
-        Verdict::Winner { winner, votes, tie_break, .. } => {
-            let votes = votes.iter().map(|(agent, votes)| format!("{agent}={votes}")).collect();
-            let attributes: Attributes = vec![
+        Verdict::Winner { winner, votes, tie_break, decision, .. } => {
+            let listed = |numbers: &BTreeMap<AgentId, u32>| {
+                Value::Texts(numbers.iter().map(|(agent, number)| format!("{agent}={number}")).collect())
+            };
+            let votes = listed(votes);
+            let mut attributes: Attributes = vec![
                 ("althing.winner", winner.as_str().into()),
-                ("althing.votes", Value::Texts(votes)),
+                ("althing.votes", votes),
                 ("althing.tie", tie_break.is_some().into()),
             ];
+            if let Some(decision) = decision {
+                let rule = match decision.rule {
+                    DecidedBy::Borda => "borda",
+                    DecidedBy::Plurality => "plurality",
+                    DecidedBy::Unanimous => "unanimous",
+                    DecidedBy::OnlyCandidate => "only_candidate",
+                };
+                attributes.push(("althing.rule", rule.into()));
+                attributes.push(("althing.points", listed(&decision.points)));
+            }
             ("althing.winner", attributes)
         }
         Verdict::Override { presenter } => {

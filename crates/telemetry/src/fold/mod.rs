@@ -352,8 +352,8 @@ impl SpanFold {
         Some(ParentContext { trace, parent: None })
     }
 
-    /// The parent of what a task starts: the task's own span; else, while an attempt is in progress, that attempt's
-    /// open `launch_run` call or the attempt itself; else the parent of what the parent task starts.
+    /// The parent span for whatever a task starts. The first that exists of: the task's own span; the open `launch_run`
+    /// call of its current attempt; that attempt; what this function returns for the parent task.
     fn parent_for(&self, id: &TaskId) -> Option<ParentContext> {
         let task = self.tasks.get(id)?;
         if let Some(span) = &task.span {

@@ -139,7 +139,7 @@ impl Outside {
         &self.mark
     }
 
-    /// Replaces the names of targets in a command.
+    /// Replaces placeholders such as `{HOME}` and `{TCP}` in a command with the real paths, ports and ids.
     pub fn fill(&self, command: &str) -> String {
         let path = |inside: &str| self.places.path(inside).display().to_string();
         let values = [

@@ -174,7 +174,8 @@ impl<'a> FaultyReply<'a> {
 
 /// Applies the faults that change the reply itself rather than how it is sent.
 fn with_content_fault(fault: Fault, mut reply: Reply) -> Reply {
-    // A reply of one chunk is split, because half of one chunk would be all of it.
+    // A reply of one chunk is split. Otherwise a fault in mid-stream would come before or after the whole text, never
+    // within it.
     if reply.text.len() == 1 && reply.reasoning.is_empty() {
         reply = reply.chunks(2);
     }

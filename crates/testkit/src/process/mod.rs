@@ -82,7 +82,8 @@ impl Althing {
         arguments.into_iter().fold(self, Self::arg)
     }
 
-    /// Sets a variable; the environment is otherwise `PATH`, `HOME` and `ALTHING_STATE_DIR`.
+    /// Sets a variable; the environment is otherwise `PATH`, `HOME`, `ALTHING_STATE_DIR` and
+    /// `ALTHING_LOCAL_SERVERS`.
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
         self.environment.push((name.as_ref().to_owned(), value.as_ref().to_owned()));
         self
@@ -139,6 +140,8 @@ impl Althing {
             ("PATH".into(), self.machine.search_path()),
             ("HOME".into(), self.home_dir().into()),
             ("ALTHING_STATE_DIR".into(), self.state_dir().into()),
+            // No model server of this machine is found by accident.
+            ("ALTHING_LOCAL_SERVERS".into(), "none".into()),
         ];
         own.into_iter().chain(self.environment.iter().cloned()).collect()
     }

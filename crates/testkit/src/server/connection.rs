@@ -72,7 +72,16 @@ pub(super) async fn serve(stream: TcpStream, number: usize, state: &ServerState)
 /// The plan for a request, and its index if it is a model call.
 fn respond(request: Request, connection: usize, state: &ServerState) -> (Plan, Option<usize>) {
     let Some(wire) = Wire::at(&request.method, &request.path) else {
-        let plan = other_response(&request, &state.options.models);
+        let own = state.options.program.answer(
+            &request.method,
+            bare(&request.path),
+            &request.body,
+            &state.options.models,
+        );
+        let plan = match own {
+            Some((status, body)) => Plan::document(status, "application/json", &[], &body.to_string()),
+            None => other_response(&request, &state.options.models),
+        };
         state.record_other(request, connection);
         return (plan, None);
     };

@@ -14,6 +14,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::oneshot;
 
+use crate::program::ServerProgram;
 use crate::recorded::RecordedRequest;
 use crate::script::Script;
 use state::ServerState;
@@ -43,6 +44,8 @@ pub struct FakeModelOptions {
     pub models: Vec<String>,
     /// Whether requests are recorded for [`FakeModel::requests`] and the waits on them; a long benchmark disables it.
     pub keep_requests: bool,
+    /// The server program that this server plays.
+    pub program: ServerProgram,
 }
 
 impl Default for FakeModelOptions {
@@ -51,6 +54,7 @@ impl Default for FakeModelOptions {
             port: 0,
             models: ["model-a", "model-b", "model-c"].map(String::from).into(),
             keep_requests: true,
+            program: ServerProgram::default(),
         }
     }
 }

@@ -26,7 +26,7 @@ fn the_environment_is_clean_and_the_directories_are_its_own() {
     let mut names: Vec<&str> = output.stdout.lines().filter_map(|l| Some(l.split_once('=')?.0)).collect();
     names.retain(|name| !["PWD", "SHLVL", "_", "OLDPWD"].contains(name));
     names.sort_unstable();
-    assert_eq!(names, ["ALTHING_STATE_DIR", "EXTRA", "HOME", "PATH"]);
+    assert_eq!(names, ["ALTHING_LOCAL_SERVERS", "ALTHING_STATE_DIR", "EXTRA", "HOME", "PATH"]);
     assert!(output.stdout.contains(&althing.work_dir().display().to_string()));
 }
 

@@ -3,11 +3,10 @@
 //! In most dialogs Enter takes the default. Esc rejects a run, a plan or a higher budget; it closes any other dialog
 //! without an answer. A key that grants something acts only after everything that it grants was shown (see `reading`).
 
-use super::{App, Effect, Field, Modal, Picker, TextReader, approval_members};
+use super::{App, Effect, Field, Modal, Picker, approval_members};
 use crate::host::TuiExit;
 use crate::theme::Theme;
 use althing_protocol::Decision;
-use althing_view::MemberView;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 impl App {
@@ -35,6 +34,7 @@ impl App {
                 KeyCode::Esc | KeyCode::Char('c') => self.answer(Decision::Reject { reason: None }),
                 _ => {}
             },
+            Some(Modal::Trust { .. }) => self.trust_key(key),
             Some(Modal::Confirm(action)) => match key.code {
                 KeyCode::Char('y') => {
                     let action = action.clone();
@@ -156,35 +156,6 @@ impl App {
                 self.effects.push(Effect::EditPlan(plan));
             }
             (_, KeyCode::Esc) => self.answer(Decision::Reject { reason: None }),
-            _ => {}
-        }
-    }
-
-    fn override_key(&mut self, key: KeyEvent) {
-        let Some(Modal::Override { candidates, chosen, id }) = &mut self.modal else { return };
-        match key.code {
-            KeyCode::Up => *chosen = chosen.saturating_sub(1),
-            KeyCode::Down => *chosen = (*chosen + 1).min(candidates.len().saturating_sub(1)),
-            KeyCode::Enter => {
-                if let Some(agent) = candidates.get(*chosen).map(|one| one.agent.clone()) {
-                    self.answer(Decision::Presenter { agent });
-                }
-            }
-            KeyCode::Char(' ') => {
-                let id = id.clone();
-                let Some(one) = candidates.get(*chosen) else { return };
-                let (title, preview) = (format!("{} · {}", one.agent, one.label), one.preview.clone());
-                let label = one.label;
-                let run = self.model.questions.iter().find(|question| question.interaction.id == id);
-                let run = run.and_then(|question| self.model.runs.get(question.task.as_ref()?));
-                let whole = run.and_then(|run| {
-                    let mut answers = run.agents.iter().flat_map(MemberView::answers);
-                    answers.find(|(other, _)| *other == label).map(|(_, text)| text.to_owned())
-                });
-                self.modal = None;
-                self.open_reader(TextReader::markdown(&title, &whole.unwrap_or(preview)));
-            }
-            KeyCode::Esc => self.modal = None,
             _ => {}
         }
     }

@@ -24,23 +24,83 @@ pub const COMMANDS: &[(&str, &str)] = &[
     ("/compact", "shorten the conversation now"),
     ("/copy", "copy the newest answer"),
     ("/cost", "show the cost so far"),
-    ("/sessions", "resume another session"),
+    ("/find", "search the conversation: /find WORDS"),
+    ("/model", "the models in use, and how to change them"),
+    ("/sessions", "resume another session (/resume)"),
     ("/projects", "switch to another project"),
-    ("/new", "start a new session"),
+    ("/new", "start a new session (/clear)"),
     ("/config", "write a starter config here"),
     ("/undo", "restore the files that were changed last"),
     ("/theme", "colors: /theme dark, light or mono"),
+    ("/mouse", "on or off; off: the terminal selects text"),
     ("/edit", "write the message in your editor"),
     ("/quit", "leave"),
 ];
 
-/// The commands that start with a prefix (which includes the slash), with their descriptions.
-pub fn matching(prefix: &str) -> Vec<(String, String)> {
-    COMMANDS
-        .iter()
-        .filter(|(name, _)| name.starts_with(prefix))
-        .map(|(name, about)| ((*name).to_owned(), (*about).to_owned()))
-        .collect()
+/// The keys that do the same as a command.
+const KEYS: &[(&str, &str)] = &[
+    ("/help", "^G"),
+    ("/tasks", "^T"),
+    ("/run", "^R"),
+    ("/cancel", "^C"),
+    ("/plan", "⇧tab"),
+    ("/multi", "alt+a"),
+    ("/single", "alt+a"),
+    ("/refine", "alt+r"),
+    ("/quick", "alt+r"),
+    ("/override", "^O"),
+    ("/edit", "^X"),
+    ("/quit", "^D"),
+];
+
+/// Commands that people know from other programs, with what to do here instead.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("init", "/config writes a starter config"),
+    ("login", "set the API key of the provider in the environment; `althing agents` shows what is missing"),
+    ("logout", "API keys are read from the environment; nothing is stored here"),
+    ("permissions", "the config says what agents may do; you approve each run"),
+    ("mcp", "MCP servers are in the config, at each agent"),
+    ("memory", "put lasting facts into the project's CONTEXT.md"),
+    ("doctor", "`althing agents` shows what is usable here, `althing config check` checks a config"),
+    ("rewind", "/undo restores the files that the last run changed"),
+    ("export", "`althing sessions show ID --markdown` prints a session"),
+    ("add-dir", "write @path in a message to let a run read a directory, @path:w to let it write"),
+    ("review", "write it as a message, with @path for what to review"),
+    ("vim", "Ctrl+X writes the message in your editor"),
+];
+
+/// The commands that fit what was typed (which includes the slash), with descriptions and keys: first those that begin
+/// with it, then those that contain its letters in order, then those whose description contains it.
+pub fn matching(typed: &str) -> Vec<(String, String)> {
+    let letters = typed.trim_start_matches('/').to_lowercase();
+    let rank = |name: &str, about: &str| {
+        if name.starts_with(typed) {
+            Some(0)
+        } else if has_letters_in_order(name, &letters) {
+            Some(1)
+        } else {
+            (letters.len() > 2 && about.contains(&letters)).then_some(2)
+        }
+    };
+    let mut found: Vec<(u8, (String, String))> = Vec::new();
+    for (name, about) in COMMANDS {
+        if let Some(rank) = rank(name, about) {
+            let key = KEYS.iter().find(|(command, _)| command == name);
+            let about = key.map_or_else(|| (*about).to_owned(), |(_, key)| format!("{about} · {key}"));
+            found.push((rank, ((*name).to_owned(), about)));
+        }
+    }
+    // Descriptions are searched only for words that begin no command.
+    if found.iter().any(|(rank, _)| *rank == 0) {
+        found.retain(|(rank, _)| *rank < 2);
+    }
+    found.sort_by_key(|(rank, _)| *rank);
+    found.into_iter().map(|(_, offer)| offer).collect()
+}
+
+fn has_letters_in_order(name: &str, letters: &str) -> bool {
+    let mut rest = name.chars();
+    letters.chars().all(|letter| rest.any(|c| c == letter))
 }
 
 impl App {
@@ -63,18 +123,27 @@ impl App {
             "override" => self.open_override(),
             "pin" => self.pin_newest(),
             "compact" => self.submit(Op::Compact),
+            "find" | "search" if argument.is_empty() => self.start_find(),
+            "find" | "search" => self.find_in_conversation(argument, 1),
+            "mouse" => self.set_mouse(argument),
+            "model" | "models" => {
+                self.modal = Some(Modal::Agents);
+                self.toast = Some(
+                    "models are set in the config (`backend.model`) or with --model at the start".into(),
+                );
+            }
             "copy" => match self.newest_text() {
                 Some(text) => self.copy(text),
                 None => self.toast = Some("there is nothing to copy yet".into()),
             },
-            "cost" => self.modal = Some(Modal::Cost),
-            "sessions" => self
+            "cost" | "usage" | "stats" | "status" | "context" => self.modal = Some(Modal::Cost),
+            "sessions" | "resume" | "continue" => self
                 .pick(self.host.sessions().map(Picker::Sessions), "there is no other conversation to open"),
             "projects" => self.pick(
                 self.host.projects().map(Picker::Projects),
                 "you have no projects yet; `althing --project DIR` creates one",
             ),
-            "new" => self.leave(TuiExit::NewSession),
+            "new" | "clear" | "reset" => self.leave(TuiExit::NewSession),
             "config" => self.effects.push(Effect::WriteConfig),
             "undo" => self.effects.push(Effect::Undo(None)),
             "theme" => self.set_theme(argument),
@@ -89,6 +158,10 @@ impl App {
 
     fn unknown(&mut self, name: &str) {
         let written = format!("/{name}");
+        if let Some((_, instead)) = ELSEWHERE.iter().find(|(known, _)| *known == name) {
+            self.toast = Some(format!("{written}: {instead}"));
+            return;
+        }
         let nearest = nearest(&written, COMMANDS.iter().map(|(name, _)| *name)).unwrap_or("/help");
         self.toast = Some(format!(
             "{written} is not a command: did you mean {nearest}? /{written} sends it as a message"
@@ -122,7 +195,8 @@ impl App {
         let spoken = self.model.entries.iter().rev().find(|entry| {
             matches!(entry.body, althing_view::EntryBody::User { .. } | althing_view::EntryBody::Agent { .. })
         });
-        match spoken.map(|entry| entry.seq) {
+        let queued = self.model.queue.last().map(|message| message.seq);
+        match queued.or_else(|| spoken.map(|entry| entry.seq)) {
             Some(seq) => {
                 let name = self.message_name(seq);
                 self.submit(Op::Pin { message: Some(seq) });

@@ -9,18 +9,17 @@ use althing_protocol::{AgentMode, Op, Seq};
 use althing_view::EntryBody;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// Limit on the paths offered as completions.
-const MOST_OFFERS: usize = 50;
-
 impl App {
     /// Enter in the input: completes a partial command, then executes a command or sends the message. In an empty
     /// input it confirms the winner of a vote that can be overridden; after a backslash it inserts a newline.
     pub(crate) fn enter(&mut self) {
         if let Some(completion) = self.completion.take() {
             // Enter completes a partial command; a path stays as typed.
+            // What does not begin with the typed text is taken only if the user moved to it.
             if self.input.text().starts_with('/')
                 && !self.input.text().contains(' ')
                 && let Some((offer, _)) = completion.offers.get(completion.chosen)
+                && (completion.chosen > 0 || offer.starts_with(self.input.text()))
             {
                 self.input.set(offer);
             }
@@ -58,7 +57,11 @@ impl App {
         self.touched = true;
         self.scroll.go_end();
         let modes = self.modes.choice();
-        let (text, grants) = self.host.mentions(text.trim());
+        let typed = text.trim();
+        let (text, grants) = self.host.mentions(typed);
+        if text != typed {
+            self.sent_as.push((text.clone(), typed.to_owned()));
+        }
         self.submit(Op::SendMessage { text, modes, grants });
     }
 
@@ -86,7 +89,9 @@ impl App {
             KeyCode::End if control => return self.scroll.go_end(),
             KeyCode::Delete if self.input.is_empty() => return self.unqueue_newest(),
             KeyCode::Esc => {
-                if self.completion.take().is_none() {
+                if self.esc_stops_reply() {
+                    self.stop_reply();
+                } else if self.completion.take().is_none() {
                     self.scroll.go_end();
                 }
                 return;
@@ -94,6 +99,7 @@ impl App {
             KeyCode::Up | KeyCode::Down if self.completion.is_some() => {
                 return self.move_completion(key.code);
             }
+            KeyCode::Up if self.edit_queued() => {}
             KeyCode::Up => {
                 if !self.input.vertical(-1, self.input_width()) {
                     self.recall(-1);
@@ -173,16 +179,15 @@ impl App {
         let before = self.input.before();
         let from = before.rfind(char::is_whitespace).map_or(0, |at| at + 1);
         let word = before.get(from..).unwrap_or_default();
-        let offers: Vec<(String, String)> = if let Some(prefix) = word.strip_prefix('@') {
-            let paths = self.host.paths(prefix);
-            paths.into_iter().take(MOST_OFFERS).map(|path| (format!("@{path}"), String::new())).collect()
+        let (offers, chosen) = if let Some(mention) = word.strip_prefix('@') {
+            self.mention_offers(mention)
         } else if from == 0 && word.starts_with('/') && !word.is_empty() {
-            command::matching(word)
+            (command::matching(word), 0)
         } else {
-            Vec::new()
+            (Vec::new(), 0)
         };
         let exact = offers.len() == 1 && offers.first().is_some_and(|(offer, _)| offer == word);
-        self.completion = (!offers.is_empty() && !exact).then_some(Completion { from, offers, chosen: 0 });
+        self.completion = (!offers.is_empty() && !exact).then_some(Completion { from, offers, chosen });
     }
 
     fn move_completion(&mut self, code: KeyCode) {
@@ -196,13 +201,14 @@ impl App {
     fn complete_or_browse(&mut self) {
         if let Some(completion) = self.completion.take() {
             if let Some((offer, _)) = completion.offers.get(completion.chosen) {
+                let is_new = self.input.before().get(completion.from..) != Some(offer);
                 self.input.complete(completion.from, offer);
-                // After a directory, completion continues inside it. A file's path may be followed by `:w`, so no
-                // space is added. A command is followed by a space.
-                if offer.ends_with('/') {
-                    self.update_completion();
-                } else if !offer.starts_with('@') {
+                // After a directory, completion continues inside it. After a file, it offers `:w`, so no space is
+                // added. A command is followed by a space.
+                if !offer.starts_with('@') {
                     self.input.insert(" ");
+                } else if is_new {
+                    self.update_completion();
                 }
             }
             return;
@@ -268,16 +274,6 @@ impl App {
         }
     }
 
-    fn unqueue_newest(&mut self) {
-        let newest = self.model.entries.iter().rev().find_map(|entry| match entry.body {
-            EntryBody::User { queued: true, .. } => Some(entry.seq),
-            _ => None,
-        });
-        if let Some(message) = newest {
-            self.submit(Op::Unqueue { message });
-        }
-    }
-
     pub(crate) fn open_newest_run(&mut self) {
         match self.model.newest_run().map(|run| run.id.clone()) {
             Some(id) => self.open_run(&id),
@@ -314,6 +310,9 @@ impl App {
                 }
             }
             KeyCode::Char('x') => self.cancel_entry(at),
+            KeyCode::Char('/') => self.start_find(),
+            KeyCode::Char('n') if self.scroll.search_label().is_some() => self.find_again(1),
+            KeyCode::Char('N') if self.scroll.search_label().is_some() => self.find_again(-1),
             KeyCode::Char('a') => self.open_question(),
             KeyCode::Char('d' | 'u') => {
                 if let Some(EntryBody::Final(run) | EntryBody::Run(run)) =
@@ -326,15 +325,7 @@ impl App {
                     }
                 }
             }
-            KeyCode::Delete => {
-                let queued = self.model.entries.get(at).and_then(|entry| match entry.body {
-                    EntryBody::User { queued: true, .. } => Some(entry.seq),
-                    _ => None,
-                });
-                if let Some(message) = queued {
-                    self.submit(Op::Unqueue { message });
-                }
-            }
+            KeyCode::Delete => self.unqueue_newest(),
             KeyCode::Esc | KeyCode::Tab => self.stop_browsing(),
             KeyCode::BackTab => self.toggle_mode(ModeToggle::Plan),
             // Any other letter starts a message.
@@ -348,6 +339,7 @@ impl App {
 
     pub(crate) fn stop_browsing(&mut self) {
         self.browsing = false;
+        self.scroll.end_search();
         self.scroll.selected = None;
         self.scroll.go_end();
     }
@@ -381,6 +373,14 @@ impl App {
                 let reader = TextReader::plain("Notice", text);
                 self.open_reader(reader);
             }
+            EntryBody::Rejected { task, .. } => {
+                let reader = TextReader::plain("Rejected run", task);
+                self.open_reader(reader);
+            }
+            EntryBody::Stopped { partial } => {
+                let reader = TextReader::markdown("Stopped by you", partial);
+                self.open_reader(reader);
+            }
             EntryBody::Compacted { summary, .. } => {
                 let reader = TextReader::markdown("Summary of the older conversation", summary);
                 self.open_reader(reader);
@@ -401,6 +401,8 @@ impl App {
             }
             EntryBody::Program(id) => self.model.task(id)?.output.clone(),
             EntryBody::Compacted { summary, .. } => summary.clone(),
+            EntryBody::Rejected { task, .. } => task.clone(),
+            EntryBody::Stopped { partial } => partial.clone(),
         };
         Some(text)
     }
@@ -428,7 +430,10 @@ impl App {
             Some(EntryBody::User { text, .. } | EntryBody::Agent { text }) => {
                 line::cut(line::first_line(text), 30)
             }
-            _ => "message".into(),
+            _ => match self.model.queue.iter().find(|message| message.seq == seq) {
+                Some(message) => line::cut(line::first_line(&message.text), 30),
+                None => "message".into(),
+            },
         }
     }
 }

@@ -26,6 +26,10 @@ const BRIEFLY_MS: u64 = 500;
 /// Keyboards repeat a held key every 20 to 100 ms, after a first delay that is shorter than `TYPING_PAUSE_MS`.
 const REPEAT_MS: u64 = 400;
 
+/// A letter or digit that follows another key within this many milliseconds is typed, not chosen: it is part of a word
+/// that was meant for the input.
+const AT_ONCE_MS: u64 = 400;
+
 /// A pending letter: either a shortcut of the dialog or the start of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingLetter {
@@ -68,8 +72,8 @@ impl App {
 
     /// Whether the current key or click came too soon to be meant for the open dialog. If so, a message says why it
     /// does nothing. In a dialog that opened by itself, these are the clicks and keys that follow others without a
-    /// pause; in a dialog that the user opened, only the key that opened it. While a text field of the dialog has the
-    /// focus, no key comes too soon.
+    /// pause; in a dialog that the user opened, the key that opened it. In every dialog, these are also the letters and
+    /// digits of someone who types fast. While a text field of the dialog has the focus, no key comes too soon.
     pub(crate) fn is_left_over(&mut self) -> bool {
         // The user opens other dialogs with a click or a key, and may answer them with a second click at once.
         if self.is_click_left_over && self.has_approval_box() {
@@ -78,8 +82,11 @@ impl App {
         }
         let Some(key) = self.current_key.filter(|_| !self.box_field_has_focus()) else { return false };
         let recent = |at: Timestamp, ms: u64| self.now.since(at).0 < ms;
+        let opened_by_itself = self.has_approval_box() || matches!(self.modal, Some(Modal::Trust { .. }));
         let follows = recent(self.last_typed, keys::TYPING_PAUSE_MS)
-            && (self.has_approval_box() || self.last_typed_key == Some(key));
+            && (opened_by_itself || self.last_typed_key == Some(key));
+        let is_typed = matches!(key, KeyCode::Char(_)) && recent(self.previous_key_at, AT_ONCE_MS);
+        let follows = follows || is_typed;
         let repeats = self.ignored_key.is_some_and(|(ignored, at)| ignored == key && recent(at, REPEAT_MS));
         if follows || repeats {
             self.ignored_key = Some((key, self.now));

@@ -42,6 +42,13 @@ pub(crate) fn apply_editor_key(editor: &mut Editor, key: KeyEvent, width: usize)
         KeyCode::Char('b') if control => Motion::Left,
         KeyCode::Char('f') if control => Motion::Right,
         KeyCode::Char('h') if control => Motion::Backspace,
+        KeyCode::Char('y') if control => return editor.yank(),
+        // Terminals send Ctrl+_ and Ctrl+/ as the byte that is also Ctrl+7.
+        KeyCode::Char('_' | '/' | '7') if control => {
+            editor.undo();
+            return;
+        }
+        KeyCode::Char('d') if alt => Motion::DeleteNextWord,
         KeyCode::Char('b') if alt => Motion::WordLeft,
         KeyCode::Char('f') if alt => Motion::WordRight,
         KeyCode::Char(c) if !control && !alt => return editor.insert(c.encode_utf8(&mut [0; 4])),
@@ -79,6 +86,9 @@ impl App {
             return self.attached_key(&task, key);
         }
         self.toast = None;
+        if control('c') && matches!(self.modal, Some(Modal::Trust { .. })) {
+            return self.decline_trust();
+        }
         if control('c') {
             return self.interrupt();
         }
@@ -110,6 +120,9 @@ impl App {
             self.modal = Some(Modal::Help);
             return;
         }
+        if self.finding.is_some() {
+            return self.find_key(key);
+        }
         match self.screens.last() {
             Some(TuiScreen::Conversation | TuiScreen::Attached(_)) | None => self.conversation_key(key),
             Some(_) if self.input_has_focus() => self.input_below_panel_key(key),
@@ -122,8 +135,9 @@ impl App {
     fn interrupt(&mut self) {
         self.type_pending_letter();
         if !self.input.is_empty() && (self.modal.is_none() || self.input_has_focus_under_box()) {
-            self.input.take();
+            self.input.clear();
             self.completion = None;
+            self.toast = Some("cleared · ctrl+_ brings it back".into());
             return;
         }
         if self.leaving {
@@ -191,7 +205,7 @@ impl App {
                 }
                 KeyCode::Enter => {
                     reader.typing = false;
-                    find(reader, 0);
+                    self.find_in_text(1);
                 }
                 KeyCode::Esc => (reader.typing, reader.search) = (false, None),
                 _ => {}
@@ -206,8 +220,9 @@ impl App {
             KeyCode::Home | KeyCode::Char('g') => reader.scroll.go_top(),
             KeyCode::End | KeyCode::Char('G') => reader.scroll.go_end(),
             KeyCode::Char('/') => (reader.typing, reader.search) = (true, Some(String::new())),
-            KeyCode::Char('n') => find(reader, 1),
-            KeyCode::Char('N') => find(reader, -1),
+            KeyCode::Char('n') => self.find_in_text(1),
+            KeyCode::Char('N') => self.find_in_text(-1),
+            KeyCode::Esc if reader.scroll.search_label().is_some() => reader.scroll.end_search(),
             KeyCode::Char('c') => {
                 let text = reader.whole();
                 self.copy(text);
@@ -309,6 +324,9 @@ impl App {
                     self.effects.push(Effect::Page(text));
                 }
             }
+            KeyCode::Esc if screen.scroll().is_some_and(|scroll| scroll.search_label().is_some()) => {
+                screen.scroll().into_iter().for_each(crate::list::Scroll::end_search);
+            }
             KeyCode::Esc | KeyCode::Char('q') => self.back(),
             _ => {}
         }
@@ -354,27 +372,6 @@ impl App {
         }
     }
 
-    /// Selects the next or previous timeline entry that contains the search text.
-    fn find_timeline_entry(&mut self, step: isize) {
-        let Some(TuiScreen::Run(screen)) = self.screens.last_mut() else { return };
-        let Some(agent) = self.model.runs.get(&screen.id).and_then(|run| run.agents.get(screen.tab)) else {
-            return;
-        };
-        let wanted = screen.search.clone().unwrap_or_default().to_lowercase();
-        let count = agent.timeline.len();
-        let Some(scroll) = screen.scroll() else { return };
-        let start = scroll.selected.unwrap_or(count.saturating_sub(1));
-        let holds = |at: usize| {
-            let (title, text) = agent.timeline.get(at).map(timeline_text).unwrap_or_default();
-            title.to_lowercase().contains(&wanted) || text.to_lowercase().contains(&wanted)
-        };
-        let found = (1..=count).map(|n| wrapping_index(start, n, count, step)).find(|at| holds(*at));
-        match found {
-            Some(at) if !wanted.is_empty() => scroll.select(at),
-            _ => self.toast = Some(format!("not found: {wanted}")),
-        }
-    }
-
     /// Handles a key in the conversation.
     pub(crate) fn conversation_key(&mut self, key: KeyEvent) {
         if self.browsing {
@@ -385,28 +382,4 @@ impl App {
         }
         self.write_key(key);
     }
-}
-
-/// Selects the next or previous part that contains the search text.
-fn find(reader: &mut TextReader, step: isize) {
-    let wanted = reader.search.clone().unwrap_or_default().to_lowercase();
-    let count = reader.parts().len();
-    if wanted.is_empty() || count == 0 {
-        return;
-    }
-    // If no part is selected, the search begins with the first part, else with the part next to the selected one.
-    let (start, first) = reader.scroll.selected.map_or((0, 0), |at| (at, step.unsigned_abs()));
-    let found = (first..first + count)
-        .map(|n| wrapping_index(start, n, count, step))
-        .find(|at| reader.parts().get(*at).is_some_and(|part| part.to_lowercase().contains(&wanted)));
-    match found {
-        Some(at) => reader.scroll.select(at),
-        None => reader.scroll.selected = None,
-    }
-}
-
-/// The index `n` steps from a start, forwards or backwards, wrapping around.
-fn wrapping_index(start: usize, n: usize, count: usize, step: isize) -> usize {
-    let count = count.max(1);
-    if step < 0 { (start + count - n % count) % count } else { (start + n) % count }
 }

@@ -5,22 +5,32 @@
 
 mod answer;
 pub(crate) mod approval_members;
+mod chooser;
 mod command;
 mod conversation;
 mod dialog_typing;
+mod find;
 mod keys;
+mod mentions;
 mod modal;
 mod mouse;
+mod noticing;
 mod panel;
 mod reading;
+mod replying;
 mod screen;
+mod selection;
 mod tasks;
+mod trust;
+mod undone;
 
 pub use command::COMMANDS;
 pub(crate) use keys::WELCOME_CHOICES;
 pub use modal::{ConfirmedAction, Field, Modal, Picker};
 pub(crate) use reading::{DialogReading, HiddenRows};
 pub use screen::{ReaderText, RunScreen, TextReader, TuiScreen};
+pub(crate) use tasks::is_retryable;
+pub use trust::TrustChoice;
 
 use crate::editor::Editor;
 use crate::host::{TuiExit, TuiHost, TuiOptions, Welcome};
@@ -57,6 +67,12 @@ pub enum Effect {
     Undo(Option<TaskId>),
     /// Ring the bell.
     Bell,
+    /// Show a notification of the terminal.
+    Notify(String),
+    /// Show a message to the user.
+    Say(String),
+    /// Take the mouse, or leave it to the terminal.
+    Mouse(bool),
     /// Suspend the process, as Ctrl+Z does.
     Suspend,
     /// Redraw the whole screen.
@@ -126,10 +142,16 @@ pub struct App {
     /// The message being written.
     pub input: Editor,
     pub completion: Option<Completion>,
+    /// The `@path` mentions in the input that name nothing.
+    pub(crate) missing: mentions::MissingMentions,
     /// The scroll position of the conversation.
     pub scroll: Scroll,
     /// Whether keys move through the conversation instead of typing.
     pub browsing: bool,
+    /// The text to search for in the conversation, while it is typed.
+    pub(crate) finding: Option<String>,
+    /// The text that was last searched for in the conversation.
+    pub(crate) found: String,
     /// Whether what is open over or beside the conversation receives the keys instead of the input.
     pub(crate) panel_has_keys: bool,
     /// A message to the user, shown until the next key or click.
@@ -148,16 +170,26 @@ pub struct App {
     pub(crate) targets: Vec<(Rect, Target)>,
     pub(crate) history: Vec<String>,
     pub(crate) recalled: Option<(usize, String)>,
+    /// The messages that were sent with another text than the typed one: the sent text, and the typed one.
+    pub(crate) sent_as: Vec<(String, String)>,
     /// Whether the last key was a Ctrl+C that did not clear the input; a second Ctrl+C leaves.
     pub(crate) leaving: bool,
     /// When a key last went to the input or another screen rather than to a dialog, or answered a dialog.
     pub(crate) last_typed: Timestamp,
     /// The key of `last_typed`.
     pub(crate) last_typed_key: Option<KeyCode>,
+    /// When the newest key was pressed, and when the key before it was.
+    pub(crate) last_key_at: Timestamp,
+    pub(crate) previous_key_at: Timestamp,
     /// The key that is being handled; None for a click and for a letter that waited.
     pub(crate) current_key: Option<KeyCode>,
     /// The last key that would have answered a dialog, but was left over from before (see `is_left_over`).
     pub(crate) ignored_key: Option<(KeyCode, Timestamp)>,
+    /// Where the mouse button was pressed; None once it was let go.
+    pub(crate) pressed_at: Option<Position>,
+    pub(crate) selection: Option<selection::Selection>,
+    /// Whether we get what the mouse does.
+    pub(crate) mouse: bool,
     /// When the mouse was last clicked.
     pub(crate) last_click: Option<Timestamp>,
     /// Whether the click that is being handled follows another click at once, or was made before the dialog was drawn.
@@ -170,8 +202,21 @@ pub struct App {
     pub(crate) dismissed: Vec<InteractionId>,
     /// The dialog that was answered last, as the user left it; a rejected answer opens the dialog again.
     pub(crate) answered: Option<Modal>,
+    /// The choice of the presenter, while one of its answers is being read whole.
+    pub(crate) chooser_below: Option<chooser::ChooserBelow>,
+    /// The answer to `Modal::Trust`.
+    pub(crate) trust_choice: Option<TrustChoice>,
+    /// The runs of which the host was asked whether they were undone.
+    pub(crate) undo_checked: std::collections::BTreeSet<TaskId>,
+    /// The question whose countdown this screen has paused.
+    pub(crate) paused: Option<InteractionId>,
     /// Number of waiting tasks at the last update; the bell rings when the number grows.
     pub(crate) waiting_at_bell: usize,
+    /// Whether the terminal has the focus of the desktop, as far as it has said.
+    pub(crate) has_focus: bool,
+    /// The live run and the number of open questions at the last update.
+    pub(crate) live_before: Option<TaskId>,
+    pub(crate) asked_before: usize,
     /// The attached program's screen.
     pub(crate) attached: Option<althing_protocol::Screen>,
     /// Whether the user toggled a mode or sent a message.
@@ -209,8 +254,11 @@ impl App {
             modal: None,
             input: Editor::default(),
             completion: None,
+            missing: mentions::MissingMentions::default(),
             scroll: Scroll::default(),
             browsing: false,
+            finding: None,
+            found: String::new(),
             panel_has_keys: false,
             toast: None,
             now: host.now(),
@@ -221,10 +269,16 @@ impl App {
             targets: Vec::new(),
             history: host.history(),
             recalled: None,
+            sent_as: Vec::new(),
             leaving: false,
             last_typed: Timestamp(0),
             last_typed_key: None,
+            last_key_at: Timestamp(0),
+            previous_key_at: Timestamp(0),
             current_key: None,
+            pressed_at: None,
+            selection: None,
+            mouse: options.mouse,
             last_click: None,
             is_click_left_over: false,
             ignored_key: None,
@@ -232,7 +286,14 @@ impl App {
             box_is_unseen: false,
             dismissed: Vec::new(),
             answered: None,
+            chooser_below: None,
+            paused: None,
+            trust_choice: None,
+            undo_checked: std::collections::BTreeSet::new(),
             waiting_at_bell: 0,
+            has_focus: true,
+            live_before: None,
+            asked_before: 0,
             attached: None,
             info_scroll: 0,
             reading: DialogReading::default(),
@@ -273,11 +334,14 @@ impl App {
         self.modes.follow(&self.model);
         self.reopen_refused();
         self.sync_modal();
+        self.sync_countdown();
+        self.check_new_results();
         let waiting = self.model.waiting();
         if waiting > self.waiting_at_bell && self.options.bell {
             self.effects.push(Effect::Bell);
         }
         self.waiting_at_bell = waiting;
+        self.notice_changes();
         // A task that has ended has no terminal any more.
         if let Some(TuiScreen::Attached(id)) = self.screens.last()
             && self.model.task(id).is_none_or(|task| task.status.is_final())
@@ -294,15 +358,20 @@ impl App {
         match event {
             TerminalEvent::Key(key) if key.kind != crossterm::event::KeyEventKind::Release => {
                 self.current_key = Some(key.code);
+                self.previous_key_at = std::mem::replace(&mut self.last_key_at, now);
                 self.on_key(*key);
                 self.current_key = None;
             }
             TerminalEvent::Mouse(mouse) => self.on_mouse(*mouse),
             TerminalEvent::Paste(text) => self.on_paste(text),
             TerminalEvent::Resize(width, height) => self.resize(*width, *height),
-            _ => {}
+            TerminalEvent::FocusGained => self.has_focus = true,
+            TerminalEvent::FocusLost => self.has_focus = false,
+            TerminalEvent::Key(_) => {}
         }
+        self.find_missing_mentions();
         self.sync_modal();
+        self.sync_countdown();
         self.take_effects()
     }
 
@@ -331,6 +400,7 @@ impl App {
     /// Whether something on the screen changes with time alone.
     pub fn is_ticking(&self) -> bool {
         self.model.live_run().is_some()
+            || self.model.is_replying()
             || self.model.tasks.iter().any(althing_view::TaskView::is_running_program)
             || self.model.questions.iter().any(|question| question.interaction.countdown.is_some())
     }
@@ -353,8 +423,10 @@ impl App {
         self.size = buffer.area;
         self.targets.clear();
         self.layouts.begin();
-        let mut canvas = Canvas::new(buffer, self.theme, self.options.ascii);
+        let canvas = Canvas::new(buffer, self.theme, self.options.ascii);
+        let mut canvas = canvas.with_simple_clusters(self.options.simple_clusters);
         view::draw(self, &mut canvas);
+        self.draw_selection(&mut canvas);
         canvas.cursor()
     }
 

@@ -101,7 +101,11 @@ pub enum Modal {
         spent: u64,
         /// The budget, in micro-USD.
         budget: u64,
+        /// The budget after an approval, in micro-USD.
+        raised: Option<u64>,
     },
+    /// Something that was found in the working directory: what it would do, one line each.
+    Trust { would: Vec<String> },
     /// Confirmation of an irreversible action.
     Confirm(ConfirmedAction),
     /// A picker.
@@ -126,7 +130,8 @@ impl Modal {
             | Self::Program { id, .. }
             | Self::Interrupted { id, .. }
             | Self::Budget { id, .. } => Some(id),
-            Self::Confirm(_)
+            Self::Trust { .. }
+            | Self::Confirm(_)
             | Self::Pick { .. }
             | Self::Problems
             | Self::Cost
@@ -159,9 +164,12 @@ impl Modal {
                 instructions: Editor::default(),
                 changes: Editor::default(),
             },
-            InteractionKind::Budget { spent_micro_usd, budget_micro_usd } => {
-                Self::Budget { id, spent: spent_micro_usd, budget: budget_micro_usd }
-            }
+            InteractionKind::Budget { spent_micro_usd, budget_micro_usd, raised_micro_usd } => Self::Budget {
+                id,
+                spent: spent_micro_usd,
+                budget: budget_micro_usd,
+                raised: raised_micro_usd,
+            },
             InteractionKind::Program(ask) => {
                 Self::Program { id, task: question.task.clone(), ask, chosen: 0 }
             }

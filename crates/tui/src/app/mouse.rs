@@ -1,4 +1,5 @@
-//! Mouse clicks and the wheel. Whatever a click does, a key does as well.
+//! Mouse clicks and the wheel. Whatever a click does, a key does as well. A click acts when the button is let go, because
+//! until then it may become a selection.
 
 use super::{App, Modal, Target, TuiScreen, keys};
 use crate::attach;
@@ -23,11 +24,13 @@ impl App {
             let task = task.clone();
             return self.submit(Op::Input { task, bytes });
         }
+        let at = Position { x: mouse.column, y: mouse.row };
         match mouse.kind {
             MouseEventKind::ScrollUp => self.wheel(-NOTCH),
             MouseEventKind::ScrollDown => self.wheel(NOTCH),
-            MouseEventKind::Down(MouseButton::Left) => {
-                let at = Position { x: mouse.column, y: mouse.row };
+            MouseEventKind::Down(MouseButton::Left) => self.begin_selection(at),
+            MouseEventKind::Drag(MouseButton::Left) => self.drag_selection(at),
+            MouseEventKind::Up(MouseButton::Left) if self.end_selection(at) => {
                 let hit = self.targets.iter().rev().find(|(area, _)| area.contains(at));
                 let recent = |at: Timestamp| self.now.since(at).0 < keys::TYPING_PAUSE_MS;
                 self.is_click_left_over = self.box_is_unseen || self.last_click.is_some_and(recent);

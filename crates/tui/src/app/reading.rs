@@ -57,6 +57,7 @@ impl Modal {
         match self {
             Self::RunApproval { id, edited, .. } => hashed((id.as_str(), format!("{edited:?}"))),
             Self::Confirm(action) => hashed(format!("{action:?}")),
+            Self::Trust { would } => hashed(would),
             _ => hashed(self.question().map(InteractionId::as_str)),
         }
     }
@@ -69,6 +70,7 @@ impl Modal {
             | Self::Program { .. }
             | Self::Interrupted { .. }
             | Self::Budget { .. }
+            | Self::Trust { .. }
             | Self::Confirm(_) => true,
             Self::Override { .. }
             | Self::Pick { .. }
@@ -134,12 +136,10 @@ impl App {
 
     /// Whether a grant may be given now. If not, the dialog or a message says why.
     pub(crate) fn may_grant(&mut self) -> bool {
-        if self.is_left_over() {
-            return false;
-        }
+        let is_left_over = self.is_left_over();
         let is_read = self.is_read();
         self.reading.refused = !is_read;
-        is_read
+        is_read && !is_left_over
     }
 
     /// Scrolls the text of the open dialog. Returns false if the dialog does not scroll.

@@ -6,8 +6,13 @@ use super::{App, ConfirmedAction, Effect, Modal, TuiScreen};
 use crate::attach;
 use crate::host::TuiExit;
 use althing_protocol::{AskKind, Decision, InteractionKind, Op, TaskId, TaskStatus};
-use althing_view::TaskKind;
+use althing_view::{TaskKind, TaskView};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+/// Whether a task is a workflow's task that has failed or was cancelled.
+pub(crate) fn is_retryable(task: &TaskView) -> bool {
+    matches!(task.status, TaskStatus::Failed | TaskStatus::Cancelled) && task.stage.is_some()
+}
 
 impl App {
     pub(crate) fn attached_key(&mut self, task: &TaskId, key: KeyEvent) {
@@ -70,6 +75,11 @@ impl App {
                     self.end_program(&id);
                 }
             }
+            KeyCode::Char('r') => {
+                if let Some(id) = rows.get(*chosen).cloned() {
+                    self.retry_task(id);
+                }
+            }
             KeyCode::Char('a') => {
                 // The selected task if it asks, else the first task that asks.
                 let asks = |id: &&TaskId| self.model.question_of(id).is_some();
@@ -89,6 +99,18 @@ impl App {
                     Some("Ctrl+D leaves: the workflow stops, and `althing resume` resumes it".into());
             }
             _ => {}
+        }
+    }
+
+    /// Starts a failed task of a workflow again. If the workflow has ended, the session is opened again for that.
+    fn retry_task(&mut self, task: TaskId) {
+        match self.model.task(&task) {
+            Some(found) if !is_retryable(found) => {
+                self.toast = Some("only a failed or cancelled task of a workflow can be retried".into());
+            }
+            _ if self.options.replay => self.submit(Op::Retry { task }),
+            _ if self.model.closed => self.leave(TuiExit::Retry(task)),
+            _ => self.submit(Op::Retry { task }),
         }
     }
 
@@ -156,6 +178,10 @@ impl App {
             KeyCode::Char('x') => {
                 let task = id.clone();
                 self.cancel_task(task);
+            }
+            KeyCode::Char('r') => {
+                let task = id.clone();
+                self.retry_task(task);
             }
             KeyCode::Char('o') => {
                 let id = id.clone();

@@ -3,6 +3,7 @@
 //! A text is split into blocks that do not depend on later text. While a streaming text grows, its finished blocks keep
 //! their look, and only its last block has to be laid out again.
 
+mod growing;
 mod highlight;
 mod table;
 
@@ -11,6 +12,8 @@ use crate::theme::Tone;
 use althing_text::sanitize;
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 use table::Table;
+
+pub use growing::{GrowingText, Part};
 
 /// The lines of a whole text.
 pub fn lines(text: &str, width: usize) -> Vec<Line> {
@@ -61,8 +64,18 @@ pub fn first_block_len(text: &str) -> Option<usize> {
 
 /// Renders one block, preceded by an empty line if it is not the first.
 pub fn block(text: &str, width: usize, out: &mut Vec<Line>) {
+    let (mut lines, _) = render(text, width, None);
+    if !out.is_empty() && !lines.is_empty() {
+        out.push(Line::default());
+    }
+    out.append(&mut lines);
+}
+
+/// Renders a part of a text. If it begins with a numbered list, `number` replaces the number of the first item. Returns
+/// the lines, and the number that would follow the last numbered list.
+fn render(text: &str, width: usize, number: Option<u64>) -> (Vec<Line>, Option<u64>) {
     let text = sanitize::text(text);
-    let mut renderer = Renderer { width: width.max(8), out: Vec::new(), ..Renderer::default() };
+    let mut renderer = Renderer { width: width.max(8), number, ..Renderer::default() };
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     for event in Parser::new_ext(&text, options) {
         renderer.take(event);
@@ -71,10 +84,7 @@ pub fn block(text: &str, width: usize, out: &mut Vec<Line>) {
     while renderer.out.last().is_some_and(|line| line.pieces.is_empty()) {
         renderer.out.pop();
     }
-    if !out.is_empty() && !renderer.out.is_empty() {
-        out.push(Line::default());
-    }
-    out.append(&mut renderer.out);
+    (renderer.out, renderer.number)
 }
 
 /// The maximum number of nested list items and quotes that have a prefix. Every line repeats the prefixes of all levels,
@@ -97,6 +107,9 @@ struct Renderer {
     leads: Vec<Lead>,
     /// The next number of each open list; None for bullets.
     lists: Vec<Option<u64>>,
+    /// At the beginning, the number for the first item of the first list; later, the number that would follow the last
+    /// list. None for bullets.
+    number: Option<u64>,
     code: Option<(String, String)>,
     table: Option<Table>,
     /// The targets of the open links, each with the number of inline pieces before the link.
@@ -172,8 +185,11 @@ impl Renderer {
             }
             Tag::List(start) => {
                 self.flush();
+                let mut start = start;
                 if self.lists.is_empty() {
                     self.gap();
+                    let continued = self.number.take().filter(|_| self.out.is_empty());
+                    start = start.map(|start| continued.unwrap_or(start));
                 }
                 self.lists.push(start);
             }
@@ -236,7 +252,7 @@ impl Renderer {
             TagEnd::CodeBlock => self.end_code(),
             TagEnd::List(_) => {
                 self.flush();
-                self.lists.pop();
+                self.number = self.lists.pop().flatten();
             }
             TagEnd::Item => {
                 self.flush();

@@ -2,8 +2,8 @@
 //! interrupted programs, for the budget and for confirmations.
 
 use super::dialog::{self, DialogText, LABEL};
-use super::modal::{buttons, centered_frame};
-use super::{count, spread};
+use super::modal::buttons;
+use super::{chooser, count};
 use crate::app::{App, ConfirmedAction, Field, Modal, Target, approval_members};
 use crate::editor::Editor;
 use crate::line::{self, Line};
@@ -11,7 +11,8 @@ use crate::paint::Canvas;
 use crate::theme::Tone;
 use althing_protocol::{Ask, AskKind, FileWrite, LaunchRun, Member, Proposal, TaskId};
 use althing_text::sanitize;
-use althing_view::labels::{self, micro_money};
+use althing_view::labels;
+use althing_view::money::exact_money;
 use ratatui::layout::Rect;
 
 /// If there are at least this many paths, each is on a line of its own.
@@ -25,52 +26,15 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, modal: &Modal) {
             draw_run_approval(app, canvas, area, modal, &parts, *field, editor);
         }
         Modal::PlanApproval { preview, field, instructions, changes, plan, .. } => {
-            let title = format!("Plan: {} · {}", plan.id, count(preview.len(), "task"));
+            let tasks = count(preview.len(), "task");
+            let room = usize::from(area.width.min(96)).saturating_sub(18 + line::width(&tasks));
+            let goal = app.model.plan_goal(plan).map_or(plan.id.as_str(), line::first_line);
+            let title = format!("Plan: {} · {tasks}", line::cut(goal, room));
             let editor = if *field == Field::Changes { changes } else { instructions };
             draw_plan_approval(app, canvas, area, (modal, &title), preview, *field, editor);
         }
-        Modal::Override { candidates, chosen, .. } => {
-            let inside = centered_frame(canvas, area, "Choose who presents", candidates.len() + 2);
-            let names = candidates
-                .iter()
-                .map(|one| line::width(one.agent.as_str()))
-                .max()
-                .unwrap_or(4)
-                .min(usize::from(inside.width / 2));
-            let winner =
-                app.model.override_question().and_then(|question| match &question.interaction.kind {
-                    althing_protocol::InteractionKind::WinnerOverride { winner, .. } => {
-                        Some(winner.to_string())
-                    }
-                    _ => None,
-                });
-            let room = usize::from(inside.height.saturating_sub(2)).max(1);
-            let first = (chosen + 1).saturating_sub(room);
-            for (row, (at, one)) in candidates.iter().enumerate().skip(first).take(room).enumerate() {
-                let y = inside.y + row as u16;
-                let mark = if at == *chosen { "› " } else { "  " };
-                let votes = if one.votes == 1 { "1 vote ".into() } else { format!("{} votes", one.votes) };
-                // Join the lines: the first one alone may be only a heading or a label.
-                let text = one.preview.split_whitespace().collect::<Vec<_>>().join(" ");
-                let line = Line::of(Tone::AccentBold, mark)
-                    .with(
-                        if at == *chosen { Tone::Bold } else { Tone::Plain },
-                        &line::pad(one.agent.as_str(), names),
-                    )
-                    .with(Tone::Plain, &format!("  {votes}  "))
-                    .with(Tone::Dim, &text);
-                canvas.line(inside.x, y, inside.width, &spread(&line, &Line::default(), inside.width.into()));
-                app.targets.push((Rect { y, height: 1, ..inside }, Target::Item(at)));
-            }
-            let below = candidates.len().saturating_sub(first + room);
-            if first + below > 0 {
-                let words = format!("↑ {first} · ↓ {below} more");
-                dialog::marker(canvas, inside, inside.bottom().saturating_sub(2), Tone::Dim, &words);
-            }
-            let keep = winner.map(|name| format!("esc keep {name}")).unwrap_or_default();
-            let keys = format!("↑↓ choose · space read all · enter let this one present · {keep}");
-            let keys = line::cut(&keys, inside.width.into());
-            canvas.text(inside.x, inside.bottom().saturating_sub(1), inside.width, Tone::Dim, &keys);
+        Modal::Override { id, candidates, chosen } => {
+            chooser::draw(app, canvas, area, id, candidates, *chosen)
         }
         _ => {}
     }
@@ -383,11 +347,14 @@ pub fn draw_small(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, modal: &Mo
     let width = dialog::text_width(area);
     let wrap = |text: &str| line::wrap_text(Tone::Plain, text, width);
     match modal {
-        Modal::Budget { spent, budget, .. } => {
+        Modal::Budget { spent, budget, raised, .. } => {
+            let raises =
+                raised.map(|raised| format!(" Approving raises the limit to {}.", exact_money(raised)));
             let text = format!(
-                "The session has spent {} of {}. Continuing may cost more.",
-                micro_money(*spent),
-                micro_money(*budget)
+                "The session has spent {} of {}. Continuing may cost more.{}",
+                exact_money(*spent),
+                exact_money(*budget),
+                raises.unwrap_or_default()
             );
             let choices = [("Approve", "⏎", '\n'), ("Cancel", "esc", '\x1b')];
             let title = if spent >= budget {
@@ -396,6 +363,11 @@ pub fn draw_small(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, modal: &Mo
                 "The budget will probably be exceeded"
             };
             choose(app, canvas, area, (modal, title, wrap(&text), &choices));
+        }
+        Modal::Trust { would } => {
+            let lines = would.iter().flat_map(|line| dialog::entry(line, width, 2)).collect();
+            let choices = [("Once", "o", 'o'), ("Always", "a", 'a'), ("Not at all", "esc", '\x1b')];
+            choose(app, canvas, area, (modal, "Use what was found here?", lines, &choices));
         }
         Modal::Confirm(action) => {
             let (title, text, choices) = confirmation(app, action);

@@ -8,7 +8,8 @@ use crate::paint::Canvas;
 use crate::theme::Tone;
 use althing_protocol::{AgentMode, ChatState, SessionKind, TaskStatus};
 use althing_view::TaskKind;
-use althing_view::labels::{self, micro_money, money};
+use althing_view::labels;
+use althing_view::money::{cost, exact_money, has_cost};
 use ratatui::layout::Rect;
 
 /// The status label of the session.
@@ -80,9 +81,10 @@ pub fn context(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     if !model.team.is_empty() {
         pieces.push((Tone::Dim, count(model.team.len(), "agent"), 5));
     }
-    if usage.cost_usd > 0.0 || model.budget_micro_usd.is_some() {
-        let of = model.budget_micro_usd.map(|budget| format!(" of {}", micro_money(budget)));
-        pieces.push((Tone::Dim, format!("{}{}", money(usage.cost_usd), of.unwrap_or_default()), 4));
+    if has_cost(&usage) || model.budget_micro_usd.is_some() {
+        let of = model.budget_micro_usd.map(|budget| format!(" of {}", exact_money(budget)));
+        let what = if usage.cost_usd > 0.0 || usage.unpriced_calls == 0 { "" } else { "cost " };
+        pieces.push((Tone::Dim, format!("{what}{}{}", cost(&usage), of.unwrap_or_default()), 4));
     }
     // Drop the least important items first if there is no room.
     let room = usize::from(area.width).saturating_sub(2 + mode.len());

@@ -4,8 +4,9 @@ use super::{count, spread, tokens};
 use crate::line::{self, Line};
 use crate::markdown;
 use crate::theme::Tone;
-use althing_protocol::{FileWrite, MAX_NAMED_FILES, RunResult, RunStatus, TaskStatus, Timestamp};
-use althing_view::labels::{self, file_write, money};
+use althing_protocol::{AgentId, FileWrite, MAX_NAMED_FILES, RunResult, RunStatus, TaskStatus, Timestamp};
+use althing_view::labels::{self, file_write};
+use althing_view::money::{cost, has_cost};
 use althing_view::{ChangedFiles, RunView, SessionView, TaskView};
 use std::borrow::Cow;
 
@@ -51,13 +52,13 @@ pub fn run(run: &RunView, model: &SessionView, now: Timestamp, width: usize, lin
             let activity = match (&asked, waits) {
                 (Some(question), _) => format!("waits for you: {question}"),
                 (None, true) => "waits for you".into(),
-                (None, false) => agent.activity(),
+                (None, false) => agent.live_activity(),
             };
             let numbers = format!(
                 "round {}  {:>7}  {:>11} ",
                 agent.round.max(1),
                 tokens(&agent.usage),
-                money(agent.usage.cost_usd)
+                cost(&agent.usage)
             );
             let left = Line::of(Tone::Plain, &format!("   {}  ", line::pad(agent.member.id.as_str(), names)))
                 .with(if waits { Tone::Warn } else { Tone::Dim }, line::first_line(&activity));
@@ -80,7 +81,7 @@ fn run_question(model: &SessionView, run: &RunView, agent: &str) -> Option<Strin
 
 /// `3 agents · 2 rounds · 4m12s` and further details.
 pub fn details(run: &RunView, now: Timestamp) -> String {
-    let mut details = vec![count(run.agents.len(), "agent")];
+    let mut details = vec![run.agents_label()];
     let rounds = run.rounds();
     if run.is_live() {
         details.push(format!("round {}", rounds.max(1)));
@@ -88,16 +89,13 @@ pub fn details(run: &RunView, now: Timestamp) -> String {
         details.push(count(rounds as usize, "round"));
     }
     details.push(elapsed(run, now));
-    let cost = run.usage().cost_usd;
-    if cost > 0.0 {
-        details.push(money(cost));
+    let usage = run.usage();
+    if has_cost(&usage) {
+        let what = if usage.cost_usd > 0.0 { "" } else { "cost " };
+        details.push(format!("{what}{}", cost(&usage)));
     }
     if let (Some(vote), false) = (&run.vote, run.is_live()) {
-        let all: u32 = vote.votes.values().sum();
-        let own = vote.votes.get(&vote.winner).copied().unwrap_or_default();
-        if all > 0 {
-            details.push(format!("winner {}, {own} of {all} votes", vote.winner));
-        }
+        details.extend(vote.in_short());
     }
     if let Some(result) = &run.result {
         let files = ChangedFiles::of(result);
@@ -105,6 +103,9 @@ pub fn details(run: &RunView, now: Timestamp) -> String {
             (0, 0) => {}
             (0, deleted) => details.push(format!("{} deleted", count(deleted, "file"))),
             (written, _) => details.push(format!("{} written", count(written, "file"))),
+        }
+        if run.is_undone {
+            details.push("undone".into());
         }
         if let Some(error) = &result.error {
             details.push(line::first_line(error).to_owned());
@@ -118,18 +119,34 @@ pub fn elapsed(run: &RunView, now: Timestamp) -> String {
     labels::elapsed(run.elapsed(now), run.is_live())
 }
 
+/// A run that was proposed and rejected.
+pub fn rejected(task: &str, reason: Option<&str>, width: usize, lines: &mut Vec<Line>) {
+    let left = Line::of(Tone::Dim, " ▸ ").with(Tone::Bold, &format!("Run: {}", line::first_line(task)));
+    lines.push(spread(&left, &Line::of(Tone::Warn, "Not started "), width));
+    let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+    lines.push(Line::of(Tone::Dim, &line::cut(&format!("   rejected{reason}"), width)));
+}
+
+/// The first line of a final answer: who presents it.
+pub fn presenter_head(run: &RunView, presenter: &AgentId) -> Line {
+    head(run, &format!("{presenter} presents"))
+}
+
+fn head(run: &RunView, who: &str) -> Line {
+    let head = Line::of(Tone::Accent, " ● ").with(Tone::Bold, who);
+    let offline = run.agents.iter().any(|agent| agent.member.offline);
+    if offline { head.with(Tone::Dim, " (offline, not an AI)") } else { head }
+}
+
 /// A run's final answer and the files that it wrote.
 pub fn final_answer(run: &RunView, width: usize, lines: &mut Vec<Line>) {
     let Some(result) = &run.result else { return };
     let presenter = result.coordination_summary.presenter.as_ref();
-    let who = presenter.map_or("Althing".to_owned(), |agent| format!("{agent} presents"));
-    let mut left = Line::of(Tone::Accent, " ● ").with(Tone::Bold, &who);
-    if run.agents.iter().any(|agent| agent.member.offline) {
-        left.push(Tone::Dim, " (offline, not an AI)");
-    }
+    let left = presenter.map_or_else(|| head(run, "Althing"), |agent| presenter_head(run, agent));
     let mut right = elapsed(run, Timestamp(0));
-    if result.usage.cost_usd > 0.0 {
-        right = format!("{right} · {}", money(result.usage.cost_usd));
+    if has_cost(&result.usage) {
+        let what = if result.usage.cost_usd > 0.0 { "" } else { "cost " };
+        right = format!("{right} · {what}{}", cost(&result.usage));
     }
     lines.push(spread(&left, &Line::of(Tone::Dim, &format!("{right} ")), width));
     let files = ChangedFiles::of(result);
@@ -154,7 +171,7 @@ pub fn final_answer(run: &RunView, width: usize, lines: &mut Vec<Line>) {
         let wrapped = line::wrap_text(Tone::Bad, error, width.saturating_sub(4));
         lines.extend(wrapped.into_iter().map(|line| line.indented(3)));
     }
-    footer(&files, width, lines);
+    footer(&files, run.is_undone, width, lines);
 }
 
 /// The answer of a planning run without the fenced JSON of its plan, whose tasks are shown in the approval.
@@ -171,9 +188,15 @@ fn readable<'a>(answer: &'a str, result: &RunResult) -> Cow<'a, str> {
 
 /// The files that a run wrote to context paths, and those that it deleted: named if there are few, counted if there
 /// are many. Omitted if nothing was written: then a note at the top of the answer names the deleted files.
-pub fn footer(files: &ChangedFiles<'_>, width: usize, lines: &mut Vec<Line>) {
+pub fn footer(files: &ChangedFiles<'_>, is_undone: bool, width: usize, lines: &mut Vec<Line>) {
     let Some(heading) = files.heading() else { return };
     lines.push(Line::default());
+    if is_undone {
+        let text =
+            format!("{} Undone: the files are as before.", heading.trim_end_matches(':').to_owned() + ".");
+        let wrapped = line::wrap_text(Tone::Dim, &text, width.saturating_sub(4));
+        return lines.extend(wrapped.into_iter().map(|line| line.indented(3)));
+    }
     let keys = Line::of(Tone::Dim, "d diff · u undo ");
     let list = |writes: &[&FileWrite]| {
         let words: Vec<String> = writes.iter().map(|write| file_write(write)).collect();

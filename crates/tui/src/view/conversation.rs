@@ -1,6 +1,6 @@
 //! The conversation: context bar, messages and cards, and the bottom of the screen.
 
-use super::{bars, dock, entry, welcome};
+use super::{bars, dock, entry, greeting, welcome};
 use crate::app::{App, Target};
 use crate::list;
 use crate::paint::Canvas;
@@ -14,13 +14,16 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     if app.welcome.is_some() {
         welcome::draw(app, canvas, list_area);
     } else {
-        entries(app, canvas, list_area);
+        let greeted = if greeting::is_shown(app) { greeting::draw(app, canvas, list_area) } else { 0 };
+        let (y, height) = (list_area.y + greeted, list_area.height - greeted);
+        entries(app, canvas, Rect { y, height, ..list_area });
     }
     dock::draw(app, canvas, area, list_area.bottom());
 }
 
 fn entries(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
-    let conversation = entry::ConversationList { model: &app.model, now: app.now };
+    let esc_stops = app.esc_stops_reply();
+    let conversation = entry::ConversationList { model: &app.model, now: app.now, esc_stops };
     let list_id = super::list_id(&["talk"]);
     let placed = list::draw(canvas, area, list_id, &conversation, &mut app.scroll, &mut app.layouts);
     let count = app.model.entries.len();

@@ -148,6 +148,9 @@ pub fn marker(canvas: &mut Canvas<'_>, inside: Rect, y: u16, tone: Tone, words: 
     canvas.rule(Rect { x: left, width: right.saturating_sub(left), ..inside }, y);
     canvas.text(left, y, 1, Tone::Accent, "├");
     canvas.text(right, y, 1, Tone::Accent, "┤");
+    if words.is_empty() {
+        return;
+    }
     let words = line::cut(words, inside.width.into());
     canvas.text(inside.x.saturating_sub(1), y, inside.width + 2, tone, &format!(" {words} "));
 }

@@ -1,9 +1,9 @@
 //! The bottom of the screen: a disk error and the vote, if there are any, the tabs of the team, the mode bar and the
 //! input. The bottom stays below the conversation and below everything that is opened over the conversation.
 
-use super::{bars, input};
-use crate::app::{App, Target, TuiScreen};
-use crate::line;
+use super::{bars, input, pinned};
+use crate::app::{App, Field, Modal, Target, TuiScreen};
+use crate::line::{self, Line};
 use crate::paint::Canvas;
 use crate::theme::Tone;
 use althing_protocol::{AgentMode, InteractionKind};
@@ -11,7 +11,7 @@ use ratatui::layout::Rect;
 
 /// The height of the bottom, in rows, on a screen or a part of it.
 pub fn rows(app: &App, area: Rect) -> u16 {
-    input::rows(app, area) + 2 + tab_rows(app, area) + note_rows(app, area)
+    input::rows(app, area) + 2 + tab_rows(app, area) + note_rows(app, area) + pinned::rows(app, area)
 }
 
 fn tab_rows(app: &App, area: Rect) -> u16 {
@@ -21,7 +21,10 @@ fn tab_rows(app: &App, area: Rect) -> u16 {
 /// Draws the bottom from the row `y`. `area` is the screen or the part of it that the bottom belongs to.
 pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, y: u16) {
     let (input_rows, tabs, notes) = (input::rows(app, area), tab_rows(app, area), note_rows(app, area));
-    let mut y = y + note(app, canvas, Rect { y, height: notes, ..area });
+    let pinned_rows = pinned::rows(app, area);
+    pinned::draw(app, canvas, area, Rect { y, height: pinned_rows, ..area });
+    let y = y + pinned_rows;
+    let mut y = y + note(app, canvas, area, Rect { y, height: notes, ..area });
     canvas.rule(area, y);
     y += 1;
     if tabs > 0 {
@@ -38,6 +41,12 @@ fn hint(app: &App, area: Rect) -> String {
     if app.completion.is_some() && app.input_has_focus() {
         return "tab take · ↑↓ choose · esc none".into();
     }
+    if let Some(hint) = box_hint(app) {
+        return hint.into();
+    }
+    if let Some(word) = app.missing_mention().filter(|_| app.input_has_focus()) {
+        return format!("{}: no such file", line::cut(word, 40));
+    }
     if let Some(name) = opened(app) {
         return match (app.input_has_focus(), area.width < 72) {
             (true, false) => format!("enter send · tab {name} · esc close"),
@@ -45,23 +54,55 @@ fn hint(app: &App, area: Rect) -> String {
             (false, _) => "tab input · esc back".into(),
         };
     }
+    if app.finding.is_some() {
+        return "enter search · esc none".into();
+    }
+    if let Some(label) = app.scroll.search_label().filter(|_| app.browsing) {
+        return format!("{label} · n next · N previous · esc ends");
+    }
     if app.browsing {
         return match app.scroll.selected.and_then(|at| app.model.entries.get(at)).map(|entry| &entry.body) {
-            Some(althing_view::EntryBody::User { queued: true, .. }) => {
-                "del remove · ↑↓ move · esc back".into()
-            }
             Some(althing_view::EntryBody::Run(_)) => "enter open · x cancel · ↑↓ move · esc back".into(),
             Some(althing_view::EntryBody::Final(_)) => "enter open · d diff · u undo · esc back".into(),
-            _ => "enter open · c copy · p pin · esc back".into(),
+            _ => "enter open · c copy · p pin · / search · esc back".into(),
         };
     }
     if app.model.waiting() > 0 {
         return "^T tasks · enter send · ^G help".into();
     }
+    if app.esc_stops_reply() {
+        return "enter queue · esc stop · ^G help".into();
+    }
     if app.model.live_run().is_some() {
         return "^R open run · ^C stop · ^G help".into();
     }
     "enter send · ⇧tab plan · ^G help".into()
+}
+
+/// The keys that work while a modal is open; None if none is open.
+fn box_hint(app: &App) -> Option<&'static str> {
+    let modal = app.modal.as_ref()?;
+    if app.input_has_focus_under_box() {
+        return Some("enter send · tab box");
+    }
+    if app.box_field_has_focus() {
+        return Some(match modal {
+            Modal::PlanApproval { field: Field::Instructions, .. } => "enter approve · esc back",
+            Modal::PlanApproval { field: Field::Changes, .. } => "enter send · esc back",
+            _ => "enter done · esc done",
+        });
+    }
+    Some(match modal {
+        Modal::RunApproval { .. } | Modal::PlanApproval { .. } | Modal::Budget { .. } => {
+            "enter approve · esc reject"
+        }
+        Modal::Override { .. } => "↑↓ choose · enter present · esc keep",
+        Modal::Program { .. } => "↑↓ choose · enter answer · esc later",
+        Modal::Interrupted { .. } => "enter restart · f fail · esc later",
+        Modal::Confirm(_) => "y confirm · esc no",
+        Modal::Pick { .. } => "↑↓ choose · enter take · esc close",
+        _ => "esc close",
+    })
 }
 
 /// The name of what is open over or beside the conversation.
@@ -78,11 +119,24 @@ fn opened(app: &App) -> Option<&'static str> {
 /// The height of the vote and of a disk error above the mode bar; 0 if there is neither.
 fn note_rows(app: &App, area: Rect) -> u16 {
     let vote = app.model.override_question().is_some();
-    let rows = if vote { if area.height >= 20 { 4 } else { 2 } } else { 0 };
+    let hint = vote_hint(area).len() as u16;
+    let rows = if vote { if is_framed(area) { 3 + hint } else { 1 + hint } } else { 0 };
     rows + u16::from(app.model.stalled.is_some())
 }
 
-fn note(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) -> u16 {
+/// Whether the vote has a frame.
+fn is_framed(area: Rect) -> bool {
+    area.height >= 20
+}
+
+/// How to override the vote, wrapped to the width beside the seconds that are left.
+fn vote_hint(area: Rect) -> Vec<Line> {
+    let margin = if is_framed(area) { 6 } else { 2 };
+    let words = "Press Ctrl+O to override, Enter to continue";
+    line::wrap_text(Tone::Bold, words, usize::from(area.width.saturating_sub(margin)))
+}
+
+fn note(app: &mut App, canvas: &mut Canvas<'_>, screen: Rect, area: Rect) -> u16 {
     let mut y = area.y;
     if let Some((reason, hint)) = &app.model.stalled {
         let text = format!("Cannot write to disk: {reason}. {}", hint.as_deref().unwrap_or_default());
@@ -93,26 +147,35 @@ fn note(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) -> u16 {
     let InteractionKind::WinnerOverride { winner, candidates } = &question.interaction.kind else {
         return y - area.y;
     };
+    let decided =
+        question.task.as_ref().and_then(|task| app.model.runs.get(task)?.vote.as_ref()?.decision.as_ref());
     let votes = candidates.iter().find(|one| one.agent == *winner).map_or(0, |one| one.votes);
     let all: u32 = candidates.iter().map(|one| one.votes).sum();
-    let outcome = if all == 0 {
+    let outcome = if let Some(decision) = decided {
+        format!("{}.", decision.explanation)
+    } else if all == 0 {
         format!("{winner} was chosen (nobody voted) and will present.")
     } else {
         format!("{winner} wins with {votes} of {all} votes and will present.")
     };
-    let seconds = question.seconds_left(app.now).map(|left| format!("{left} s")).unwrap_or_default();
-    let framed = area.bottom() - y >= 4;
-    let inside = if framed {
-        let frame = Rect { x: area.x + 1, y, width: area.width.saturating_sub(2), height: 4 };
+    let paused = if question.paused.is_some() { " (paused)" } else { "" };
+    let seconds = question.seconds_left(app.now).map(|left| format!("{left} s{paused}")).unwrap_or_default();
+    let hint = vote_hint(screen);
+    let rows = hint.len() as u16;
+    let inside = if is_framed(screen) {
+        let frame = Rect { x: area.x + 1, y, width: area.width.saturating_sub(2), height: 3 + rows };
         let inside = canvas.frame(frame, "The vote", Tone::Accent);
         Rect { x: inside.x + 1, width: inside.width.saturating_sub(2), ..inside }
     } else {
-        Rect { x: area.x + 1, y, width: area.width.saturating_sub(2), height: 2 }
+        Rect { x: area.x + 1, y, width: area.width.saturating_sub(2), height: 1 + rows }
     };
     canvas.text(inside.x, inside.y, inside.width, Tone::Plain, &line::cut(&outcome, inside.width.into()));
-    let words = "Press Ctrl+O to override, Enter to continue";
-    let used = canvas.text(inside.x, inside.y + 1, inside.width, Tone::Bold, words);
-    canvas.right(inside.right(), inside.y + 1, inside.width.saturating_sub(used + 1), Tone::Dim, &seconds);
-    app.targets.push((Rect { y: inside.y + 1, height: 1, ..inside }, Target::Override));
+    let mut used = 0;
+    for (y, line) in (inside.y + 1..).zip(&hint) {
+        used = canvas.line(inside.x, y, inside.width, line);
+    }
+    let room = inside.width.saturating_sub(used + 1);
+    canvas.right(inside.right(), inside.y + rows, room, Tone::Dim, &seconds);
+    app.targets.push((Rect { y: inside.y + 1, height: rows, ..inside }, Target::Override));
     area.height
 }

@@ -5,34 +5,48 @@ use crate::line::{self, Line};
 use crate::list::ListItems;
 use crate::markdown;
 use crate::theme::Tone;
-use althing_protocol::{ChatState, NoticeLevel, TaskStatus, Timestamp};
-use althing_view::{ConversationEntry, EntryBody, SessionView, labels};
+use althing_protocol::{Millis, NoticeLevel, TaskStatus, Timestamp};
+use althing_text::short_number;
+use althing_view::{ConversationEntry, EntryBody, SessionView, StreamingText, labels};
+use std::borrow::Cow;
 
 /// The conversation as a list.
 pub struct ConversationList<'a> {
     pub model: &'a SessionView,
     pub now: Timestamp,
+    /// Whether Esc stops the reply that is being written.
+    pub esc_stops: bool,
+}
+
+/// What is being written at the end of the conversation.
+enum Tail<'a> {
+    /// The final answer of a run, by its presenter.
+    Presenting(&'a StreamingText, Line),
+    /// The chat agent's reply.
+    Replying,
 }
 
 impl ConversationList<'_> {
-    /// Whether the chat agent is working, so that its streaming text or activity is shown at the end.
-    fn is_replying(&self) -> bool {
-        let busy = match self.model.state {
-            ChatState::Chatting
-            | ChatState::ProcessingResults
-            | ChatState::ProcessingPartial
-            | ChatState::ProcessingCancelled => true,
-            ChatState::Idle | ChatState::AwaitingApproval | ChatState::Running => false,
-        };
-        !self.model.streaming.is_empty() || (busy && self.model.chat_agent.is_some())
+    /// What is being written.
+    fn tail(&self) -> Option<Tail<'_>> {
+        if self.model.is_replying() {
+            return Some(Tail::Replying);
+        }
+        let (run, agent) = self.model.presenting()?;
+        let head = card::presenter_head(run, &agent.member.id);
+        (!agent.streaming.text.is_empty()).then_some(Tail::Presenting(&agent.streaming, head))
     }
 
-    /// What a queued message waits for; None if its turn starts at once, and then no note is shown.
-    fn waits_for(&self) -> Option<&'static str> {
-        if self.model.live_run().is_some() {
-            return Some("run");
-        }
-        (self.model.state != ChatState::Idle).then_some("turn")
+    /// Number of messages whose turn starts at once: they are shown as sent. Others wait above the input.
+    fn starting(&self) -> usize {
+        if self.model.queue_waits_for().is_none() { self.model.queue.len() } else { 0 }
+    }
+
+    /// An entry, or a message whose turn is about to start.
+    fn shown_entry(&self, at: usize) -> Option<Cow<'_, ConversationEntry>> {
+        let entry = self.model.entries.get(at).map(Cow::Borrowed);
+        let queued = || self.model.queue.iter().take(self.starting()).nth(at - self.model.entries.len());
+        entry.or_else(|| queued().map(|message| Cow::Owned(message.clone().into_entry())))
     }
 
     fn head(&self, pinned: bool) -> Line {
@@ -49,53 +63,95 @@ impl ConversationList<'_> {
 
 impl ListItems for ConversationList<'_> {
     fn len(&self) -> usize {
-        self.model.entries.len() + usize::from(self.is_replying())
+        self.model.entries.len() + self.starting() + usize::from(self.tail().is_some())
     }
 
     fn version(&self, at: usize) -> Option<u64> {
-        let entry = self.model.entries.get(at)?;
+        let entry = self.shown_entry(at)?;
         let pinned = u64::from(entry.pinned);
         let mut call_id = "";
         let looks = match &entry.body {
-            EntryBody::User { queued, .. } => {
-                let waits_for = self.waits_for().filter(|_| *queued);
-                2 + pinned + 4 * waits_for.map_or(0, |what| what.len() as u64)
-            }
-            EntryBody::Agent { .. } | EntryBody::Notice { .. } | EntryBody::Compacted { .. } => 2 + pinned,
+            EntryBody::User { .. }
+            | EntryBody::Agent { .. }
+            | EntryBody::Notice { .. }
+            | EntryBody::Compacted { .. }
+            | EntryBody::Rejected { .. }
+            | EntryBody::Stopped { .. } => 2 + pinned,
             EntryBody::Tool { result, call, .. } => {
                 call_id = call;
                 2 + u64::from(result.is_some())
             }
-            EntryBody::Run(id) => self.model.runs.get(id).filter(|run| !run.is_live()).map(|_| 1)?,
-            EntryBody::Final(_) => 1,
+            EntryBody::Run(id) => {
+                let ended = self.model.runs.get(id).filter(|run| !run.is_live());
+                ended.map(|run| 1 + u64::from(run.is_undone))?
+            }
+            EntryBody::Final(id) => 1 + u64::from(self.model.runs.get(id).is_some_and(|run| run.is_undone)),
             EntryBody::Program(_) => return None,
         };
-        // Removing a queued message shifts all later entries, so the version also identifies the entry.
+        // A message whose turn is about to start can be withdrawn, which shifts those behind it, so the version also
+        // identifies the entry.
         Some(super::list_id(&[&entry.seq.to_string(), &looks.to_string(), call_id]))
     }
 
     fn layout(&self, at: usize, width: usize) -> Vec<Line> {
         let mut lines = vec![Line::default()];
-        if let Some(entry) = self.model.entries.get(at) {
-            self.entry(entry, width, &mut lines)
+        if let Some(entry) = self.shown_entry(at) {
+            self.entry(&entry, width, &mut lines)
         } else {
-            let activity = self.model.streaming.activity().unwrap_or_else(|| "thinking".into());
-            lines.push(self.head(false).with(Tone::Dim, &format!("  {activity}…")));
+            lines.push(super::spread(&self.live_head(), &Line::default(), width));
         }
         lines
     }
 
     fn grows(&self, at: usize) -> Option<(&str, Line)> {
-        let text = &self.model.streaming.text;
-        (at == self.model.entries.len() && !text.is_empty()).then(|| (text.as_str(), self.head(false)))
+        if at != self.model.entries.len() + self.starting() {
+            return None;
+        }
+        match self.tail()? {
+            Tail::Presenting(streaming, head) => Some((streaming.text.as_str(), head)),
+            Tail::Replying if self.model.streaming.text.is_empty() => None,
+            Tail::Replying => Some((self.model.streaming.text.as_str(), self.live_head())),
+        }
+    }
+
+    fn may_contain(&self, at: usize, words: &[&str]) -> bool {
+        let text = match self.model.entries.get(at).map(|entry| &entry.body) {
+            Some(EntryBody::User { text, .. } | EntryBody::Agent { text }) => text.to_lowercase(),
+            _ => return true,
+        };
+        let whole = format!("{text} you althing pinned");
+        words.iter().all(|word| whole.contains(word))
     }
 }
 
 impl ConversationList<'_> {
+    /// The head of the reply that is being written, with `thinking 12 s · ~1.2k tokens · esc stops`.
+    fn live_head(&self) -> Line {
+        let streaming = &self.model.streaming;
+        let activity = streaming.activity().unwrap_or_else(|| "thinking".into());
+        let since = self.model.replying_since;
+        let time = since.map(|since| format!(" {}", seconds(self.now.since(since)))).unwrap_or_default();
+        let mut words = vec![format!("{activity}{time}")];
+        if streaming.estimated_tokens() > 0 {
+            words.push(format!("~{} tokens", short_number(streaming.estimated_tokens())));
+        }
+        if self.esc_stops {
+            words.push("esc stops".into());
+        }
+        self.head(false).with(Tone::Dim, &format!("  {}", words.join(" · ")))
+    }
+
     fn entry(&self, entry: &ConversationEntry, width: usize, lines: &mut Vec<Line>) {
         match &entry.body {
-            EntryBody::User { text, queued, .. } => {
-                user(text, self.waits_for().filter(|_| *queued), entry.pinned, width, lines)
+            EntryBody::User { text, .. } => user(text, entry.pinned, width, lines),
+            EntryBody::Rejected { task, reason } => card::rejected(task, reason.as_deref(), width, lines),
+            EntryBody::Stopped { partial } => {
+                if !partial.trim().is_empty() {
+                    lines.push(self.head(false));
+                    let words = markdown::lines(partial, width.saturating_sub(3));
+                    lines.extend(words.into_iter().map(|line| line.indented(3)));
+                }
+                lines.push(Line::of(Tone::Dim, "   stopped by you"));
             }
             EntryBody::Agent { text } => {
                 lines.push(self.head(entry.pinned));
@@ -151,19 +207,17 @@ impl ConversationList<'_> {
     }
 }
 
-/// A message of the user: right-aligned as a block. If the message is queued, `queued` says what it waits for.
-fn user(text: &str, queued: Option<&str>, pinned: bool, width: usize, lines: &mut Vec<Line>) {
+/// `12 s`, or `1m05s` from a minute on.
+fn seconds(time: Millis) -> String {
+    if time.0 < 60_000 { format!("{} s", time.0 / 1000) } else { time.to_string() }
+}
+
+/// A message of the user: right-aligned as a block.
+fn user(text: &str, pinned: bool, width: usize, lines: &mut Vec<Line>) {
     let room = (width * 3 / 5).max(width.saturating_sub(24).min(40)).min(width.saturating_sub(7)).max(4);
     let mut words = line::wrap_text(Tone::Plain, text, room);
-    let mut note = String::new();
-    if let Some(after) = queued {
-        note = format!("queued, delivered after this {after} · del removes");
-    }
     if pinned {
-        note.push_str(if note.is_empty() { "pinned" } else { " · pinned" });
-    }
-    if !note.is_empty() {
-        words.push(Line::of(Tone::Dim, &line::cut(&note, width.saturating_sub(7))));
+        words.push(Line::of(Tone::Dim, "pinned"));
     }
     let widest = words.iter().map(Line::width).max().unwrap_or_default();
     let left = width.saturating_sub(widest + 6);

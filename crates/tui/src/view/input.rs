@@ -45,6 +45,13 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
         canvas.text(x, area.y, wide, tone, SEND);
         app.targets.push((Rect::new(x, area.y, wide, 1), Target::Send));
     }
+    if let Some(text) = &app.finding {
+        let used = canvas.text(area.x + 1, area.y, 6, Tone::AccentBold, "Find: ");
+        let room = area.width.saturating_sub(used + 10);
+        let used = used + canvas.text(area.x + 1 + used, area.y, room, Tone::Plain, text);
+        canvas.set_cursor(area.x + 1 + used, area.y);
+        return;
+    }
     // An input without the focus is drawn differently.
     if !app.input_has_focus() {
         let key = if app.browsing && matches!(app.screens.last(), Some(TuiScreen::Conversation)) {
@@ -70,7 +77,12 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
         let (row, column) = wrapped.cursor;
         let first = (row + 1).saturating_sub(area.height.into());
         for (n, text) in wrapped.rows.iter().skip(first).take(area.height.into()).enumerate() {
-            canvas.text(area.x + 3, area.y + n as u16, width.saturating_add(1), Tone::Plain, text);
+            let y = area.y + n as u16;
+            canvas.text(area.x + 3, y, width.saturating_add(1), Tone::Plain, text);
+            for (column, wide) in app.missing.places_in(text) {
+                let room = width.saturating_add(1).saturating_sub(column);
+                canvas.tone(Rect { x: area.x + 3 + column, y, width: wide.min(room), height: 1 }, Tone::Bad);
+            }
         }
         canvas.set_cursor(area.x + 3 + column as u16, area.y + (row - first) as u16);
     }

@@ -4,22 +4,25 @@ mod approval_dialog;
 mod attached;
 mod bars;
 mod card;
+mod chooser;
 mod conversation;
 mod dialog;
 mod dock;
-mod entry;
+pub(crate) mod entry;
+mod greeting;
 mod input;
 mod modal;
 mod picker;
-mod reader;
-mod run;
+mod pinned;
+pub(crate) mod reader;
+pub(crate) mod run;
 mod tasks;
 mod timeline;
 mod welcome;
 
 pub(crate) use input::text_width as input_text_width;
 
-use crate::app::{App, Target, TuiScreen};
+use crate::app::{App, Modal, Target, TuiScreen};
 use crate::line::{self, Line};
 use crate::paint::Canvas;
 use crate::theme::Tone;
@@ -43,6 +46,13 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
     let area = canvas.area();
     if area.width < LEAST.0 || area.height < LEAST.1 {
         canvas.text(area.x, area.y, area.width, Tone::Plain, "Althing: make the window larger");
+        return;
+    }
+    if matches!(app.modal, Some(Modal::Trust { .. })) {
+        modal::draw(app, canvas, area);
+        // The frame leaves the last row free.
+        let toast = app.toast.clone().unwrap_or_default();
+        canvas.text(area.x + 1, area.bottom() - 1, area.width - 1, Tone::Warn, &toast);
         return;
     }
     let top = app.screens.last().cloned().unwrap_or(TuiScreen::Conversation);

@@ -5,7 +5,7 @@ use crate::app::{App, COMMANDS, Modal, Target};
 use crate::line::{self, Line};
 use crate::paint::Canvas;
 use crate::theme::Tone;
-use althing_view::labels::{micro_money, money};
+use althing_view::money::{cost as shown_cost, exact_money};
 use ratatui::layout::Rect;
 
 /// The description in the help.
@@ -15,7 +15,7 @@ const ABOUT: &str = "You talk to one agent. For real work it proposes a run: sev
 /// The keys in the help.
 const KEYS: &[(&str, &str)] = &[
     ("Enter", "send; in a box, with nothing typed: approve"),
-    ("a", "in a box: approve, if nothing else is typed for a second"),
+    ("a", "in a box: approve, after a second without other keys"),
     ("Alt+Enter, Ctrl+J", "new line"),
     ("Shift+Tab", "plan mode"),
     ("Alt+A · Alt+R", "one agent or several · refine or not"),
@@ -28,7 +28,10 @@ const KEYS: &[(&str, &str)] = &[
     ("Ctrl+X", "write in your editor"),
     ("↑ ↓", "earlier messages"),
     ("PgUp PgDn", "scroll"),
-    ("Del", "take back the newest queued message"),
+    ("Del · ↑", "remove the newest queued message · edit it"),
+    ("Esc", "stop the reply, never a run"),
+    ("/ · n N", "while moving through the conversation: search"),
+    ("Ctrl+Y · Ctrl+_", "insert what was removed · undo"),
     ("Ctrl+C", "clear the input, else stop the run; twice: leave"),
     ("Ctrl+D", "leave, if the input is empty"),
 ];
@@ -46,9 +49,11 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
         Modal::RunApproval { .. } | Modal::PlanApproval { .. } | Modal::Override { .. } => {
             approval_dialog::draw(app, canvas, area, &modal)
         }
-        Modal::Program { .. } | Modal::Interrupted { .. } | Modal::Budget { .. } | Modal::Confirm(_) => {
-            approval_dialog::draw_small(app, canvas, area, &modal);
-        }
+        Modal::Program { .. }
+        | Modal::Interrupted { .. }
+        | Modal::Budget { .. }
+        | Modal::Trust { .. }
+        | Modal::Confirm(_) => approval_dialog::draw_small(app, canvas, area, &modal),
         Modal::Pick { picker, chosen } => picker::draw(app, canvas, area, picker, *chosen),
         Modal::Problems => {
             let lines: Vec<Line> = app
@@ -104,7 +109,8 @@ pub fn buttons(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, y: u16, butto
     let mut x = area.x + if area.width < 60 { 0 } else { 2 };
     for (n, (word, key, press)) in buttons.iter().enumerate() {
         // The button that grants something is dimmed until what it grants was shown.
-        let grants = *press == '\n' || *press == 'y';
+        let trusts = matches!(app.modal, Some(Modal::Trust { .. })) && *press != '\x1b';
+        let grants = *press == '\n' || *press == 'y' || trusts;
         let tone = match n {
             _ if grants && !app.is_read() => Tone::Dim,
             0 => Tone::AccentBold,
@@ -139,7 +145,7 @@ fn cost(app: &App) -> Vec<Line> {
     let row = |name: &str, usage: &althing_protocol::Usage| {
         let calls = if usage.calls == 1 { "call " } else { "calls" };
         let numbers =
-            format!("{:>7} tokens  {:>4} {calls}  {:>11}", tokens(usage), usage.calls, money(usage.cost_usd));
+            format!("{:>7} tokens  {:>4} {calls}  {:>11}", tokens(usage), usage.calls, shown_cost(usage));
         Line::of(Tone::Plain, &line::pad(name, 30)).with(Tone::Plain, &numbers)
     };
     let mut lines = Vec::new();
@@ -156,7 +162,7 @@ fn cost(app: &App) -> Vec<Line> {
     lines.push(Line::default());
     lines.push(row("everything", &model.usage()));
     if let Some(budget) = model.budget_micro_usd {
-        lines.push(Line::of(Tone::Dim, &format!("budget {}", micro_money(budget))));
+        lines.push(Line::of(Tone::Dim, &format!("budget {}", exact_money(budget))));
     }
     lines
 }

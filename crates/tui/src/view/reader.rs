@@ -9,7 +9,8 @@ use crate::paint::Canvas;
 use crate::theme::Tone;
 use ratatui::layout::Rect;
 
-struct Parts<'a>(&'a TextReader);
+/// The parts of a text as a list.
+pub struct Parts<'a>(pub &'a TextReader);
 
 impl ListItems for Parts<'_> {
     fn len(&self) -> usize {
@@ -52,6 +53,16 @@ impl ListItems for Parts<'_> {
     }
 }
 
+/// The search of the top screen with its keys; None if there is no search.
+pub fn search_hint(app: &App) -> Option<String> {
+    let label = match app.screens.last()? {
+        TuiScreen::TextReader(reader) => reader.scroll.search_label()?,
+        TuiScreen::Run(screen) => screen.scrolls.get(screen.tab)?.search_label()?,
+        _ => return None,
+    };
+    Some(format!("{label} · n next · N previous · esc ends the search"))
+}
+
 /// Draws the text screen.
 pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     let panel = super::panel(app, canvas, area, area.y + 2);
@@ -65,7 +76,9 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     reader.scroll = scroll;
     let typing = reader.typing.then(|| reader.search.clone().unwrap_or_default());
     app.targets.push((Rect { height: 1, width: 8.min(area.width), ..area }, Target::Back));
+    let found = search_hint(app);
     let words = match (app.input_has_focus(), app.has_input()) {
+        (false, _) if found.is_some() => found.as_deref().unwrap_or_default(),
         (true, _) => "pgup pgdn scroll · tab go into the text · esc close it",
         (false, true) => "↑↓ scroll · / search · c copy · o open in pager · tab input",
         (false, false) => "↑↓ scroll · / search · c copy · o open in pager",

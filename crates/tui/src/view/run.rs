@@ -6,9 +6,9 @@ use crate::line::{self, Line};
 use crate::list::{self, ListItems};
 use crate::paint::Canvas;
 use crate::theme::Tone;
-use althing_protocol::{AgentMode, Timestamp};
+use althing_protocol::{AgentId, AgentMode, Timestamp};
 use althing_view::RunView;
-use althing_view::labels::money;
+use althing_view::money::{cost, has_cost};
 use ratatui::layout::Rect;
 
 /// Draws a run.
@@ -25,8 +25,9 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, screen: &RunScre
         let mut details =
             vec![member.id.to_string(), member.model.clone(), format!("round {}", agent.round.max(1))];
         details.push(format!("{} tokens", tokens(&agent.usage)));
-        if agent.usage.cost_usd > 0.0 {
-            details.push(money(agent.usage.cost_usd));
+        if has_cost(&agent.usage) {
+            let what = if agent.usage.cost_usd > 0.0 { "" } else { "cost " };
+            details.push(format!("{what}{}", cost(&agent.usage)));
         }
         if member.offline {
             details.push("offline, not an AI".into());
@@ -51,7 +52,9 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, screen: &RunScre
         targets.push((cancel, Target::Key('x')));
     }
     app.targets.extend(targets);
+    let found = super::reader::search_hint(app);
     let words = match (app.input_has_focus(), app.has_input(), screen.tab == last) {
+        (false, ..) if found.is_some() => found.as_deref().unwrap_or_default(),
         (true, ..) => "tab go into the run · esc close it",
         (false, false, true) => "↑↓ scroll · d diff · u undo · c copy",
         (false, true, true) => "↑↓ scroll · d diff · u undo · tab input",
@@ -75,8 +78,8 @@ fn head(app: &App, canvas: &mut Canvas<'_>, area: Rect, run: &RunView) {
     };
     let small = area.width < 60;
     let state = if small { card::elapsed(run, app.now) } else { state };
-    let cost = run.usage().cost_usd;
-    let cost = if cost > 0.0 && !small { format!(" · {}", money(cost)) } else { String::new() };
+    let spent = run.usage();
+    let cost = if spent.cost_usd > 0.0 && !small { format!(" · {}", cost(&spent)) } else { String::new() };
     let cancel = match (has_cancel(run, area), app.input_has_focus()) {
         (true, false) => "   x cancel ",
         (true, true) => "     cancel ",
@@ -172,7 +175,7 @@ fn strip(run: &RunView) -> Line {
 }
 
 /// A final answer as a list with one item.
-struct FinalAnswerItem<'a>(&'a RunView);
+pub(crate) struct FinalAnswerItem<'a>(pub(crate) &'a RunView);
 
 impl ListItems for FinalAnswerItem<'_> {
     fn len(&self) -> usize {
@@ -180,7 +183,7 @@ impl ListItems for FinalAnswerItem<'_> {
     }
 
     fn version(&self, _: usize) -> Option<u64> {
-        Some(1)
+        Some(1 + u64::from(self.0.is_undone))
     }
 
     fn layout(&self, _: usize, width: usize) -> Vec<Line> {
@@ -191,10 +194,15 @@ impl ListItems for FinalAnswerItem<'_> {
             Tone::Dim,
             &line::cut(&format!("   {}", card::details(self.0, Timestamp(0))), width),
         ));
+        if let Some(decision) = self.0.vote.as_ref().and_then(|vote| vote.decision.as_ref()) {
+            let rows = line::wrap_text(Tone::Dim, &decision.explanation, width.saturating_sub(3));
+            lines.extend(rows.into_iter().map(|row| row.indented(3)));
+        }
         let summary = self.0.result.as_ref().map(|result| &result.coordination_summary);
         for ballot in summary.into_iter().flat_map(|summary| &summary.ballots) {
-            let text =
-                format!("   {} → {}  \"{}\"", ballot.voter, ballot.target, line::first_line(&ballot.reason));
+            let choices: Vec<&str> = ballot.choices().iter().map(AgentId::as_str).collect();
+            let choices = choices.join(" > ");
+            let text = format!("   {} → {choices}  \"{}\"", ballot.voter, line::first_line(&ballot.reason));
             lines.push(Line::of(Tone::Dim, &line::cut(&text, width)));
         }
         lines

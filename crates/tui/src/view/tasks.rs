@@ -1,7 +1,7 @@
 //! The tasks panel, and the work of a program that has no terminal or has ended.
 
 use super::{bars, hints, spread, timeline::Timeline};
-use crate::app::{App, Target, TuiScreen};
+use crate::app::{App, Target, TuiScreen, is_retryable};
 use crate::line::{self, Line};
 use crate::list::{self, ListItems};
 use crate::paint::Canvas;
@@ -60,7 +60,11 @@ pub fn panel(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, chosen: usize) 
     }
     rows(app, canvas, body, chosen);
     let ends = app.model.tasks.iter().any(|task| task.turn_is_over);
+    let chosen_task = app.task_rows().get(chosen).and_then(|id| app.model.task(id));
+    let retries = chosen_task.is_some_and(is_retryable);
     let words = match (home, app.model.closed || app.options.replay) {
+        (true, true) if retries && !app.options.replay => "↑↓ choose · enter read · r retry · q leave",
+        (true, false) if retries => "enter read · r retry · a answer · x cancel · ^D leave",
         (true, true) => "↑↓ choose · enter read · q leave",
         (true, false) if ends => "enter attach · a answer · e end the program · x cancel · ^D leave",
         (true, false) => "enter open or attach · a answer · x cancel · ^D leave",
@@ -215,6 +219,8 @@ pub fn task(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, id: &TaskId) {
     app.targets.push((Rect { height: 1, width: 8.min(area.width), ..area }, Target::Back));
     let words = if app.input_has_focus() {
         "pgup pgdn scroll · tab go into the task · esc close it"
+    } else if app.model.task(id).is_some_and(is_retryable) {
+        "↑↓ scroll · o open in pager · r retry"
     } else {
         "↑↓ scroll · a answer · o open in pager · x cancel"
     };

@@ -243,6 +243,7 @@ impl Script {
             label: AnswerLabel { agent: n, nth },
             revision: Revision(revision),
             content: content.into(),
+            conclusion: None,
         };
         self.item(run, n, nth, Item::Answer(answer));
         let ended = Fact::AttemptEnded {
@@ -256,8 +257,12 @@ impl Script {
     }
 
     pub fn votes(&mut self, run: &str, n: u32, target: &str, reason: &str) {
-        let ballot =
-            Ballot { voter: team()[n as usize - 1].id.clone(), target: target.into(), reason: reason.into() };
+        let ballot = Ballot {
+            voter: team()[n as usize - 1].id.clone(),
+            target: target.into(),
+            reason: reason.into(),
+            ranking: Vec::new(),
+        };
         self.item(run, n, 2, Item::Vote(ballot));
         let ended = Fact::AttemptEnded {
             attempt: 2,
@@ -299,6 +304,7 @@ impl Script {
             votes: BTreeMap::from([("gem".into(), 2), ("cc".into(), 1)]),
             ballots: Vec::new(),
             tie_break: None,
+            decision: None,
             strategy: FinalAnswerStrategy::WinnerPresent,
         };
         self.fact(Some(run), Fact::Decided(verdict));
@@ -388,7 +394,9 @@ impl Script {
                     voter: "gpt".into(),
                     target: "gem".into(),
                     reason: "handles key rotation".into(),
+                    ranking: Vec::new(),
                 }],
+                decision: None,
                 agents: team()
                     .into_iter()
                     .map(|member| AgentSummary {

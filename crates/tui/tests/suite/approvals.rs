@@ -278,7 +278,11 @@ type OpenBox = (&'static str, fn(&mut Script));
 /// Every dialog that opens by itself.
 fn boxes() -> [OpenBox; 3] {
     let budget = |script: &mut Script| {
-        let kind = InteractionKind::Budget { spent_micro_usd: 5_040_000, budget_micro_usd: 5_000_000 };
+        let kind = InteractionKind::Budget {
+            spent_micro_usd: 5_040_000,
+            budget_micro_usd: 5_000_000,
+            raised_micro_usd: Some(10_040_000),
+        };
         script.asks(Some("c1"), "i-budget", kind, None);
     };
     [("run", Script::approval), ("plan", Script::plan_approval), ("budget", budget)]

@@ -13,9 +13,11 @@ fn agents_and_cards_stand_left_the_user_right_and_the_input_below() {
     assert_eq!(screen.find("● Althing").0, 1);
     assert_eq!(screen.find("▸ Run: Plan JWT auth refactor").0, 1);
     assert_eq!(screen.find("▾ Run: Execute phase 1 - JWT").0, 1);
-    let (x, y) = screen.find("Actually, use Paseto instead of JWT");
-    assert!(x > 40, "the user's words stand right, at {x}");
+    let (x, y) = screen.find("Replace our JWT auth with something safer");
+    assert!(x > 20, "the user's words stand right, at {x}");
     assert!(screen.rows()[usize::from(y)].ends_with("You"));
+    let queued = screen.find("Actually, use Paseto instead of JWT").1;
+    assert_eq!(queued, 32, "what waits is above the mode bar:\n{}", screen.text());
     assert_eq!(screen.find("Type a message...").1, 35, "the input is the last row");
 }
 
@@ -61,14 +63,15 @@ fn a_run_card_shows_status_agents_rounds_and_time_and_opens_and_cancels() {
     screen.click("Run: Execute phase 1 - JWT");
     assert!(screen.shows("‹ esc   Run: Execute phase 1 - JWT"));
     screen.press(KeyCode::Tab);
-    screen.write("xy");
+    screen.press(KeyCode::Char('x'));
+    screen.press_after_reading('y');
     assert_eq!(screen.ops, [Op::Cancel { task: "r2".into() }]);
     screen.press(KeyCode::Esc);
     assert!(screen.shows("Type a message..."));
 
     screen.press(KeyCode::Tab);
-    screen.press(KeyCode::Up);
-    screen.write("xy");
+    screen.press(KeyCode::Char('x'));
+    screen.press_after_reading('y');
     assert_eq!(screen.ops.len(), 2, "and from the card itself");
 }
 
@@ -111,7 +114,10 @@ fn streaming_text_never_moves_what_stands_above_it() {
         script.items.clear();
         script.delta("c1", DeltaKind::Text, piece);
         screen.feed(&script.items);
-        let rows = screen.rows();
+        // The name of the agent is followed by how long it has been writing, and how much.
+        let status = screen.find("● Althing  writing 3m19s · ~").1;
+        let mut rows = screen.rows();
+        rows[usize::from(status)] = " ● Althing".into();
         // Only the last six rows above the input may change: the last block is there.
         let changed = before.iter().zip(&rows).position(|(old, new)| old != new);
         let last = rows.iter().take(36).rposition(|row| !row.is_empty()).unwrap();

@@ -113,7 +113,7 @@ fn hostile(rng: &mut Rng) -> Script {
     };
     script.item("r1", 1, 1, Item::Reply(reply));
     script.item("r1", 1, 1, Item::ToolResult { call: "t".into(), content: evil(rng), is_error: true });
-    script.item("r1", 1, 1, Item::Reminder { call: None, text: evil(rng) });
+    script.item("r1", 1, 1, Item::Reminder { call: None, text: evil(rng), restates_task: true });
     script.delta("r1.a1", DeltaKind::Text, &evil(rng));
     script.delta("r1.a1", DeltaKind::ToolCall, &evil(rng));
     script.delta("c1", DeltaKind::Text, &evil(rng));

@@ -74,7 +74,6 @@ fn paths_and_commands_complete() {
     screen.press(KeyCode::Tab);
     assert!(screen.shows("› look at @src/"));
     screen.press(KeyCode::Down);
-    screen.press(KeyCode::Down);
     screen.press(KeyCode::Tab);
     screen.press(KeyCode::Enter);
     assert_eq!(texts(&screen), ["look at @src/main.rs"]);
@@ -300,7 +299,7 @@ fn irreversible_actions_are_confirmed_and_only_yes_executes_them() {
             assert!(!screen.shows("Stop this run?") && screen.ops.is_empty(), "{no:?}");
         }
         screen.press(KeyCode::Char('x'));
-        screen.press(KeyCode::Char('y'));
+        screen.press_after_reading('y');
         assert_eq!(screen.ops, [Op::Cancel { task: "r2".into() }]);
         screen.click("cancel");
         screen.click("Stop it");

@@ -3,7 +3,7 @@
 use super::support::TestScreen;
 use crate::script::Script;
 use althing_protocol::{
-    DeltaKind, FileChange, FileWrite, Item, PlanRef, Purpose, Revision, RunEnd, RunStatus,
+    DeltaKind, FileChange, FileWrite, Item, PlanRef, Purpose, Revision, RunEnd, RunStatus, Usage,
 };
 use althing_tui::Effect;
 use crossterm::event::KeyCode;
@@ -26,6 +26,22 @@ fn finished(writes: Vec<FileWrite>) -> TestScreen {
     result.context_path_writes = writes;
     script.finishes("r1", result, RunEnd::Answered);
     TestScreen::showing(&script, 100, 40)
+}
+
+#[test]
+fn the_cost_of_a_run_without_prices_is_unknown_and_not_nothing() {
+    let mut script = Script::default();
+    script.chat(true);
+    script.run("r1", Some("c1"), "Write");
+    let mut result = Script::result("r1", "Write", RunStatus::Completed);
+    result.usage = Usage { input_tokens: 900, calls: 3, unpriced_calls: 3, ..Usage::default() };
+    script.finishes("r1", result, RunEnd::Answered);
+    let mut screen = TestScreen::showing(&script, 100, 30);
+    assert!(screen.shows("· cost unknown"), "{}", screen.text());
+    assert!(screen.shows("cost unknown of $5"), "{}", screen.text());
+    screen.send_line("/cost");
+    let row = screen.rows().into_iter().find(|row| row.contains("Run: Write") && row.contains("tokens"));
+    assert!(row.is_some_and(|row| row.contains("unknown")), "{}", screen.text());
 }
 
 #[test]
@@ -192,7 +208,7 @@ fn undo_is_one_key_at_the_final_answer_and_is_asked_about() {
     screen.press(KeyCode::Enter);
     assert!(!screen.shows("Undo what this run wrote?") && screen.effects.is_empty(), "Enter keeps them");
     screen.press(KeyCode::Char('u'));
-    screen.press(KeyCode::Char('y'));
+    screen.press_after_reading('y');
     assert_eq!(screen.effects.last(), Some(&Effect::Undo(Some("r1".into()))));
 }
 

@@ -196,7 +196,11 @@ fn the_budget_is_asked_about() {
     snapshot("budget", |screen| {
         let mut script = Script::default();
         script.chat(true);
-        let kind = InteractionKind::Budget { spent_micro_usd: 5_040_000, budget_micro_usd: 5_000_000 };
+        let kind = InteractionKind::Budget {
+            spent_micro_usd: 5_040_000,
+            budget_micro_usd: 5_000_000,
+            raised_micro_usd: Some(10_040_000),
+        };
         script.asks(Some("c1"), "i-budget", kind, None);
         screen.feed(&script.items);
     });

@@ -88,6 +88,38 @@ fn a_stream_is_laid_out_at_its_end_only() {
     assert!(late < early * SAME, "after 40,000 lines {late:?}, before {early:?}");
 }
 
+/// The processor time per piece of a streamed text that has `before` such pieces already.
+fn streaming(before: usize, start: &str, piece: &str) -> Duration {
+    let mut script = Script::default();
+    script.chat(true);
+    script.turn(1);
+    let mut screen = TestScreen::showing(&script, 160, 45);
+    script.items.clear();
+    script.delta("c1", DeltaKind::Text, &format!("{start}{}", piece.repeat(before)));
+    screen.feed(&script.items);
+    let mut best = Duration::MAX;
+    for _ in 0..40 {
+        script.items.clear();
+        script.delta("c1", DeltaKind::Text, piece);
+        let start = processor_time();
+        screen.feed(&script.items);
+        best = best.min(processor_time().saturating_sub(start));
+    }
+    best
+}
+
+#[test]
+fn a_streamed_list_or_code_block_costs_the_same_however_long_it_is() {
+    for (start, piece) in [
+        ("", "- an item of a list\n"),
+        ("Some steps:\n", "1. an item with a number\n"),
+        ("```rust\n", "let line = of(code);\n"),
+    ] {
+        let (short, long) = (streaming(60, start, piece), streaming(6_000, start, piece));
+        assert!(long < short * SAME, "{piece}: with 6,000 {long:?}, with 60 {short:?}");
+    }
+}
+
 #[test]
 fn a_hundred_thousand_lines_fit_in_sixty_megabytes() {
     let resident = || {

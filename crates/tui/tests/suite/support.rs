@@ -138,6 +138,12 @@ impl TestScreen {
         self.wait(1000);
     }
 
+    /// Presses a letter or digit after a pause, as someone who has read a dialog.
+    pub fn press_after_reading(&mut self, letter: char) {
+        self.wait(500);
+        self.press(KeyCode::Char(letter));
+    }
+
     /// Opens the newest run and moves the focus into it.
     pub fn enter_run(&mut self) {
         self.control('r');
@@ -224,7 +230,12 @@ impl TestScreen {
 
     pub fn click(&mut self, text: &str) {
         let (column, row) = self.find(text);
-        let kind = MouseEventKind::Down(MouseButton::Left);
+        for kind in [MouseEventKind::Down(MouseButton::Left), MouseEventKind::Up(MouseButton::Left)] {
+            self.mouse(kind, column, row);
+        }
+    }
+
+    pub fn mouse(&mut self, kind: MouseEventKind, column: u16, row: u16) {
         self.send(Event::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE }));
     }
 

@@ -59,6 +59,8 @@ fn a_permission_is_given_by_a_number_or_a_click() {
     screen.press(KeyCode::Char('a'));
     assert!(screen.shows("ask asks for permission") && screen.shows("Run `cargo test`?"));
     screen.press(KeyCode::Char('2'));
+    assert!(screen.ops.is_empty(), "a digit that follows at once is typed, not chosen");
+    screen.press_after_reading('2');
     let expected = |option: &str| Op::Answer {
         interaction: "i-program".into(),
         decision: Decision::Choose { option: option.into() },
@@ -96,7 +98,8 @@ fn a_program_without_a_terminal_shows_text_tools_and_output() {
     assert!(screen.shows("the task has already ended") && screen.ops.is_empty());
     screen.press(KeyCode::Esc);
     screen.press(KeyCode::Down);
-    screen.write("xy");
+    screen.press(KeyCode::Char('x'));
+    screen.press_after_reading('y');
     assert_eq!(screen.ops.last(), Some(&Op::Cancel { task: "w1.ask".into() }));
 }
 
@@ -170,6 +173,7 @@ fn stopping_a_task_of_a_workflow_is_asked_about_in_the_panel_and_in_the_task() {
     assert!(screen.shows("Stop this task?") && screen.ops.is_empty(), "{}", screen.text());
     screen.press(KeyCode::Enter);
     assert!(!screen.shows("Stop this task?") && screen.ops.is_empty());
-    screen.write("xy");
+    screen.press(KeyCode::Char('x'));
+    screen.press_after_reading('y');
     assert_eq!(screen.ops, [Op::Cancel { task: "w1.ask".into() }]);
 }

@@ -193,12 +193,14 @@ fn no_question_of_a_program_hides_its_dangerous_part_from_the_person_who_answers
                     if !more_below(&screen) {
                         break;
                     }
+                    screen.wait(500);
                     screen.press(code);
                     assert!(screen.ops.is_empty(), "{how} at {size:?}:\n{}", screen.text());
                     screen.press(KeyCode::PageDown);
                 }
                 assert!(seen, "{how} at {size:?} hid it:\n{}", screen.text());
                 assert!(screen.shows("1 Allow") && screen.shows("2 Deny"), "{}", screen.text());
+                screen.wait(500);
                 screen.press(code);
                 let allow = Decision::Choose { option: "Allow".into() };
                 let answer = Op::Answer { interaction: "i-program".into(), decision: allow };
@@ -281,13 +283,13 @@ fn an_undo_is_confirmed_only_after_every_file_was_shown() {
         assert!(screen.shows("Undo what this run wrote?"), "{}", screen.text());
         let undone =
             |screen: &TestScreen| screen.effects.iter().any(|effect| matches!(effect, Effect::Undo(_)));
-        screen.press(KeyCode::Char('y'));
+        screen.press_after_reading('y');
         assert!(!undone(&screen) && screen.shows("Undo what this run wrote?"), "{}", screen.text());
         let rows = read_on(&mut screen);
         for n in 0..150 {
             assert!(rows.iter().any(|row| row.contains(&format!("file{n}.rs"))), "{n} at {size:?}");
         }
-        screen.press(KeyCode::Char('y'));
+        screen.press_after_reading('y');
         assert!(undone(&screen));
     }
 }
@@ -417,8 +419,11 @@ fn ten_thousand_random_keys_while_dialogs_come_and_go_grant_cancel_and_undo_noth
                 0 => script.approval(),
                 1 => script.plan_approval(),
                 _ => {
-                    let kind =
-                        InteractionKind::Budget { spent_micro_usd: 5_040_000, budget_micro_usd: 5_000_000 };
+                    let kind = InteractionKind::Budget {
+                        spent_micro_usd: 5_040_000,
+                        budget_micro_usd: 5_000_000,
+                        raised_micro_usd: Some(10_040_000),
+                    };
                     script.asks(Some("c1"), "i-budget", kind, None);
                 }
             }

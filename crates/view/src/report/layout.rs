@@ -5,7 +5,7 @@ use super::block::Block;
 use super::run::{FilePlace, RunReport};
 use super::{SessionReport, Warning};
 use crate::labels;
-use althing_protocol::{AnswerLabel, FileWrite, Millis, SessionKind};
+use althing_protocol::{AgentId, AnswerLabel, FileWrite, Millis, SessionKind};
 use althing_text::{count, shell_word, short_number};
 
 /// The report of a run.
@@ -163,9 +163,20 @@ fn run_fields(run: &RunReport) -> Block {
 
 fn ballots(run: &RunReport) -> Block {
     let rows = run.decision.ballots.iter().map(|ballot| {
-        let counted = if ballot.counted { "yes" } else { "no" };
-        let (voter, target) = (ballot.voter.to_string(), ballot.target.to_string());
-        vec![voter, target, counted.to_owned(), ballot.reason.clone()]
+        let counted = match ballot.not_counted_because {
+            _ if ballot.counted => "yes".to_owned(),
+            Some(why) => format!("no: {why}"),
+            None => "no".to_owned(),
+        };
+        // Reasons name agents as the voter knew them.
+        let named = |id: &AgentId| match run.agents.iter().find(|agent| agent.id == *id) {
+            Some(agent) => format!("{} ({})", agent.id, agent.anonymous),
+            None => id.to_string(),
+        };
+        let choices =
+            if ballot.ranking.is_empty() { std::slice::from_ref(&ballot.target) } else { &ballot.ranking };
+        let choices: Vec<String> = choices.iter().map(named).collect();
+        vec![ballot.voter.to_string(), choices.join(" > "), counted, ballot.reason.clone()]
     });
     Block::Table { head: vec!["voter", "votes for", "counted", "reason"], rows: rows.collect() }
 }
@@ -196,6 +207,7 @@ fn agents(run: &RunReport) -> Block {
         let first = agent.attempts.iter().find_map(|attempt| attempt.first_token);
         vec![
             agent.id.to_string(),
+            agent.anonymous.clone(),
             model,
             agent.status.clone(),
             agent.answers.len().to_string(),
@@ -209,6 +221,7 @@ fn agents(run: &RunReport) -> Block {
     });
     let head = vec![
         "agent",
+        "known as",
         "model",
         "outcome",
         "answers",

@@ -18,7 +18,7 @@ pub use spent::{CostGroup, Spent, add_costs};
 
 use crate::labels;
 use crate::lines::ProgressLines;
-use crate::session::{EntryBody, SessionView, TaskKind};
+use crate::session::{EntryBody, QueuedMessage, SessionView, TaskKind};
 use althing_protocol::{
     Event, Fact, FeedItem, Millis, NoticeLevel, SessionKind, SessionOpened, TaskId, TaskSpec, Timestamp,
 };
@@ -228,7 +228,9 @@ impl SessionReport {
 
     fn add_conversation(&mut self, view: &SessionView) {
         let agent = view.chat_agent.as_ref().map_or_else(|| "agent".to_owned(), |agent| agent.id.to_string());
-        for entry in view.entries.iter().filter(|_| self.kind == SessionKind::Chat) {
+        let queue = view.queue.iter().cloned().map(QueuedMessage::into_entry);
+        let entries = view.entries.iter().cloned().chain(queue);
+        for entry in entries.filter(|_| self.kind == SessionKind::Chat) {
             let (who, text, run) = match &entry.body {
                 EntryBody::User { text, .. } => ("you".to_owned(), text.clone(), None),
                 EntryBody::Agent { text } => (agent.clone(), text.clone(), None),
@@ -240,7 +242,11 @@ impl SessionReport {
                     (agent.clone(), format!("called {name} {arguments}"), None)
                 }
                 EntryBody::Compacted { what, .. } => ("althing".to_owned(), what.clone(), None),
-                EntryBody::Program(_) | EntryBody::Final(_) | EntryBody::Notice { .. } => continue,
+                EntryBody::Program(_)
+                | EntryBody::Final(_)
+                | EntryBody::Notice { .. }
+                | EntryBody::Rejected { .. }
+                | EntryBody::Stopped { .. } => continue,
             };
             self.conversation.push(MessageReport { at: entry.at, who, text, run });
         }
@@ -310,7 +316,8 @@ fn warning(event: &Event) -> Option<Warning> {
 
 /// The changes from one text to another as a unified diff.
 fn diff(before: &str, after: &str, (old, new): (&str, &str)) -> String {
-    let lines = |text: &str| format!("{}\n", text.trim_end_matches('\n'));
+    // Blanks at the end of a text are no change that a reader can see.
+    let lines = |text: &str| format!("{}\n", text.trim_end());
     let (before, after) = (lines(before), lines(after));
     let diff = TextDiff::from_lines(&before, &after);
     diff.unified_diff().context_radius(DIFF_CONTEXT).header(old, new).to_string()

@@ -90,7 +90,11 @@ pub struct DecisionReport {
     pub winner: Option<AgentId>,
     pub presenter: Option<AgentId>,
     pub overridden: bool,
+    /// The first choices of each agent.
     pub votes: BTreeMap<AgentId, u32>,
+    /// Rule, points, pairwise table and explanation; None in logs of 0.1.
+    #[serde(flatten)]
+    pub report: Option<althing_protocol::DecisionReport>,
     /// All votes, oldest first.
     pub ballots: Vec<BallotReport>,
     /// Why the run started over, for each restart.
@@ -105,10 +109,21 @@ pub struct BallotReport {
     pub at: Timestamp,
     pub voter: AgentId,
     pub target: AgentId,
+    /// All agents that the voter ranked, best first, if it ranked several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ranking: Vec<AgentId>,
     pub reason: String,
     /// Whether the vote was counted in the end.
     pub counted: bool,
+    /// Why the vote was not counted, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_counted_because: Option<&'static str>,
 }
+
+/// The voter did not know a newer answer when it voted.
+const OVERTAKEN: &str = "a newer answer had arrived";
+const REPLACED: &str = "the agent voted again later";
+const STARTED_OVER: &str = "the run started over";
 
 impl RunReport {
     pub(super) fn new(
@@ -212,8 +227,11 @@ impl RunReport {
                     self.ended = Some(event.at);
                 }
             }
-            Fact::Decided(Verdict::Winner { winner, votes, ballots, tie_break, .. }) => {
+            Fact::Decided(Verdict::Winner {
+                winner, votes, ballots, tie_break, decision: report, ..
+            }) => {
                 let decision = &mut self.decision;
+                decision.report = report.as_deref().cloned();
                 decision.winner = Some(winner.clone());
                 decision.votes.clone_from(votes);
                 decision.tie_break.clone_from(tie_break);
@@ -225,6 +243,9 @@ impl RunReport {
             }
             Fact::Decided(Verdict::Restarted { reason, .. }) => {
                 self.decision.restarts.push(reason.clone());
+                for ballot in &mut self.decision.ballots {
+                    ballot.not_counted_because.get_or_insert(STARTED_OVER);
+                }
                 self.discarded = self.stored.len();
                 self.decision.winner = None;
             }
@@ -251,6 +272,7 @@ impl RunReport {
         decision.presenter.clone_from(&summary.presenter);
         decision.overridden = summary.overridden;
         decision.votes.clone_from(&summary.votes);
+        decision.report.clone_from(&summary.decision);
         decision.count(&summary.ballots);
         for agent in &summary.agents {
             if let Some(report) = self.agents.iter_mut().find(|report| report.id == agent.id) {
@@ -274,12 +296,15 @@ impl RunReport {
     }
 
     fn add_ballot(&mut self, at: Timestamp, ballot: &Ballot, counted: bool) {
-        let Ballot { voter, target, reason } = ballot.clone();
+        let Ballot { voter, target, reason, ranking } = ballot.clone();
         // A later vote of the same agent replaces the earlier ones, unless the later vote is stale.
         for earlier in self.decision.ballots.iter_mut().filter(|earlier| counted && earlier.voter == voter) {
             earlier.counted = false;
+            earlier.not_counted_because.get_or_insert(REPLACED);
         }
-        self.decision.ballots.push(BallotReport { at, voter, target, reason, counted });
+        let not_counted_because = (!counted).then_some(OVERTAKEN);
+        let ballot = BallotReport { at, voter, target, ranking, reason, counted, not_counted_because };
+        self.decision.ballots.push(ballot);
     }
 
     /// Completes the report once all events are folded.
@@ -348,6 +373,7 @@ impl DecisionReport {
             };
             if let Some(ballot) = self.ballots.iter_mut().rev().find(same) {
                 ballot.counted = true;
+                ballot.not_counted_because = None;
             }
         }
     }

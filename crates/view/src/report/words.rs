@@ -2,7 +2,7 @@
 
 use super::agent::AgentReport;
 use super::run::RunReport;
-use althing_protocol::{AgentMode, FinalAnswerStrategy, RunSpec};
+use althing_protocol::{AgentMode, DecisionRule, FinalAnswerStrategy, RunSpec};
 use althing_text::count;
 
 /// The rules of a run, one sentence each.
@@ -23,7 +23,14 @@ pub(super) fn rules(spec: &RunSpec) -> Vec<String> {
         match (rules.skip_voting, alone) {
             (true, true) => "There is no vote.",
             (true, false) => "There is no vote; the newest answer wins.",
-            (false, _) => "Each agent votes for one answer, and the answer with the most votes wins.",
+            (false, _) => match rules.decision.rule {
+                DecisionRule::Borda => {
+                    "Each agent ranks the answers, and the answer with the most points wins."
+                }
+                DecisionRule::Plurality => {
+                    "Each agent votes for one answer, and the answer with the most votes wins."
+                }
+            },
         }
         .to_owned(),
     );
@@ -74,7 +81,9 @@ pub(super) fn decision(run: &RunReport) -> Vec<String> {
         None if run.is_over => said.push("Nobody won, because there is no answer.".into()),
         None => said.push("Nothing is decided yet.".into()),
     }
-    if let Some(tie_break) = decision.tie_break.as_ref().filter(|_| decision.winner.is_some()) {
+    // The explanation of a report says how a tie was broken.
+    let tie_break = decision.tie_break.as_ref().filter(|_| decision.report.is_none());
+    if let Some(tie_break) = tie_break.filter(|_| decision.winner.is_some()) {
         said.push(sentence(tie_break));
     }
     let presented = |agent: &&AgentReport| {
@@ -111,6 +120,15 @@ fn agent_answers(agent: Option<&AgentReport>) -> String {
 /// How the winner won.
 fn won(run: &RunReport, winner: &str) -> String {
     let decision = &run.decision;
+    if let Some(report) = &decision.report {
+        let explanation = &report.explanation;
+        // An agent's name keeps its case.
+        return if explanation.starts_with(winner) {
+            format!("{explanation}.")
+        } else {
+            sentence(explanation)
+        };
+    }
     let all: u32 = decision.votes.values().sum();
     let mine =
         decision.votes.iter().find(|(agent, _)| agent.as_str() == winner).map_or(0, |(_, votes)| *votes);

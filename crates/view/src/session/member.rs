@@ -82,6 +82,8 @@ pub struct MemberView {
     pub since: Option<Timestamp>,
     /// Whether the agent's work, or the program's task, has ever had the status `Failed`.
     pub dropped_out: bool,
+    /// Why the last attempt that failed did, in one or two words.
+    pub failure: Option<&'static str>,
 }
 
 impl MemberView {
@@ -98,12 +100,21 @@ impl MemberView {
             waiting_for: None,
             since: None,
             dropped_out: false,
+            failure: None,
         }
     }
 
     /// The current activity, taking streaming text into account.
     pub fn activity(&self) -> String {
         self.streaming.activity().unwrap_or_else(|| self.activity.clone())
+    }
+
+    /// The current activity; while the agent writes, with the beginning of what it writes.
+    pub fn live_activity(&self) -> String {
+        match self.streaming.opening() {
+            Some(opening) => format!("{}: {opening}", self.activity()),
+            None => self.activity(),
+        }
     }
 
     /// The agent's answers, oldest first.
@@ -134,6 +145,7 @@ impl MemberView {
                 self.since = None;
                 self.usage += if outcome.has_own_usage() { *usage } else { Usage::default() };
                 self.streaming = StreamingText::default();
+                self.failure = super::dropouts::reason(outcome).or(self.failure);
                 self.end(at, outcome);
             }
             Fact::ItemAdded { item, .. } => self.item(at, item),
@@ -153,7 +165,9 @@ impl MemberView {
     fn end(&mut self, at: Timestamp, outcome: &AttemptOutcome) {
         let Some(words) = labels::outcome(outcome) else { return };
         match outcome {
-            AttemptOutcome::Presented { text } => self.add(at, TimelineEvent::Presented(text.clone())),
+            AttemptOutcome::Presented { text, rejected: None } => {
+                self.add(at, TimelineEvent::Presented(text.clone()));
+            }
             // These outcomes need no timeline entry: the timeline already shows what the agent did, or the attempt was
             // no longer needed.
             AttemptOutcome::Voted

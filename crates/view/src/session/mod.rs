@@ -2,15 +2,17 @@
 //!
 //! No clock, no I/O, no decisions about what happens next. The same items give the same state, live or replayed.
 
+mod dropouts;
 mod entry;
 mod member;
 mod queries;
+mod questions;
 mod run;
 mod streaming;
 mod task;
 mod worker;
 
-pub use entry::{ConversationEntry, EntryBody, Question};
+pub use entry::{ConversationEntry, EntryBody, Question, QueuedMessage};
 pub use member::{MemberView, TimelineEntry, TimelineEvent};
 pub use run::RunView;
 pub use streaming::StreamingText;
@@ -19,9 +21,9 @@ pub use worker::Worker;
 
 use crate::labels;
 use althing_protocol::{
-    AskKind, AttemptOutcome, ChatSpec, ChatState, Decision, Event, Fact, FeedItem, InteractionId,
-    InteractionKind, Item, Member, ModeChoice, NoticeLevel, Op, Phase, PlanRef, Progress, Purpose, Seq,
-    SessionId, SessionKind, TaskId, TaskSpec, TaskStatus, Timestamp, Usage, Verdict,
+    AskKind, AttemptOutcome, ChatSpec, ChatState, Event, Fact, FeedItem, InteractionId, InteractionKind,
+    Item, Member, ModeChoice, NoticeLevel, Op, Phase, PlanRef, Progress, Purpose, Seq, SessionId,
+    SessionKind, TaskId, TaskSpec, TaskStatus, Timestamp, Usage, Verdict,
 };
 use std::collections::BTreeMap;
 
@@ -38,7 +40,8 @@ pub struct SessionView {
     /// The members that may take part in runs.
     pub team: Vec<Member>,
     pub project: Option<String>,
-    /// The budget of the session (the conversation and its runs), in micro-USD; None if there is none.
+    /// The budget of the session (the conversation and its runs), with what the user added by approvals, in micro-USD;
+    /// None if there is none.
     pub budget_micro_usd: Option<u64>,
     /// The user's mode choices, as last recorded in the log. Approving a plan clears the choice of `planning`.
     pub choice: ModeChoice,
@@ -46,8 +49,12 @@ pub struct SessionView {
     pub state: ChatState,
     /// The conversation, oldest first.
     pub entries: Vec<ConversationEntry>,
+    /// The messages whose turns have not started, oldest first.
+    pub queue: Vec<QueuedMessage>,
     /// Text that the chat agent is streaming.
     pub streaming: StreamingText,
+    /// When the current model call for the conversation started; None if there is none.
+    pub replying_since: Option<Timestamp>,
     pub runs: BTreeMap<TaskId, RunView>,
     /// All tasks except the work of single agents: the conversation, workflows and their tasks, runs. In order of
     /// creation.
@@ -74,6 +81,8 @@ pub struct SessionView {
     /// Whether the message of the current or last turn was sent in plan mode and therefore started a run directly,
     /// without the chat agent.
     turn_is_planning: bool,
+    /// Whether the user asked to stop the current turn.
+    is_stopping: bool,
     /// Whether the chat agent's model is writing a summary instead of a reply.
     is_compacting: bool,
     /// By the task of each agent of a run: the run, and the agent's index in `RunView::agents`.
@@ -134,11 +143,12 @@ impl SessionView {
                     task: event.task.clone(),
                     since: event.at,
                     opened: event.seq,
+                    paused: None,
                 });
             }
             Fact::InteractionClosed { id, decision } => {
                 self.set_turn_over(event.task.as_ref(), false);
-                self.close_question(id, decision);
+                self.close_question(event, id, decision);
             }
             Fact::Notice(notice) => {
                 let hint = notice.hint.as_ref().map(|hint| format!(" {hint}")).unwrap_or_default();
@@ -175,32 +185,37 @@ impl SessionView {
             Op::SendMessage { text, modes, .. } => {
                 self.choice = modes.clone();
                 let planning = modes.planning == Some(true);
-                self.add_entry(event, EntryBody::User { text: text.clone(), queued: true, planning });
+                let (seq, at, text) = (event.seq, event.at, text.clone());
+                self.queue.push(QueuedMessage { seq, at, text, planning, pinned: false });
             }
             Op::StartRun { spec } => {
                 let (text, planning) = (spec.task.clone(), spec.modes.planning);
-                self.add_entry(event, EntryBody::User { text, queued: false, planning });
+                self.add_entry(event, EntryBody::User { text, planning });
             }
             Op::StartChat { spec } => self.set_chat_spec(spec),
             Op::Unqueue { message } => {
-                let taken = |entry: &ConversationEntry| {
-                    entry.seq == *message && matches!(entry.body, EntryBody::User { queued: true, .. })
-                };
-                self.entries.retain(|entry| !taken(entry));
+                self.queue.retain(|queued| queued.seq != *message);
             }
-            Op::Pin { message } => {
-                let entry = match message {
-                    Some(seq) => self.entries.iter_mut().find(|entry| entry.seq == *seq),
-                    None => self.entries.iter_mut().rfind(|entry| {
-                        matches!(entry.body, EntryBody::User { .. } | EntryBody::Agent { .. })
-                    }),
-                };
-                if let Some(entry) = entry {
-                    entry.pinned = true;
-                }
-            }
+            Op::Pin { message } => self.pin(*message),
+            Op::StopReply => self.is_stopping = true,
+            Op::Cancel { task } if *task == TaskId::chat() => self.is_stopping = true,
             Op::SetModes { modes } => self.choice = modes.clone(),
-            _ => {}
+            Op::Retry { .. } => self.closed = false,
+            _ => self.apply_op_to_questions(event, op),
+        }
+    }
+
+    /// Pins a message; without a number the newest one, queued messages included.
+    fn pin(&mut self, message: Option<Seq>) {
+        let queued = self.queue.iter_mut().rfind(|queued| message.is_none_or(|seq| queued.seq == seq));
+        let spoken = |entry: &&mut ConversationEntry| match message {
+            Some(seq) => entry.seq == seq,
+            None => matches!(entry.body, EntryBody::User { .. } | EntryBody::Agent { .. }),
+        };
+        if let Some(queued) = queued {
+            queued.pinned = true;
+        } else if let Some(entry) = self.entries.iter_mut().rfind(spoken) {
+            entry.pinned = true;
         }
     }
 
@@ -264,6 +279,7 @@ impl SessionView {
                 (task.stage, task.name) = (existing.stage.take(), std::mem::take(&mut existing.name));
                 *existing = task;
             }
+            None if id.without_retry() != *id => self.add_later_try(task),
             None => self.tasks.push(task),
         }
         if let TaskSpec::Workflow(spec) = spec {
@@ -272,45 +288,40 @@ impl SessionView {
     }
 
     /// Changes the conversation state. Leaving `Idle` starts the turn of the oldest queued message.
-    fn set_chat_state(&mut self, state: ChatState) {
+    fn set_chat_state(&mut self, event: &Event, state: ChatState) {
         let before = std::mem::replace(&mut self.state, state);
-        if before != ChatState::Idle || state == ChatState::Idle {
-            return;
-        }
-        let waiting = self.entries.iter_mut().find_map(|entry| match &mut entry.body {
-            EntryBody::User { queued: queued @ true, planning, .. } => Some((queued, *planning)),
-            _ => None,
-        });
-        if let Some((queued, planning)) = waiting {
-            *queued = false;
-            self.turn_is_planning = planning;
+        if state == ChatState::Idle {
+            self.replying_since = None;
+            self.end_stopping(event, String::new());
+        } else if before == ChatState::Idle && !self.queue.is_empty() {
+            let message = self.queue.remove(0);
+            self.turn_is_planning = message.planning;
+            if !self.without_transcript {
+                self.entries.push(message.into_entry());
+            }
         }
     }
 
-    fn close_question(&mut self, id: &InteractionId, decision: &Decision) {
-        let Some(at) = self.questions.iter().position(|question| question.interaction.id == *id) else {
-            return;
-        };
-        let question = self.questions.remove(at);
-        if let (InteractionKind::PlanApproval { plan, .. }, Decision::Approve { .. } | Decision::Continue) =
-            (question.interaction.kind, decision)
-        {
-            self.pending_plan = Some(plan);
-            // The plan is approved, so plan mode ends; the user must choose it again to plan the next message.
-            self.choice.planning = None;
+    /// Records in the conversation that the user stopped the turn, once the turn has ended.
+    fn end_stopping(&mut self, event: &Event, partial: String) {
+        if std::mem::take(&mut self.is_stopping) {
+            self.add_entry(event, EntryBody::Stopped { partial });
         }
     }
 
     /// Folds an event of the conversation itself into the view.
     fn apply_chat_fact(&mut self, event: &Event, fact: &Fact) {
         match fact {
-            Fact::PhaseChanged { phase: Phase::Chat(state) } => self.set_chat_state(*state),
+            Fact::PhaseChanged { phase: Phase::Chat(state) } => self.set_chat_state(event, *state),
             Fact::AttemptStarted { purpose, .. } => {
                 self.streaming = StreamingText::default();
+                self.replying_since = Some(event.at);
                 self.is_compacting = *purpose == Purpose::Compact;
             }
             Fact::AttemptEnded { outcome, usage, .. } => {
-                self.streaming = StreamingText::default();
+                let partial = std::mem::take(&mut self.streaming).text;
+                self.replying_since = None;
+                self.end_stopping(event, partial);
                 self.chat_usage += if outcome.has_own_usage() { *usage } else { Usage::default() };
                 if let AttemptOutcome::Failed { error, hint, .. } = outcome {
                     let hint = hint.as_ref().map(|hint| format!(" {hint}")).unwrap_or_default();
@@ -382,9 +393,9 @@ impl SessionView {
                 task.status = status;
                 task.ended = Some(event.at);
             }
-            // The answer is shown if no chat agent summarizes it: if the session has no chat agent, or if this turn's
-            // message was sent in plan mode.
-            if !is_subagent_run && (self.chat_agent.is_none() || self.turn_is_planning) {
+            // A chat agent summarizes the answer, unless this turn's message was sent in plan mode.
+            run.is_summarized = self.chat_agent.is_some() && !self.turn_is_planning;
+            if !is_subagent_run && (!run.is_summarized || result.final_answer.is_some()) {
                 self.add_entry(event, EntryBody::Final(id.clone()));
             }
         }
@@ -450,7 +461,7 @@ impl SessionView {
                 .entries
                 .iter()
                 .rev()
-                .take_while(|entry| entry.seq > after)
+                .take_while(|entry| entry.seq > after || matches!(entry.body, EntryBody::User { .. }))
                 .any(|entry| matches!(entry.body, EntryBody::Agent { .. }))
     }
 }

@@ -1,7 +1,7 @@
 //! Queries that front ends make about a session's state.
 
-use super::{ConversationEntry, EntryBody, Question, RunView, SessionView, TaskKind, TaskView};
-use althing_protocol::{ChatState, InteractionKind, RunResult, TaskId, TaskStatus, Usage};
+use super::{MemberView, Question, RunView, SessionView, TaskKind, TaskView};
+use althing_protocol::{ChatState, InteractionKind, Phase, PlanRef, RunResult, TaskId, TaskStatus, Usage};
 
 impl SessionView {
     /// All runs of the session in order of creation, without subagent runs, which belong to the run that started
@@ -28,6 +28,19 @@ impl SessionView {
     /// The result of a run, once it has ended.
     pub fn result(&self, run: &TaskId) -> Option<&RunResult> {
         self.runs.get(run)?.result.as_deref()
+    }
+
+    /// Whether the chat agent summarizes the result of a run.
+    pub fn is_summarized(&self, run: &TaskId) -> bool {
+        self.runs.get(run).is_some_and(|run| run.is_summarized)
+    }
+
+    /// What a plan is for: the task of the run that made it.
+    pub fn plan_goal(&self, plan: &PlanRef) -> Option<&str> {
+        let made = |run: &&RunView| {
+            run.modes.planning && run.result.as_ref().is_some_and(|result| result.plan.as_ref() == Some(plan))
+        };
+        self.own_runs().rfind(made).map(|run| run.task.as_str())
     }
 
     /// The newest finished run that is not a subagent run or a workflow's task. Its `result` contains the session's
@@ -73,17 +86,54 @@ impl SessionView {
         self.questions.iter().find(|question| question.task.as_ref() == Some(task))
     }
 
-    /// Number of queued messages.
+    /// Number of messages whose turn has not started.
     pub fn queued(&self) -> usize {
-        let waits = |entry: &&ConversationEntry| matches!(entry.body, EntryBody::User { queued: true, .. });
-        self.entries.iter().filter(waits).count()
+        self.queue.len()
     }
 
-    /// The oldest open question of an override window.
+    /// What the queued messages wait for; None if the next turn starts at once.
+    pub fn queue_waits_for(&self) -> Option<&'static str> {
+        if self.live_run().is_some() {
+            return Some("run");
+        }
+        (self.state != ChatState::Idle).then_some("turn")
+    }
+
+    /// Whether the chat agent's model is working on a reply.
+    pub fn is_replying(&self) -> bool {
+        let busy = match self.state {
+            ChatState::Chatting
+            | ChatState::ProcessingResults
+            | ChatState::ProcessingPartial
+            | ChatState::ProcessingCancelled => true,
+            ChatState::Idle | ChatState::AwaitingApproval | ChatState::Running => false,
+        };
+        !self.streaming.is_empty() || (busy && self.chat_agent.is_some())
+    }
+
+    /// Whether there is a reply that can be stopped without stopping a run.
+    pub fn can_stop_reply(&self) -> bool {
+        self.is_replying() && self.live_run().is_none()
+    }
+
+    /// The live run whose final answer is being written, and the agent that writes it.
+    pub fn presenting(&self) -> Option<(&RunView, &MemberView)> {
+        let run = self.live_run().filter(|run| run.phase == Some(Phase::Presenting))?;
+        let presenter = run.presenter()?;
+        let agent = run.agents.iter().find(|agent| agent.member.id == *presenter)?;
+        Some((run, agent))
+    }
+
+    /// The oldest open question of an override window. A run that has ended has none any more, although logs of 0.1 do
+    /// not close the window of a run that was cancelled.
     pub fn override_question(&self) -> Option<&Question> {
-        self.questions
-            .iter()
-            .find(|question| matches!(question.interaction.kind, InteractionKind::WinnerOverride { .. }))
+        let is_live = |question: &&Question| {
+            question.task.as_ref().and_then(|task| self.runs.get(task)).is_none_or(RunView::is_live)
+        };
+        let asks = |question: &&Question| {
+            matches!(question.interaction.kind, InteractionKind::WinnerOverride { .. })
+        };
+        self.questions.iter().filter(asks).find(is_live)
     }
 
     pub fn is_offline(&self) -> bool {

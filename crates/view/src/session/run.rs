@@ -3,8 +3,9 @@
 use super::member::{MemberView, TimelineEvent};
 use crate::labels;
 use althing_protocol::{
-    AgentId, AnswerLabel, Fact, FinalAnswerStrategy, Item, Millis, Modes, Phase, PlanRef, RunEnd, RunResult,
-    RunSpec, TaskId, TaskStatus, Timestamp, Usage, Verdict,
+    AgentId, AnswerLabel, DecidedBy, DecisionReport, Fact, FinalAnswerStrategy, Item, Millis, Modes, Phase,
+    PlanRef, PlanRun, PlanStatus, PlanTask, RunEnd, RunResult, RunSpec, TaskId, TaskStatus, Timestamp, Usage,
+    Verdict,
 };
 use std::collections::BTreeMap;
 
@@ -17,6 +18,28 @@ pub struct VoteResult {
     pub tie_break: Option<String>,
     /// How the final answer is produced.
     pub strategy: FinalAnswerStrategy,
+    /// How the winner was chosen; None in logs of 0.1.
+    pub decision: Option<Box<DecisionReport>>,
+}
+
+impl VoteResult {
+    /// Who won and by what, in a few words; None if there was no vote and the log does not say what decided.
+    pub fn in_short(&self) -> Option<String> {
+        let winner = &self.winner;
+        let all: u32 = self.votes.values().sum();
+        let own = self.votes.get(winner).copied().unwrap_or_default();
+        match self.decision.as_deref() {
+            Some(DecisionReport { rule: DecidedBy::Borda, points, .. }) if all > 0 => {
+                let points = points.get(winner).copied().unwrap_or_default();
+                Some(format!("winner {winner}, {}", althing_text::count(points.into(), "point")))
+            }
+            Some(DecisionReport { rule: DecidedBy::Unanimous, .. }) => {
+                Some(format!("winner {winner}, all agree"))
+            }
+            _ if all > 0 => Some(format!("winner {winner}, {own} of {all} votes")),
+            _ => None,
+        }
+    }
 }
 
 /// The state of a run.
@@ -40,10 +63,25 @@ pub struct RunView {
     pub result: Option<Box<RunResult>>,
     /// The plan that the run executes.
     pub plan: Option<PlanRef>,
+    /// The tasks of that plan with their status, in the plan's order.
+    pub checklist: Vec<(PlanTask, PlanStatus)>,
+    /// Whether the chat agent is given the result and summarizes it; false until the run has a result.
+    pub is_summarized: bool,
     /// Whether an agent of another run started this run as a subagent run.
     pub is_subagent_run: bool,
+    /// Whether the user has undone the changes of the run since. The log does not say this: the front end sets it.
+    pub is_undone: bool,
     /// The answers in the order they were stored; revision `n` consists of the first `n`.
     stored: Vec<AnswerLabel>,
+}
+
+/// The tasks of a plan with their status when its run begins.
+fn checklist(run: &PlanRun) -> Vec<(PlanTask, PlanStatus)> {
+    let status_of = |task: &PlanTask| {
+        let begun = run.progress.iter().rev().find(|progress| progress.task == task.id);
+        begun.map_or(PlanStatus::Pending, |progress| progress.status)
+    };
+    run.tasks.iter().map(|task| (task.clone(), status_of(task))).collect()
 }
 
 impl RunView {
@@ -63,7 +101,10 @@ impl RunView {
             end: None,
             result: None,
             plan: spec.plan.as_ref().map(|run| run.plan.clone()),
+            checklist: spec.plan.as_ref().map(checklist).unwrap_or_default(),
+            is_summarized: false,
             is_subagent_run: spec.subagent_of.is_some(),
+            is_undone: false,
             stored: Vec::new(),
         }
     }
@@ -129,7 +170,8 @@ impl RunView {
             .collect()
     }
 
-    /// The agent that presents the final answer; None if there is no winner (yet).
+    /// The agent that presents the final answer or, if nobody presents, the agent whose answer is the final answer;
+    /// None if there is no winner (yet).
     pub fn presenter(&self) -> Option<&AgentId> {
         let summary = self.result.as_ref().map(|result| &result.coordination_summary);
         summary
@@ -148,12 +190,13 @@ impl RunView {
                     self.ended = self.ended.or(Some(at));
                 }
             }
-            Fact::Decided(Verdict::Winner { winner, votes, tie_break, strategy, .. }) => {
+            Fact::Decided(Verdict::Winner { winner, votes, tie_break, strategy, decision, .. }) => {
                 self.vote = Some(VoteResult {
                     winner: winner.clone(),
                     votes: votes.clone(),
                     tie_break: tie_break.clone(),
                     strategy: *strategy,
+                    decision: decision.clone(),
                 });
             }
             Fact::Decided(Verdict::Override { presenter }) => self.chosen = Some(presenter.clone()),
@@ -180,6 +223,12 @@ impl RunView {
             for (index, agent) in self.agents.iter_mut().enumerate() {
                 let stands = agent.vote.as_ref() == Some(&answer.agent) && index != member_index;
                 agent.vote = agent.vote.take().filter(|_| stands);
+            }
+        }
+        if let Fact::ItemAdded { item: Item::PlanProgress(progress), .. } = fact {
+            let task = self.checklist.iter_mut().find(|(task, _)| task.id == progress.task);
+            if let Some((_, status)) = task {
+                *status = progress.status;
             }
         }
         let update = match fact {

@@ -10,6 +10,19 @@ use althing_protocol::{
 /// Limit on program output held in memory, in bytes. The full output is in the session's files.
 const MOST_OUTPUT: usize = 256 * 1024;
 
+impl super::SessionView {
+    /// Adds the row of a later try of a workflow's run, after the rows of the earlier ones.
+    pub(super) fn add_later_try(&mut self, mut task: TaskView) {
+        let first = task.id.without_retry();
+        let is_try = |task: &TaskView| task.id.without_retry() == first;
+        if let Some(earlier) = self.tasks.iter().find(|task| is_try(task)) {
+            (task.stage, task.name) = (earlier.stage.clone(), format!("{} (again)", earlier.name));
+        }
+        let at = self.tasks.iter().rposition(is_try).map_or(self.tasks.len(), |at| at + 1);
+        self.tasks.insert(at, task);
+    }
+}
+
 /// The kind of a task, as the tasks panel shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskKind {

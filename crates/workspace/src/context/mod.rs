@@ -17,5 +17,5 @@ pub(crate) use path_lock::PathLock;
 pub use preimages::{UndoCoverage, UndoLimits};
 pub use review::{ChangedFile, FileContent, review};
 pub use snapshot::ContextSnapshot;
-pub use undo::{UndoError, UndoReport, last_task_with_changes, undo, undo_unless_stopped};
+pub use undo::{UndoError, UndoReport, is_undone, last_task_with_changes, undo, undo_unless_stopped};
 pub(crate) use write_tracker::WriteTracker;

@@ -77,7 +77,7 @@ pub(crate) struct PathChange {
     pub in_git_dir: bool,
     /// Whether this looks like the placeholder of a sandbox for a missing protected path.
     pub is_placeholder: bool,
-    /// Whether this is a file with a set-user-id or set-group-id bit that did not exist before with the same mode.
+    /// Whether this file has a set-user-id or set-group-id bit and is new, or had another mode before.
     pub sets_id: bool,
     /// Why the whole context path could not be compared; `path` is then empty.
     pub error: Option<String>,

@@ -82,6 +82,11 @@ pub enum UndoError {
     },
 }
 
+/// Whether the changes of the run in `run_dir` were undone.
+pub fn is_undone(run_dir: &Path) -> bool {
+    Preimages::of(run_dir).read::<bool>("undone").is_ok_and(|undone| undone.is_some())
+}
+
 /// Undoes the changes of the run in `run_dir`. Must not be called while the run is active.
 pub fn undo(run_dir: &Path) -> Result<UndoReport, UndoError> {
     undo_unless_stopped(run_dir, &|| false)

@@ -2,10 +2,12 @@
 //!
 //! A workspace belongs to one run; the notes are stored outside of the runs. They are copied into the workspace
 //! when a run begins, and back to the store after each answer and at the end. Only plain files of limited size
-//! are copied, no links and no subdirectories, so that no copy can lead out of the workspace or the store.
+//! are copied, no links and no subdirectories, so that no copy can lead out of the workspace or the store. Files that
+//! agents may not write in a context path because they run code later are not copied: the store may be in a project.
 
 use super::{Document, front_matter, names_in, read_prefix};
 use crate::confine::{ConfinedDir, FileKind, is_concurrent_change};
+use crate::project::why_protected;
 use althing_disk::files::{Durability, create_dirs};
 use althing_disk::{Disk, DiskError, RealDisk};
 use std::ffi::OsStr;
@@ -101,8 +103,10 @@ impl Memory {
             };
             for name in names_in(&to).map_err(failed)? {
                 let found = to.stat(OsStr::new(&name)).map_err(failed)?;
-                // Notes are files; anything else in the store is not Althing's.
-                if !stored.contains(&name) && found.is_some_and(|found| found.kind == FileKind::File) {
+                // Notes are files with ordinary names; anything else in the store is not Althing's.
+                let is_note = found.is_some_and(|found| found.kind == FileKind::File)
+                    && why_protected(Path::new(&name)).is_none();
+                if is_note && !stored.contains(&name) {
                     to.remove_file(OsStr::new(&name)).map_err(failed)?;
                 }
             }
@@ -171,7 +175,8 @@ fn copy(from: &ConfinedDir, to: &ConfinedDir) -> io::Result<Vec<String>> {
     for name in names_in(from)? {
         let own = OsStr::new(&name);
         let found = from.stat(own)?.filter(|found| found.kind == FileKind::File);
-        if found.is_none_or(|found| found.stamp.size > MAX_BYTES as u64) || copied.len() >= MAX_FILES {
+        let is_too_large = found.is_none_or(|found| found.stamp.size > MAX_BYTES as u64);
+        if is_too_large || copied.len() >= MAX_FILES || why_protected(Path::new(&name)).is_some() {
             continue;
         }
         let (file, _) = from.open_file(own)?;

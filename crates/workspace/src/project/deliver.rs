@@ -169,8 +169,9 @@ impl Delivery<'_> {
     }
 }
 
-/// Why agents may not write to this path, if they may not; the path is relative to `deliverables/`.
-fn why_protected(path: &Path) -> Option<String> {
+/// Why agents may not write to this path, if they may not; the path is relative to a directory of the project into which
+/// agents' files are copied.
+pub(crate) fn why_protected(path: &Path) -> Option<String> {
     let is_sealed = |name: &OsStr| SEALED_NAMES.iter().any(|known| name.eq_ignore_ascii_case(known));
     let row = runs_code(path).filter(|row| row.protected);
     let sealed = || path.file_name().filter(|name| is_sealed(name));

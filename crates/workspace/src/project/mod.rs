@@ -11,6 +11,7 @@ mod registry;
 mod runs;
 
 pub use deliver::DeliveryReport;
+pub(crate) use deliver::why_protected;
 pub use host::ProjectHost;
 pub use paths::{DescribedPath, PathKind};
 pub use registry::{ProjectRegistry, RegisteredProject};

@@ -143,6 +143,21 @@ fn notes_and_skills_behind_symbolic_links_are_neither_read_nor_written_nor_delet
 }
 
 #[test]
+fn no_note_that_runs_code_later_reaches_the_store() {
+    let dir = temp();
+    let base = fs::canonicalize(dir.path()).unwrap();
+    fs::create_dir_all(base.join("one")).unwrap();
+    let memory = Memory::open(&base.join("one"), &base.join("store")).unwrap();
+    for name in [".envrc", ".mcp.json", ".Env", ".bashrc", "lefthook.yml", "plan.md"] {
+        write(&memory.dir().join("short_term").join(name), "x\n");
+    }
+    memory.save().unwrap();
+    let stored = fs::read_dir(base.join("store/short_term")).unwrap();
+    let stored: Vec<_> = stored.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(stored, ["plan.md"]);
+}
+
+#[test]
 fn a_failed_save_deletes_no_stored_note() {
     let dir = temp();
     let base = fs::canonicalize(dir.path()).unwrap();

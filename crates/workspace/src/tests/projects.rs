@@ -35,6 +35,7 @@ fn result(id: &str, status: RunStatus) -> RunResult {
             restarts: 0,
             votes: BTreeMap::new(),
             ballots: Vec::new(),
+            decision: None,
             agents: Vec::new(),
         },
         context_path_writes: Vec::new(),

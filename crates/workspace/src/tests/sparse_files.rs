@@ -165,8 +165,8 @@ fn more_than_the_limits_is_refused_with_the_reason_and_leaves_nothing_behind() {
     let entries = |dir: &Path| (0..30).for_each(|n| write(&dir.join(format!("{n}/file")), "x"));
     let bombs: [Bomb<'_>; 3] = [
         (&size, "the files have a total size of 10 TiB; the limit is 8 TiB"),
-        (&data, "the files contain more than 1 MiB of data"),
-        (&entries, "there are more than 20 files and directories"),
+        (&data, "the files contain more than 1 MiB of data, which is the limit"),
+        (&entries, "there are more than 20 files and directories, which is the limit"),
     ];
     for (bomb, why) in bombs {
         let dir = temp();
@@ -199,7 +199,7 @@ fn where_holes_cannot_be_found_a_copy_is_written_out_up_to_the_limit() {
     let copier = Copier::without_holes(limits);
     let copy = |name: &str| copier.copy(&source, OsStr::new(name), &target, &mut Vec::new()).map(drop);
     let refused = quickly(|| copy("huge")).unwrap_err();
-    assert_eq!(refused.to_string(), "the files contain more than 1 MiB of data");
+    assert_eq!(refused.to_string(), "the files contain more than 1 MiB of data, which is the limit");
     assert_eq!(names(&to), Vec::<String>::new());
     copy("fine").unwrap();
     assert_eq!(fs::read(to.join("fine")).unwrap(), fs::read(from.join("fine")).unwrap());

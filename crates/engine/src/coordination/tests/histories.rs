@@ -3,9 +3,9 @@
 use super::harness::{World, answer, call, spec, text, vote};
 use crate::SideTaskKind;
 use althing_protocol::{
-    AttemptOutcome, ContextPath, Decision, Event, Fact, FinalAnswerStrategy, InteractionId, Item, Millis, Op,
-    PlanRef, Purpose, Reply, RunLimits, RunRules, SubagentsConfig, TaskId, TaskSpec, Timer, ToolCall, Usage,
-    Verdict,
+    AttemptOutcome, ContextPath, Decision, DecisionRule, DecisionRules, Event, Fact, FinalAnswerStrategy,
+    InteractionId, Item, JudgeOrder, Millis, Op, PlanRef, Purpose, Reply, RunLimits, RunRules,
+    SubagentsConfig, TaskId, TaskSpec, Timer, ToolCall, Usage, Verdict,
 };
 use fastrand::Rng;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -48,7 +48,22 @@ fn random_rules(rng: &mut Rng) -> RunRules {
             model_calls: (rng.u8(0..6) == 0).then(|| rng.u32(1..20)),
             ..RunLimits::default()
         },
+        decision: random_decision(rng),
         ..RunRules::default()
+    }
+}
+
+fn random_decision(rng: &mut Rng) -> DecisionRules {
+    if rng.u8(0..4) == 0 {
+        return DecisionRules::of_0_1();
+    }
+    DecisionRules {
+        rule: if rng.bool() { DecisionRule::Borda } else { DecisionRule::Plurality },
+        unanimity: rng.bool(),
+        merge_conclusions: rng.bool(),
+        judge_order: if rng.bool() { JudgeOrder::Rotated } else { JudgeOrder::Config },
+        stop_when_decided: rng.bool(),
+        ..DecisionRules::default()
     }
 }
 
@@ -90,9 +105,22 @@ fn random_reply(rng: &mut Rng, agents: usize) -> Reply {
         21 => Reply { tool_calls: vec![call("submit", "{}")], ..Reply::default() },
         22 => Reply { tool_calls: vec![call_restart("{}")], ..Reply::default() },
         23 => Reply { tool_calls: vec![call("submit", "{}"), call_restart("{}")], ..Reply::default() },
-        0..6 => answer(&format!("answer {}", rng.u16(..))),
+        0..3 => answer(&format!("answer {}", rng.u16(..))),
+        3..6 => {
+            let conclusion = rng.choice(["4", "4.0", "5"]).unwrap_or_default();
+            let arguments =
+                serde_json::json!({"content": format!("answer {}", rng.u16(..)), "conclusion": conclusion});
+            Reply { tool_calls: vec![call("new_answer", &arguments.to_string())], ..Reply::default() }
+        }
         6 => answer("the same as ever"),
-        7..14 => vote(&target),
+        7..10 => vote(&target),
+        10..14 => {
+            let mut ranking: Vec<String> = (1..=agents).map(|n| format!("agent{n}")).collect();
+            rng.shuffle(&mut ranking);
+            ranking.truncate(rng.usize(1..=agents));
+            let arguments = serde_json::json!({"ranking": ranking, "reason": "better"});
+            Reply { tool_calls: vec![call("vote", &arguments.to_string())], ..Reply::default() }
+        }
         14 => text("I would rather just talk."),
         15 => text(""),
         16 => {

@@ -143,7 +143,9 @@ fn agents_that_agree_take_two_calls_each_and_one_to_present() {
 
 #[test]
 fn agents_that_all_improve_once_at_different_speeds_take_three_calls_each_and_one_to_present() {
-    let capped = RunRules { max_new_answers_per_agent: Some(2), ..RunRules::default() };
+    let mut capped = RunRules { max_new_answers_per_agent: Some(2), ..RunRules::default() };
+    // With a cap, the slowest judges would be stopped once the vote is decided.
+    capped.decision.stop_when_decided = false;
     for agents in TEAMS {
         for rules in [RunRules::default(), capped.clone()] {
             for pattern in [Pattern::new(agents), Pattern::new(agents).staggered()] {
@@ -152,6 +154,13 @@ fn agents_that_all_improve_once_at_different_speeds_take_three_calls_each_and_on
                 assert_eq!(cost(&pattern.all_improve(1), rules.clone()), least, "{agents} agents");
             }
         }
+    }
+    let stopping = RunRules { max_new_answers_per_agent: Some(2), ..RunRules::default() };
+    for agents in TEAMS {
+        let pattern = Pattern::new(agents).staggered().all_improve(1);
+        let (stopped, patient) = (cost(&pattern, stopping.clone()), cost(&pattern, capped.clone()));
+        assert_eq!(stopped.calls, patient.calls, "every judge was asked");
+        assert!(stopped.millis <= patient.millis && (agents < 3 || stopped.millis < patient.millis));
     }
     // What MassGen 0.1.97 needs for the same scripts: 13 calls of 3 agents, 39 of 8, and 10 of 3 with a cap of 2.
     let calls = |agents, rules| cost(&Pattern::new(agents).staggered().all_improve(1), rules).calls;

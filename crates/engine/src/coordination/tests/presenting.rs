@@ -95,3 +95,19 @@ fn the_result_says_that_nothing_was_changed_after_the_reminder() {
     assert_eq!(result.final_answer.as_deref(), Some("No change is needed."));
     assert_eq!(world.folded(), world.run);
 }
+
+#[test]
+fn a_notice_and_the_result_say_that_nothing_was_changed_if_the_winner_dropped_out() {
+    let mut spec = spec(&["a", "b"], RunRules::default());
+    spec.context_paths = vec![ContextPath { path: "/project".into(), writable: true, protected: Vec::new() }];
+    let mut world = World::new(spec);
+    world.says(0, answer("one"));
+    world.says(1, answer("two"));
+    world.says(1, vote("agent1"));
+    world.fails(0);
+    let result = world.run.result().expect("the run is over");
+    assert_eq!((result.status, result.final_answer.as_deref()), (RunStatus::Completed, Some("one")));
+    assert_eq!(result.unchanged_paths, ["/project"]);
+    let is_told = |fact: &Fact| matches!(fact, Fact::Notice(it) if it.text.contains("a dropped out before it could carry out"));
+    assert_eq!(world.log.iter().filter(|event| is_told(&event.fact)).count(), 1, "{}", world.story());
+}

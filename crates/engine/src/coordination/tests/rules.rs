@@ -10,7 +10,10 @@ use althing_protocol::{
 fn quick(agents: &[&str]) -> World {
     let agent_mode = if agents.len() == 1 { AgentMode::Single } else { AgentMode::Multi };
     let modes = Modes { agent_mode, refinement: false, planning: false };
-    World::start(agents, RunRules::default().with(&modes.overrides()))
+    let mut rules = RunRules::default().with(&modes.overrides());
+    // `deciding.rs` tests that judges are stopped.
+    rules.decision.stop_when_decided = false;
+    World::start(agents, rules)
 }
 
 pub(super) fn everyone_answers(world: &mut World) {

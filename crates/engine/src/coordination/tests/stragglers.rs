@@ -87,7 +87,7 @@ fn where_voting_is_deferred_a_first_answer_is_waited_for_however_long_it_takes()
         world.says(2, answer("three"));
         if !skips {
             world.says(0, vote("agent2"));
-            world.says(1, vote("agent2"));
+            world.says(1, vote("agent1"));
             assert_eq!(stragglers(&world), ["c"], "now they are");
         }
     }

@@ -642,7 +642,7 @@ fn costs_of_conversation_and_runs_are_separate_and_the_user_is_asked_before_the_
     world.run_ends(RunStatus::Completed);
     assert!((world.chat.usage().cost_usd - 0.1).abs() < 1e-9);
     assert!((world.chat.runs()[0].usage.cost_usd - 0.25).abs() < 1e-9);
-    let Some(Interaction { kind: InteractionKind::Budget { spent_micro_usd, budget_micro_usd }, .. }) =
+    let Some(Interaction { kind: InteractionKind::Budget { spent_micro_usd, budget_micro_usd, .. }, .. }) =
         world.open()
     else {
         panic!("the next call would pass the budget: {}", world.story());

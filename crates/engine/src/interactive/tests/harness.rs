@@ -63,6 +63,7 @@ pub(crate) fn result(run: &TaskId, spec: &RunSpec, status: RunStatus) -> RunResu
             restarts: 0,
             votes: BTreeMap::from([("gem".into(), 2)]),
             ballots: Vec::new(),
+            decision: None,
             agents: Vec::new(),
         },
         context_path_writes: Vec::new(),

@@ -1,5 +1,6 @@
 //! Instructions for evaluating the final answer.
 
+use super::judging::write_criteria;
 use crate::prompt::{PromptInput, TurnKind};
 
 pub(super) fn section(input: &PromptInput<'_>) -> Option<String> {
@@ -7,5 +8,9 @@ pub(super) fn section(input: &PromptInput<'_>) -> Option<String> {
                 user: is it correct, is it complete, does it do what was asked? If it does, call `submit`. Only if it \
                 fails the request in a way that another try can fix, call `restart_orchestration`: say what it lacks, and \
                 give instructions that stand on their own. A restart costs the work of every agent again.";
-    (input.turn == TurnKind::Evaluate).then(|| text.to_owned())
+    (input.turn == TurnKind::Evaluate).then(|| {
+        let mut text = text.to_owned();
+        write_criteria(&mut text, input.criteria);
+        text
+    })
 }

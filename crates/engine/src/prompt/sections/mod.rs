@@ -3,6 +3,7 @@
 
 mod evaluating;
 pub(super) mod family;
+mod first_version;
 pub(super) mod identity;
 mod judging;
 pub(super) mod orchestrator;
@@ -18,14 +19,31 @@ use super::markers::EXPLANATION;
 pub(crate) struct Section(fn(&PromptInput<'_>) -> Option<String>);
 
 impl Section {
+    /// The sections of a prompt version for a member of a run.
+    pub(crate) fn contributor(version: u32) -> &'static [Self] {
+        if version == 1 { Self::FIRST_VERSION } else { Self::CONTRIBUTOR }
+    }
+
     /// The sections for a member of a run; those that change least come first.
-    pub(crate) const CONTRIBUTOR: &'static [Self] = &[
+    const CONTRIBUTOR: &'static [Self] = &[
         Self(identity::section),
         Self(parliament::section),
         Self(planning::section),
         Self(subagents::section),
         Self(judging::section),
         Self(presenting::section),
+        Self(evaluating::section),
+        Self(|_| Some(EXPLANATION.to_owned())),
+        Self(|input| input.today.as_ref().map(|today| format!("Today is {today}."))),
+    ];
+
+    const FIRST_VERSION: &'static [Self] = &[
+        Self(identity::section),
+        Self(first_version::answering),
+        Self(planning::section),
+        Self(subagents::section),
+        Self(first_version::judging),
+        Self(first_version::presenting),
         Self(evaluating::section),
         Self(|_| Some(EXPLANATION.to_owned())),
     ];

@@ -8,16 +8,16 @@ pub(super) fn section(input: &PromptInput<'_>) -> Option<String> {
     let how = match strategy {
         FinalAnswerStrategy::Synthesize => {
             "Several agents have answered the original message, and you were chosen to give the final \
-             answer. Combine the strongest relevant parts of all the answers below into one; resolve contradictions, leave \
-             out what is weak or repeated."
+             answer. Combine the strongest relevant parts of all the answers below into one: resolve contradictions by \
+             checking, not by counting, and leave out what is weak or repeated."
         }
         FinalAnswerStrategy::WinnerPresent | FinalAnswerStrategy::WinnerReuse if input.votes => {
-            "Your answer was chosen, and you give the final answer to the user. Present it at its best; include \
-             valid points of the other answers and of the voters' reasons."
+            "Your answer was chosen, and you give the final answer to the user. Keep what it was chosen for. Change only \
+             what is wrong, missing or unclear, where the voters' reasons or the other answers are right about that."
         }
         FinalAnswerStrategy::WinnerPresent | FinalAnswerStrategy::WinnerReuse => {
-            "You give the final answer to the user. Present your answer at its best; include valid points of the \
-             other answers."
+            "You give the final answer to the user: yours. Change only what is wrong, missing or unclear in it, where the \
+             other answers are right about that."
         }
     };
     let acts = if input.writes {
@@ -26,8 +26,10 @@ pub(super) fn section(input: &PromptInput<'_>) -> Option<String> {
     } else {
         ""
     };
+    let opens = if input.has_tools { " Run or open what you made before you answer." } else { "" };
     let hidden = if input.votes { "agents, answers or votes" } else { "agents or answers" };
     Some(format!(
-        "{how}{acts} Write the final answer itself as plain text, addressed to the user. Do not mention {hidden}."
+        "{how}{acts}{opens} Write the final answer itself, without a tool call, addressed to the user, in Markdown where it \
+         helps. Do not mention {hidden}."
     ))
 }

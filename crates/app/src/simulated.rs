@@ -1,6 +1,6 @@
-//! What `--offline` with `--config` plays instead of starting or sending it: the tools of commands and of MCP servers,
-//! and the programs of workflows. A played part does nothing and says so. (The offline model plays models and CLI
-//! agents, see `team.rs`.)
+//! What `--offline` with `--config` simulates instead of starting or sending it: the tools of commands and of MCP servers,
+//! and the programs of workflows. A simulated part does nothing and says so. (The offline model replaces models and
+//! CLI agents, see `team.rs`.)
 
 use althing_mcp::ServerSpec;
 use althing_protocol::{
@@ -12,15 +12,15 @@ use serde_json::json;
 use std::collections::BTreeSet;
 
 /// Tools that do nothing when they are called, and say so.
-pub(crate) struct PlayedTools(Vec<ToolSpec>);
+pub(crate) struct SimulatedTools(Vec<ToolSpec>);
 
-impl PlayedTools {
+impl SimulatedTools {
     /// The tool that runs commands.
     pub(crate) fn commands() -> Self {
         let parameters = json!({
             "type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"],
         });
-        Self(vec![played_tool(RUN_COMMAND, parameters)])
+        Self(vec![simulated_tool(RUN_COMMAND, parameters)])
     }
 
     /// The tools of MCP servers that are not started. Only the tools that the config names are known.
@@ -35,36 +35,36 @@ impl PlayedTools {
             })
             .collect();
         let names = althing_mcp::named_tools(&specs);
-        Self(names.iter().map(|name| played_tool(name, json!({"type": "object"}))).collect())
+        Self(names.iter().map(|name| simulated_tool(name, json!({"type": "object"}))).collect())
     }
 }
 
-fn played_tool(name: &str, parameters: serde_json::Value) -> ToolSpec {
-    let description = "Played because of --offline: a call does nothing.".to_owned();
+fn simulated_tool(name: &str, parameters: serde_json::Value) -> ToolSpec {
+    let description = "Simulated because of --offline: a call does nothing.".to_owned();
     ToolSpec { name: name.to_owned(), description, parameters }
 }
 
-impl ToolHost for PlayedTools {
+impl ToolHost for SimulatedTools {
     fn tools(&self, _access: ContextAccess) -> Vec<ToolSpec> {
         self.0.clone()
     }
 
     fn call<'a>(&'a self, call: &'a ToolCall, _access: ContextAccess) -> BoxFuture<'a, ToolOutcome> {
         Box::pin(async move {
-            let content = format!("[played because of --offline: {} did nothing]", call.name);
+            let content = format!("[simulated because of --offline: {} did nothing]", call.name);
             ToolOutcome { content, is_error: false }
         })
     }
 }
 
-/// The programs of a workflow, none of which is started: each succeeds at once, and its output says that it was played.
-pub(crate) struct PlayedPrograms;
+/// The programs of a workflow, none of which is started: each succeeds at once, and its output says that it was simulated.
+pub(crate) struct SimulatedPrograms;
 
-impl Programs for PlayedPrograms {
+impl Programs for SimulatedPrograms {
     fn run<'a>(&'a self, job: &'a ProgramJob, reports: ReportSink) -> BoxFuture<'a, ProgramEnd> {
         Box::pin(async move {
             let program = job.spec.command.first().unwrap_or(&job.spec.adapter);
-            let output = format!("[played because of --offline: {program} was not started]");
+            let output = format!("[simulated because of --offline: {program} was not started]");
             let line = format!("{output}\n");
             reports(ProgramReport::Output { raw: line.clone().into_bytes(), clean: line });
             ProgramEnd { ok: true, exit_code: Some(0), output, ..ProgramEnd::default() }
@@ -86,7 +86,7 @@ impl Programs for PlayedPrograms {
     }
 }
 
-/// A notice for the user: which parts of the config are played.
+/// A notice for the user: which parts of the config are simulated.
 pub(crate) fn notice(config: &Config) -> String {
     let mut parts = vec!["models".to_owned()];
     let programs = config.agents.iter().filter(|agent| AgentKind::of(&agent.backend.kind).is_some());
@@ -114,7 +114,7 @@ pub(crate) fn notice(config: &Config) -> String {
     add(&mut parts, "commands", agents().filter(|(_, tools)| on_host(tools)).map(|(id, _)| id));
     let in_docker = runs(true);
     add(&mut parts, "commands in Docker", agents().filter(|(_, tools)| in_docker(tools)).map(|(id, _)| id));
-    format!("--offline with --config starts and sends nothing; played are: {}", parts.join(", "))
+    format!("--offline with --config starts and sends nothing; simulated: {}", parts.join(", "))
 }
 
 /// Adds a kind of parts with their names, if there are any.

@@ -1,0 +1,202 @@
+//! The simulated worlds: how skilled the agents are, how well they judge, and by what they are misled.
+
+use althing_protocol::{Message, ModelRequest, Reply, ToolCall};
+use serde_json::json;
+
+/// A kind of task and team.
+#[derive(Clone, Copy, Debug)]
+pub struct World {
+    pub name: &'static str,
+    pub about: &'static str,
+    /// How often the first agent is right, and how often each other agent is.
+    pub skill: (f64, f64),
+    /// How much the difficulty of tasks varies.
+    pub spread: f64,
+    /// How often a wrong agent gives the error that other wrong agents give too.
+    pub shared_error: f64,
+    /// How much better a right answer looks to a judge that was right itself; other judges see 0.3 of this.
+    pub discernment: f64,
+    /// How much better a judge's own answer looks to it.
+    pub self_preference: f64,
+    /// How much better the first answer of the list looks than the last one.
+    pub position_bias: f64,
+    /// The share of judges that rank only their favorite.
+    pub single_choice: f64,
+}
+
+const TYPICAL: World = World {
+    name: "typical",
+    about: "three of four answers right, mild self-preference, errors partly shared",
+    skill: (0.75, 0.75),
+    spread: 0.2,
+    shared_error: 0.5,
+    discernment: 1.5,
+    self_preference: 0.8,
+    position_bias: 0.4,
+    single_choice: 0.0,
+};
+
+/// The worlds in which the rules are compared.
+pub const WORLDS: [World; 10] = [
+    TYPICAL,
+    World { name: "easy", about: "nine of ten answers right", skill: (0.9, 0.9), ..TYPICAL },
+    World { name: "hard", about: "two of five answers right", skill: (0.4, 0.4), ..TYPICAL },
+    World {
+        name: "self-preferring",
+        about: "judges nearly always prefer their own answer",
+        self_preference: 3.0,
+        ..TYPICAL
+    },
+    World {
+        name: "first is best",
+        about: "judges prefer what they read first",
+        position_bias: 2.0,
+        ..TYPICAL
+    },
+    World {
+        name: "last is best",
+        about: "judges prefer what they read last",
+        position_bias: -2.0,
+        ..TYPICAL
+    },
+    World {
+        name: "shared errors",
+        about: "nine of ten wrong answers are the same",
+        shared_error: 0.9,
+        ..TYPICAL
+    },
+    World { name: "poor judges", about: "judges hardly notice what is right", discernment: 0.3, ..TYPICAL },
+    World {
+        name: "one expert",
+        about: "one agent right in 95 %, the others in 50 %",
+        skill: (0.95, 0.5),
+        ..TYPICAL
+    },
+    World {
+        name: "lazy judges",
+        about: "half of the judges rank only their favorite",
+        single_choice: 0.5,
+        ..TYPICAL
+    },
+];
+
+/// One task in a world, as its agents see it. All draws follow from the seed, so that the rules are compared on the
+/// same answers and the same opinions.
+pub struct Task {
+    world: World,
+    seed: u64,
+    /// What each agent concludes; 0 is right.
+    conclusions: Vec<u64>,
+}
+
+impl Task {
+    pub fn new(world: World, seed: u64, agents: usize) -> Self {
+        let mut task = Self { world, seed, conclusions: Vec::new() };
+        let difficulty = world.spread * task.normal(&[1]);
+        for agent in 0..agents {
+            let skill = if agent == 0 { world.skill.0 } else { world.skill.1 };
+            let is_right = task.uniform(&[2, agent as u64]) < (skill + difficulty).clamp(0.01, 0.99);
+            let conclusion = if is_right {
+                0
+            } else if task.uniform(&[3, agent as u64]) < world.shared_error {
+                1
+            } else {
+                2 + (task.uniform(&[4, agent as u64]) * 4.0) as u64
+            };
+            task.conclusions.push(conclusion);
+        }
+        task
+    }
+
+    /// Whether an agent is right.
+    pub fn is_right(&self, agent: usize) -> bool {
+        self.conclusions[agent] == 0
+    }
+
+    /// Whether any agent is right.
+    pub fn some_agent_is_right(&self) -> bool {
+        self.conclusions.contains(&0)
+    }
+
+    /// The reply of an agent to a request of the engine. The agent knows what it is asked from the tools that it is
+    /// offered, and in which order the answers are shown from its prompt.
+    pub fn reply(&self, agent: usize, request: &ModelRequest) -> Reply {
+        let offers = |name: &str| request.tools.iter().find(|tool| tool.name == name);
+        if offers("vote").is_some() {
+            return self.vote(agent, request);
+        }
+        let Some(new_answer) = offers("new_answer") else {
+            return Reply { text: format!("The result is {}.", self.conclusions[agent]), ..Reply::default() };
+        };
+        let mut arguments =
+            json!({"content": format!("Agent {agent}: the result is {}.", self.conclusions[agent])});
+        if new_answer.parameters.pointer("/properties/conclusion").is_some() {
+            arguments["conclusion"] = self.conclusions[agent].to_string().into();
+        }
+        call("new_answer", &arguments)
+    }
+
+    fn vote(&self, judge: usize, request: &ModelRequest) -> Reply {
+        let shown = shown_agents(request);
+        let last = (shown.len().max(2) - 1) as f64;
+        let mut opinions: Vec<(f64, usize)> = shown
+            .iter()
+            .enumerate()
+            .map(|(place, agent)| {
+                let first = 1.0 - place as f64 / last;
+                (self.opinion(judge, *agent) + self.world.position_bias * first, *agent)
+            })
+            .collect();
+        opinions.sort_by(|one, other| other.0.total_cmp(&one.0));
+        let ranks_all = self.uniform(&[5, judge as u64]) >= self.world.single_choice;
+        let most = if ranks_all { opinions.len() } else { 1 };
+        let names: Vec<String> =
+            opinions.iter().take(most).map(|(_, agent)| format!("agent{}", agent + 1)).collect();
+        call("vote", &json!({"ranking": names, "reason": "better"}))
+    }
+
+    /// How good an answer looks to a judge, without the effect of its place.
+    fn opinion(&self, judge: usize, agent: usize) -> f64 {
+        let world = &self.world;
+        let (judge_key, agent_key) = (judge as u64, agent as u64);
+        let sight = if self.is_right(judge) { world.discernment } else { 0.3 * world.discernment };
+        let style = 0.5 * self.normal(&[6, agent_key]);
+        let taste = self.normal(&[7, judge_key, agent_key]);
+        let truth = if self.is_right(agent) { sight } else { 0.0 };
+        let own = if agent == judge {
+            world.self_preference
+        } else if self.conclusions[agent] == self.conclusions[judge] {
+            0.4 * world.self_preference
+        } else {
+            0.0
+        };
+        truth + style + taste + own
+    }
+
+    fn uniform(&self, key: &[u64]) -> f64 {
+        let mix = |seed: u64, part: &u64| althing_text::pseudo_random(seed, *part);
+        (key.iter().fold(self.seed, mix) >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// A normally distributed number (Box and Muller's method).
+    fn normal(&self, key: &[u64]) -> f64 {
+        let first = self.uniform(&[key, &[100]].concat()).max(1e-12);
+        let second = self.uniform(&[key, &[101]].concat());
+        (-2.0 * first.ln()).sqrt() * (std::f64::consts::TAU * second).cos()
+    }
+}
+
+/// The agents whose answers a prompt shows, in the order in which it shows them.
+fn shown_agents(request: &ModelRequest) -> Vec<usize> {
+    let texts = request.messages.iter().filter_map(|message| match message {
+        Message::User(text) => Some(text.as_str()),
+        Message::Assistant { .. } | Message::Tool { .. } => None,
+    });
+    let number = |line: &str| line.strip_prefix("<agent")?.split_once('.')?.0.parse::<usize>().ok();
+    texts.flat_map(str::lines).filter_map(number).map(|number| number - 1).collect()
+}
+
+fn call(name: &str, arguments: &serde_json::Value) -> Reply {
+    let call = ToolCall { id: "call".into(), name: name.into(), arguments: arguments.to_string() };
+    Reply { tool_calls: vec![call], ..Reply::default() }
+}

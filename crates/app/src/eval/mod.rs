@@ -1,0 +1,383 @@
+//! Evaluations: teams answer tasks with known solutions, so that teams and rules can be compared.
+//!
+//! Each team answers each task in an ordinary run, which is a session of its own. The rules are compared by counting the
+//! recorded ballots again; no run is repeated for another rule. An evaluation is identified by its tasks, its teams and
+//! the modes of its runs. If it is interrupted, the same command continues it: finished runs are read from their logs,
+//! interrupted ones are resumed.
+
+mod checks;
+mod command_check;
+mod outcome;
+mod record;
+mod report;
+pub mod stats;
+mod tasks;
+
+pub use checks::CheckedAnswer;
+pub use outcome::{NamedRule, RULES, RunOutcome};
+pub use record::Cell;
+pub use report::{CellReport, EvalReport, RuleRow, TeamReport};
+pub use tasks::{Check, EvalTask, read_tasks};
+
+use crate::context::AppContext;
+use crate::environment::SystemClock;
+use crate::failure::{Failure, FailureKind};
+use crate::prepare::RunDraft;
+use crate::service::{LocalSessions, SessionService};
+use crate::session_launch::SessionRequest;
+use crate::team::{self, Team};
+use crate::trust;
+use althing_protocol::{Clock, Event, Fact, FeedItem, Interest, Seq, SessionId, TaskId};
+use althing_view::SessionView;
+use command_check::CommandChecks;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use record::Record;
+use std::cell::{Cell as Shared, RefCell};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What to evaluate.
+pub struct EvalRequest {
+    /// The file of tasks.
+    pub tasks: PathBuf,
+    /// The configs of the teams; empty: the team of the settings.
+    pub teams: Vec<PathBuf>,
+    /// How often each team answers each task.
+    pub repeat: u32,
+    /// How many runs are in progress at the same time.
+    pub jobs: usize,
+    /// Whether to begin again, without the runs of an earlier evaluation.
+    pub fresh: bool,
+}
+
+/// The limit on the cost of each run if the evaluation has a limit, in US dollars: more than any run costs. The
+/// evaluation stops its runs itself, so that they can be continued. A run that ended at its own limit would count as
+/// wrong, and could not be continued under a higher limit.
+const MAX_COST_OF_A_RUN: f64 = 1e9;
+
+/// A team of an evaluation.
+struct EvalTeam {
+    /// The name in reports: the config file, or where the team comes from.
+    name: String,
+    /// The settings of the evaluation, with this team's config and [`MAX_COST_OF_A_RUN`].
+    app: AppContext,
+}
+
+/// Tells the runs of an evaluation to stop.
+#[derive(Default)]
+struct Stopping {
+    is_stopped: Shared<bool>,
+    notify: tokio::sync::Notify,
+}
+
+impl Stopping {
+    fn stop(&self) {
+        self.is_stopped.set(true);
+        self.notify.notify_waiters();
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.is_stopped.get()
+    }
+}
+
+/// How far an evaluation is.
+#[derive(Clone, Copy, Debug)]
+pub struct EvalProgress {
+    /// The runs that are over.
+    pub done: usize,
+    /// All runs.
+    pub total: usize,
+    /// What all runs have cost so far, in US dollars.
+    pub cost_usd: f64,
+    /// The estimated time left; None while nothing is known.
+    pub left: Option<Duration>,
+}
+
+/// An evaluation that can be run.
+pub struct Eval {
+    /// The id: a digest of the tasks, the teams and the modes.
+    pub id: String,
+    tasks: Vec<EvalTask>,
+    teams: Vec<EvalTeam>,
+    cells: Vec<Cell>,
+    jobs: usize,
+    max_cost: Option<f64>,
+    record: RefCell<Record>,
+    fresh: bool,
+}
+
+/// Why an evaluation stopped before all runs were over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EvalStop {
+    /// The user asked for it.
+    Asked,
+    /// The limit on the cost was reached.
+    Cost,
+}
+
+impl Eval {
+    /// Reads the tasks and the teams. Starts nothing.
+    pub fn prepare(request: &EvalRequest, app: &AppContext) -> Result<Self, Failure> {
+        let tasks = read_tasks(&request.tasks)?;
+        let with_config = |config: &PathBuf| {
+            let mut app = app.clone();
+            app.settings.config = Some(config.clone());
+            app
+        };
+        let apps: Vec<AppContext> = if request.teams.is_empty() {
+            vec![app.clone()]
+        } else {
+            request.teams.iter().map(with_config).collect()
+        };
+        let (mut teams, mut identity) = (Vec::new(), String::new());
+        for app in apps {
+            let team = team::assemble(&app)?;
+            team.announce(&app);
+            identity.push_str(&team.digest);
+            identity.push('\n');
+            let name = name_of(&team, &app);
+            let mut app = app;
+            app.settings.max_cost = app.settings.max_cost.map(|_| MAX_COST_OF_A_RUN);
+            teams.push(EvalTeam { name, app });
+        }
+        let settings = &app.settings;
+        let modes = (&settings.quick, &settings.single_agent, &settings.agents, &settings.offline);
+        let modes = format!("{modes:?}");
+        identity.push_str(&modes);
+        for task in &tasks {
+            identity.extend(["\n", &task.line.to_string()]);
+        }
+        let id: String = team::digest(&identity).chars().take(16).collect();
+        let record = RefCell::new(Record::open(&id, app)?);
+        // The tasks in the outer loop, so that an evaluation that is stopped has compared all teams on the same tasks.
+        let mut cells = Vec::new();
+        for repeat in 1..=request.repeat {
+            for task in &tasks {
+                cells.extend((0..teams.len()).map(|team| Cell { team, task: task.id.clone(), repeat }));
+            }
+        }
+        let (jobs, max_cost, fresh) = (request.jobs.max(1), settings.max_cost, request.fresh);
+        Ok(Self { id, tasks, teams, cells, jobs, max_cost, record, fresh })
+    }
+
+    /// Runs what is missing, checks all answers and reports. `stop` is a future that ends when the user asks to stop;
+    /// then the running sessions stop and can be continued later.
+    pub async fn run(
+        &self,
+        stop: impl Future<Output = ()>,
+        on_progress: &dyn Fn(EvalProgress),
+        rules: &[NamedRule],
+    ) -> Result<(EvalReport, Option<EvalStop>), Failure> {
+        let commands = if self.tasks.iter().any(|task| matches!(task.check, Check::Command { .. })) {
+            let app = self.teams.first().map(|team| &team.app);
+            Some(CommandChecks::new(app.ok_or_else(|| Failure::usage("there is no team"))?).await?)
+        } else {
+            None
+        };
+        let (outcomes, stopped) = self.run_cells(stop, on_progress).await?;
+        let report = self.report(&outcomes, rules, commands.as_ref()).await?;
+        Ok((report, stopped))
+    }
+
+    /// Reads the runs that are over, and runs the others, several at a time.
+    async fn run_cells(
+        &self,
+        stop: impl Future<Output = ()>,
+        on_progress: &dyn Fn(EvalProgress),
+    ) -> Result<(BTreeMap<Cell, (SessionId, RunOutcome)>, Option<EvalStop>), Failure> {
+        let costs: RefCell<BTreeMap<&Cell, f64>> = RefCell::default();
+        let spent = || costs.borrow().values().sum::<f64>();
+        let is_limit_reached = || self.max_cost.is_some_and(|most| spent() >= most);
+        let (mut outcomes, mut missing) = (BTreeMap::new(), Vec::new());
+        for cell in &self.cells {
+            match self.recorded(cell)? {
+                Some((id, outcome)) if outcome.is_over() => {
+                    costs.borrow_mut().insert(cell, cost_of(outcome.usage.cost_usd));
+                    outcomes.insert(cell.clone(), (id, outcome));
+                }
+                Some((id, outcome)) => {
+                    costs.borrow_mut().insert(cell, cost_of(outcome.usage.cost_usd));
+                    missing.push((cell, Some(id)));
+                }
+                None => missing.push((cell, None)),
+            }
+        }
+        let stopping = Stopping::default();
+        let (mut waiting, mut running) = (missing.into_iter(), FuturesUnordered::new());
+        let (began, mut measured) = (Instant::now(), 0_u32);
+        let (mut why, mut failure) = (None, None);
+        if is_limit_reached() {
+            stopping.stop();
+        }
+        tokio::pin!(stop);
+        loop {
+            while !stopping.is_stopped() && running.len() < self.jobs {
+                let Some((cell, begun)) = waiting.next() else { break };
+                let (costs, stopping) = (&costs, &stopping);
+                let on_cost = move |cost: f64| {
+                    costs.borrow_mut().insert(cell, cost);
+                    if is_limit_reached() {
+                        stopping.stop();
+                    }
+                };
+                running.push(async move { (cell, self.run_cell(cell, begun, &on_cost, stopping).await) });
+            }
+            if stopping.is_stopped() && why.is_none() && failure.is_none() {
+                why = Some(EvalStop::Cost);
+            }
+            tokio::select! {
+                ended = running.next() => match ended {
+                    None => break,
+                    Some((cell, Ok(done))) => {
+                        if let Some((session, outcome)) = done {
+                            costs.borrow_mut().insert(cell, cost_of(outcome.usage.cost_usd));
+                            measured += 1;
+                            outcomes.insert(cell.clone(), (session, outcome));
+                        }
+                        let (done, total) = (outcomes.len(), self.cells.len());
+                        let each = began.elapsed().checked_div(measured);
+                        let missing = u32::try_from(total - done).unwrap_or(u32::MAX);
+                        let left = each.map(|each| each.saturating_mul(missing));
+                        on_progress(EvalProgress { done, total, cost_usd: spent(), left });
+                    }
+                    Some((_, Err(error))) => {
+                        failure.get_or_insert(error);
+                        stopping.stop();
+                    }
+                },
+                () = &mut stop, if why.is_none() => {
+                    why = Some(EvalStop::Asked);
+                    stopping.stop();
+                }
+            }
+        }
+        match failure {
+            Some(failure) => Err(failure),
+            None if outcomes.len() == self.cells.len() => Ok((outcomes, None)),
+            None => Ok((outcomes, why)),
+        }
+    }
+
+    /// What the session of a run has recorded; None if nothing was recorded, or if the evaluation begins again.
+    fn recorded(&self, cell: &Cell) -> Result<Option<(SessionId, RunOutcome)>, Failure> {
+        let known = self.record.borrow().session(cell).cloned().filter(|_| !self.fresh);
+        let (Some(id), Some(team)) = (known, self.teams.get(cell.team)) else { return Ok(None) };
+        Ok(read(&id, &team.app)?.map(|outcome| (id, outcome)))
+    }
+
+    /// Starts a run, or continues the session `begun`. None if it was stopped before its end.
+    async fn run_cell(
+        &self,
+        cell: &Cell,
+        begun: Option<SessionId>,
+        on_cost: &dyn Fn(f64),
+        stopping: &Stopping,
+    ) -> Result<Option<(SessionId, RunOutcome)>, Failure> {
+        let (Some(team), Some(task)) = (self.teams.get(cell.team), self.task(&cell.task)) else {
+            return Ok(None);
+        };
+        if stopping.is_stopped() {
+            return Ok(None);
+        }
+        if let Some(id) = begun {
+            let sessions = LocalSessions::new(team.app.clone());
+            let request = SessionRequest::Resume(id.clone());
+            return Self::follow(id, &sessions, request, team, on_cost, stopping).await;
+        }
+        let mut draft = RunDraft::of(&team.app, None)?;
+        draft.set_untyped_task(task.task.clone());
+        let (sessions, mut request) = draft.finish()?;
+        let id = althing_journal::new_session_id(SystemClock.now(), fastrand::u64(..));
+        self.record.borrow_mut().add(cell.clone(), id.clone())?;
+        request.session = Some(id.clone());
+        Self::follow(id, &sessions, SessionRequest::Run(Box::new(request)), team, on_cost, stopping).await
+    }
+
+    /// Runs a session to its end, or stops it.
+    async fn follow(
+        id: SessionId,
+        sessions: &LocalSessions,
+        request: SessionRequest,
+        team: &EvalTeam,
+        on_cost: &dyn Fn(f64),
+        stopping: &Stopping,
+    ) -> Result<Option<(SessionId, RunOutcome)>, Failure> {
+        let stopped = stopping.notify.notified();
+        tokio::pin!(stopped);
+        // From here on, a request to stop is noticed even if nothing polls the future yet.
+        stopped.as_mut().enable();
+        sessions.launch(request).await?;
+        let mut events = sessions.follow(&id, Seq(0), Interest::Facts).await?;
+        let mut view = SessionView::without_transcript();
+        loop {
+            tokio::select! {
+                item = events.next() => match item {
+                    Some(Ok(item)) => {
+                        view.apply(&item);
+                        let is_reply = matches!(&item, FeedItem::Event(event) if counts(event));
+                        if is_reply {
+                            on_cost(cost_of(view.usage().cost_usd));
+                        }
+                    }
+                    Some(Err(error)) => return Err(error.into()),
+                    None => break,
+                },
+                () = &mut stopped => {
+                    sessions.close().await;
+                    break;
+                }
+            }
+        }
+        sessions.close().await;
+        let outcome = read(&id, &team.app)?;
+        Ok(outcome.filter(RunOutcome::is_over).map(|outcome| (id, outcome)))
+    }
+
+    fn task(&self, id: &str) -> Option<&EvalTask> {
+        self.tasks.iter().find(|task| task.id == id)
+    }
+}
+
+/// Whether an event can change the cost of a run.
+fn counts(event: &Event) -> bool {
+    matches!(event.fact, Fact::ItemAdded { .. } | Fact::AttemptEnded { .. } | Fact::Decided(_))
+}
+
+/// A cost that can be added up: a CLI agent could report anything.
+fn cost_of(cost: f64) -> f64 {
+    if cost.is_finite() { cost.max(0.0) } else { 0.0 }
+}
+
+/// What a session of an evaluation has recorded; None if the session does not exist or has recorded nothing.
+fn read(id: &SessionId, app: &AppContext) -> Result<Option<RunOutcome>, Failure> {
+    let Some(store) = app.existing_store()? else { return Ok(None) };
+    if store.summary(id).map_err(Failure::stored)?.is_none() {
+        return Ok(None);
+    }
+    let events: Vec<Arc<Event>> = store.read(id, Seq(0)).map_err(Failure::stored)?.events;
+    if events.is_empty() {
+        return Ok(None);
+    }
+    trust::require_known_session(&app.session_dir(id), app)?;
+    Ok(RunOutcome::of(id, &TaskId::run(1), &events))
+}
+
+/// The name of a team in reports.
+fn name_of(team: &Team, app: &AppContext) -> String {
+    let named = app.settings.config.as_ref().map(|config| config.display().to_string());
+    named.unwrap_or_else(|| team.source.clone())
+}
+
+impl EvalStop {
+    /// The kind of failure that this is, for the exit status.
+    pub fn kind(&self) -> FailureKind {
+        match self {
+            Self::Asked => FailureKind::Interrupted,
+            Self::Cost => FailureKind::Limit,
+        }
+    }
+}

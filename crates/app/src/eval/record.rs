@@ -1,0 +1,100 @@
+//! The directory of an evaluation: which session belongs to which run of the evaluation, so that an interrupted
+//! evaluation continues with the same sessions.
+//!
+//! A session's id is recorded before the session is created. So after a crash no model call that was recorded in a
+//! session is made again.
+
+use crate::context::AppContext;
+use crate::environment::create_private_dir;
+use crate::failure::Failure;
+use althing_protocol::SessionId;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// The maximum size of a record, in bytes.
+const MAX_BYTES: u64 = 64 << 20;
+
+/// One run of an evaluation: a team, a task, and the number of the repetition, counted from 1.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cell {
+    /// The index of the team.
+    pub team: usize,
+    /// The id of the task.
+    pub task: String,
+    /// The number of the repetition, counted from 1.
+    pub repeat: u32,
+}
+
+/// The sessions of an evaluation. Only one process at a time can hold it.
+pub(super) struct Record {
+    file: PathBuf,
+    sessions: BTreeMap<Cell, SessionId>,
+    /// Held until the record is dropped.
+    _lock: File,
+}
+
+impl Record {
+    /// Opens or creates the record of an evaluation.
+    pub(super) fn open(id: &str, app: &AppContext) -> Result<Self, Failure> {
+        // Refuses a found state directory with links, and creates the directory with its `.gitignore`.
+        app.store()?;
+        let evals = app.state_dir().join("evals");
+        let dir = evals.join(id);
+        let failed =
+            |error: std::io::Error| Failure::usage(format!("{} cannot be used: {error}", dir.display()));
+        let is_link = [&evals, &dir].into_iter().any(|dir| dir.is_symlink());
+        if is_link {
+            return Err(Failure::usage(format!("{} is a link, which is not followed", dir.display())));
+        }
+        create_private_dir(&evals).and_then(|()| create_private_dir(&dir)).map_err(failed)?;
+        let lock = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(dir.join("lock"));
+        let lock = lock.map_err(failed)?;
+        if lock.try_lock().is_err() {
+            return Err(Failure::usage("another process is running this evaluation")
+                .hint("wait for it, or stop it: the evaluation continues where it stopped"));
+        }
+        let file = dir.join("runs.jsonl");
+        let sessions = read(&file).map_err(failed)?;
+        Ok(Self { file, sessions, _lock: lock })
+    }
+
+    /// The session of a run, if one was recorded.
+    pub(super) fn session(&self, cell: &Cell) -> Option<&SessionId> {
+        self.sessions.get(cell)
+    }
+
+    /// Records the session of a run durably, before the session is created.
+    pub(super) fn add(&mut self, cell: Cell, session: SessionId) -> Result<(), Failure> {
+        let line = json!({"team": cell.team, "task": cell.task, "repeat": cell.repeat, "session": session});
+        let append = || {
+            let mut file =
+                std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(&self.file)?;
+            file.write_all(format!("{line}\n").as_bytes())?;
+            file.sync_data()
+        };
+        append()
+            .map_err(|error| Failure::usage(format!("{} cannot be written: {error}", self.file.display())))?;
+        self.sessions.insert(cell, session);
+        Ok(())
+    }
+}
+
+/// The recorded sessions. Of several sessions of a run, the last one counts; a line that a crash cut off is skipped.
+fn read(file: &Path) -> std::io::Result<BTreeMap<Cell, SessionId>> {
+    let bytes = match althing_disk::read_regular(file, MAX_BYTES) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+        read => read?,
+    };
+    let line = |line: &str| {
+        let line: Value = serde_json::from_str(line).ok()?;
+        let team = usize::try_from(line.get("team")?.as_u64()?).ok()?;
+        let repeat = u32::try_from(line.get("repeat")?.as_u64()?).ok()?;
+        let task = line.get("task")?.as_str()?.to_owned();
+        Some((Cell { team, task, repeat }, SessionId::new(line.get("session")?.as_str()?)))
+    };
+    Ok(String::from_utf8_lossy(&bytes).lines().filter_map(line).collect())
+}

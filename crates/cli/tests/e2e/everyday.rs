@@ -1,0 +1,428 @@
+//! The conversation in a real terminal, as people use it every day: queued messages, stopping a reply, reading the final
+//! answer as it is written, searching, and the habits that people bring from other programs.
+
+use althing_testkit::{Action, Althing, Gate, Parliament, Reply, Script, Terminal, vt100};
+use serde_json::json;
+use std::collections::BTreeSet;
+
+use super::support::{Fixture, LIMIT, Team, althing, items, of_type};
+
+const OVERRIDE_HINT: &str = "Press Ctrl+O to override, Enter to continue";
+const UP: &str = "\x1b[A";
+const TAB: &str = "\t";
+
+/// The row of the first line that contains a text.
+#[track_caller]
+fn row(screen: &str, text: &str) -> usize {
+    screen.lines().position(|line| line.contains(text)).unwrap_or_else(|| panic!("no `{text}`:\n{screen}"))
+}
+
+/// A conversation with the model `talker`, and two agents for runs.
+fn conversation(script: impl Into<Script>, rules: impl FnOnce(Team) -> Team) -> Fixture {
+    let fixture = Fixture::new(2, script);
+    let base = fixture.server.base_url();
+    let backend = json!({"type": "chatcompletion", "model": "talker", "base_url": base});
+    let team = Team::on(&base, 2).rule("interactive_mode", json!({"backend": backend}));
+    fixture.althing.file("team.yaml", rules(team).text());
+    fixture
+}
+
+fn opened(fixture: &Fixture, cols: u16, rows: u16) -> Terminal {
+    let terminal = fixture.althing.new_command().args(["--config", "team.yaml"]).terminal(cols, rows);
+    terminal.wait_for("Type a message...", LIMIT);
+    terminal
+}
+
+fn ops(althing: &Althing, kind: &str) -> usize {
+    let events = althing.events();
+    of_type(&events, "op_accepted").iter().filter(|event| event["data"]["op"]["op"] == kind).count()
+}
+
+#[test]
+fn an_opened_message_or_timeline_entry_shows_its_own_text() {
+    let script = Script::parliament()
+        .on("talker")
+        .each(["first reply", "second reply", "third reply"].map(Reply::text));
+    let fixture = conversation(script, |team| team);
+    let mut terminal = opened(&fixture, 100, 30);
+    for (message, reply) in [("one", "first reply"), ("two", "second reply"), ("three", "third reply")] {
+        terminal.keys(message).keys("\r");
+        terminal.wait_for(reply, LIMIT);
+    }
+    terminal.wait_for("Status: Idle", LIMIT);
+    terminal.keys(TAB);
+    terminal.wait_for("p pin", LIMIT);
+    for text in ["third reply", "three", "second reply", "two", "first reply", "one"] {
+        terminal.keys_at_once("\r");
+        let screen = terminal.wait_for("‹ esc", LIMIT);
+        assert!(screen.lines().nth(2).is_some_and(|line| line.contains(text)), "{text}:\n{screen}");
+        terminal.keys_at_once("\x1b");
+        terminal.wait_gone("‹ esc", LIMIT);
+        terminal.keys_at_once(UP);
+    }
+}
+
+#[test]
+fn messages_wait_above_the_input_and_enter_the_conversation_when_their_turn_comes() {
+    let gate = Gate::new();
+    let slow = Reply::empty().text_chunks(["Here is the slow answer", " and here its end."]);
+    let script = Script::parliament()
+        .on("talker")
+        .nth(0, Action::gated(slow, &gate))
+        .on("talker")
+        .nth(1, Reply::text("Answer to the later one."));
+    let fixture = conversation(script, |team| team);
+    let mut terminal = opened(&fixture, 100, 30);
+    terminal.keys("begin\r");
+    gate.wait_waiting_blocking(1, LIMIT);
+    gate.release(1);
+    terminal.wait_for("Here is the slow answer", LIMIT);
+    terminal.keys("a message too early\r");
+    let screen = terminal.wait_for("queued, delivered after this turn", LIMIT);
+    assert!(row(&screen, "a message too early") > row(&screen, "Here is the slow answer"), "{screen}");
+
+    // The queued message is taken back into the input, changed and sent again.
+    terminal.keys(UP);
+    terminal.wait_for("› a message too early", LIMIT);
+    terminal.wait_gone("queued, delivered", LIMIT);
+    terminal.keys(", changed\r");
+    let screen = terminal.wait_for("queued, delivered after this turn", LIMIT);
+    assert!(screen.contains("a message too early, changed"), "{screen}");
+    gate.release_all();
+    let screen = terminal.wait_for("Answer to the later one.", LIMIT);
+    let places = ["begin", "and here its end.", "a message too early, changed", "Answer to the later one."];
+    let rows: Vec<usize> = places.iter().map(|text| row(&screen, text)).collect();
+    assert!(rows.is_sorted() && !screen.contains("queued"), "{rows:?}\n{screen}");
+    assert_eq!(fixture.server.request_count(), 2);
+}
+
+#[test]
+fn esc_stops_a_reply_and_the_transcript_says_so() {
+    let gate = Gate::new();
+    let slow = Reply::empty().text_chunks(["The first words", " and the last."]);
+    let script = Script::parliament()
+        .on("talker")
+        .nth(0, Action::gated(slow, &gate))
+        .on("talker")
+        .always(Reply::text("Understood."));
+    let fixture = conversation(script, |team| team);
+    let mut terminal = opened(&fixture, 100, 30);
+    terminal.keys("begin\r");
+    gate.wait_waiting_blocking(1, LIMIT);
+    terminal.wait_until(LIMIT, "the time", |screen| {
+        screen.lines().any(|line| line.contains("thinking 1 s") && line.contains("esc stops"))
+    });
+    gate.release(1);
+    terminal.wait_until(LIMIT, "the tokens", |screen| {
+        screen.lines().any(|line| line.contains("writing ") && line.contains("~4 tokens · esc stops"))
+    });
+    terminal.keys("\x1b");
+    let screen = terminal.wait_for("stopped by you", LIMIT);
+    assert!(screen.contains("The first words") && !screen.contains("esc stops"), "{screen}");
+    terminal.wait_for("Status: Idle", LIMIT);
+    terminal.keys("go on\r");
+    let screen = terminal.wait_for("Understood.", LIMIT);
+    assert!(row(&screen, "stopped by you") < row(&screen, "Understood."), "it stays:\n{screen}");
+    assert_eq!(ops(&fixture.althing, "stop_reply"), 1);
+}
+
+#[test]
+fn esc_never_stops_a_run_and_a_rejected_run_leaves_a_card() {
+    let althing = althing();
+    let mut terminal = althing.new_command().arg("--offline").terminal(100, 40);
+    terminal.wait_for("Type a message...", LIMIT);
+    terminal.keys("Compare three ways to cache").keys("\r");
+    let screen = terminal.wait_for("Cancel esc", LIMIT);
+    assert!(screen.contains("enter approve · esc reject"), "the hints are those of the box:\n{screen}");
+    terminal.keys("\x1b");
+    let screen = terminal.wait_for("Not started", LIMIT);
+    assert!(screen.contains("▸ Run: Compare three ways to cache"), "{screen}");
+    terminal.wait_for("Status: Idle", LIMIT);
+
+    terminal.keys("Compare three ways to cache").keys("\r");
+    terminal.wait_for("Cancel esc", LIMIT);
+    terminal.keys("\r");
+    terminal.wait_for(OVERRIDE_HINT, LIMIT);
+    terminal.keys("\x1b");
+    terminal.keys("\x1b");
+    terminal.keys("\r");
+    terminal.wait_for("Status: Idle", LIMIT);
+    // The answer has moved the card out of view: Ctrl+R opens the run.
+    terminal.keys("\x12");
+    terminal.wait_for("Complete ✓", LIMIT);
+    assert_eq!((ops(&althing, "cancel"), ops(&althing, "stop_reply")), (0, 0));
+}
+
+#[test]
+fn the_final_answer_streams_into_the_conversation_under_the_card_of_its_run() {
+    let gate = Gate::new();
+    let presentation = Reply::empty().text_chunks(["Use a CDN for everything", " that does not change."]);
+    let launch = Reply::call("launch_run", &json!({"task": "Compare caches"}));
+    // The agents have tools for answers and votes; the presenter has not.
+    let presents = gate.clone();
+    let script = Script::from_fn(move |request| {
+        let tools = request.tool_names();
+        if tools.iter().any(|tool| matches!(*tool, "new_answer" | "vote")) {
+            Action::from(Parliament::default().reply(request))
+        } else {
+            Action::gated(presentation.clone(), &presents)
+        }
+    });
+    let script = script.on("talker").nth(0, launch).on("talker").always(Reply::text("The summary."));
+    let fixture =
+        conversation(script, |team| team.rule("coordination", json!({"override_window_seconds": 0})));
+    let mut terminal = opened(&fixture, 100, 40);
+    terminal.keys("compare caches\r");
+    terminal.wait_for("Cancel esc", LIMIT);
+    terminal.keys("\r");
+    gate.wait_waiting_blocking(1, LIMIT);
+    gate.release(1);
+    let screen = terminal.wait_until(LIMIT, "the beginning of the answer", |screen| {
+        screen.lines().any(|line| line.starts_with("   Use a CDN for everything"))
+    });
+    assert!(screen.contains("Running...") && screen.contains("presents"), "{screen}");
+    assert!(row(&screen, "Run: Compare caches") < row(&screen, "   Use a CDN"), "{screen}");
+    gate.release_all();
+    let screen = terminal.wait_for("The summary.", LIMIT);
+    let places = ["Complete ✓", "that does not change.", "The summary."];
+    let rows: Vec<usize> = places.iter().map(|text| row(&screen, text)).collect();
+    assert!(rows.is_sorted(), "{rows:?}\n{screen}");
+    assert_eq!(screen.matches("Use a CDN for everything").count(), 1, "{screen}");
+}
+
+#[test]
+fn the_card_of_a_run_shows_what_each_agent_is_writing() {
+    let gate = Gate::new();
+    let answer = Reply::new_answer("Use a CDN for static files\n\nand nothing else").fragments(4);
+    let launch = Reply::call("launch_run", &json!({"task": "Compare caches"}));
+    let script = Script::parliament()
+        .on("model-a")
+        .nth(0, Action::gated(answer, &gate))
+        .on("talker")
+        .nth(0, launch)
+        .on("talker")
+        .always(Reply::text("The summary."));
+    let fixture = conversation(script, |team| team);
+    let mut terminal = opened(&fixture, 100, 40);
+    terminal.keys("compare caches\r");
+    terminal.wait_for("Cancel esc", LIMIT);
+    terminal.keys("\r");
+    gate.wait_waiting_blocking(1, LIMIT);
+    gate.release(3);
+    terminal.wait_until(LIMIT, "what the agent writes", |screen| {
+        screen.lines().any(|line| line.starts_with("   a ") && line.contains("writing: Use a CDN for"))
+    });
+    gate.release_all();
+    terminal.wait_for("Complete ✓", LIMIT);
+    let events = fixture.althing.events();
+    assert!(items(&events, "answer").iter().any(|item| item.to_string().contains("and nothing else")));
+}
+
+#[test]
+fn a_search_highlights_the_words_jumps_and_counts() {
+    let long = |n: usize| {
+        let line = |line: usize| match line {
+            20 => format!("the needle of reply {n}\n\n"),
+            39 => format!("the end of reply {n}\n\n"),
+            _ => format!("hay {line}\n\n"),
+        };
+        (0..40).map(line).collect::<String>()
+    };
+    for (cols, rows) in [(80, 24), (160, 45)] {
+        let script = Script::parliament().on("talker").each([long(1), long(2), long(3)].map(Reply::text));
+        let fixture = conversation(script, |team| team);
+        let mut terminal = opened(&fixture, cols, rows);
+        for n in 1..=3 {
+            terminal.keys(&format!("question {n}\r"));
+            terminal.wait_until(LIMIT, "the reply", |screen| {
+                screen.contains(&format!("the end of reply {n}")) && screen.contains("Status: Idle")
+            });
+        }
+        terminal.keys("/find NEEDLE\r");
+        terminal.wait_for("needle: 3 of 3", LIMIT);
+        let screen = terminal.wait_for("the needle of reply 3", LIMIT);
+        assert!(screen.contains("n next · N previous"), "{screen}");
+        let (column, line) = terminal.find("needle of reply").unwrap();
+        let highlighted = |column: u16| {
+            terminal.with_screen(|screen| screen.cell(line, column).is_some_and(vt100::Cell::inverse))
+        };
+        assert!(highlighted(column) && highlighted(column + 5));
+        assert!(!highlighted(column - 1) && !highlighted(column + 7), "only the words");
+        terminal.keys("N");
+        terminal.wait_for("the needle of reply 2", LIMIT);
+        terminal.wait_for("needle: 2 of 3", LIMIT);
+        terminal.keys("n");
+        terminal.wait_for("the needle of reply 3", LIMIT);
+        terminal.keys("n");
+        terminal.wait_for("the needle of reply 1", LIMIT);
+        terminal.keys("\x1b");
+        terminal.wait_gone("needle: 1 of 3", LIMIT);
+        terminal.keys("/find straw\r");
+        terminal.wait_for("nothing matches: straw", LIMIT);
+        terminal.keys("\x04");
+        assert_eq!(terminal.wait(LIMIT), 0);
+    }
+}
+
+#[test]
+fn the_progress_of_a_plan_is_pinned_above_the_input() {
+    let althing = althing();
+    let mut terminal = althing.new_command().arg("--offline").terminal(120, 45);
+    terminal.wait_for("Type a message...", LIMIT);
+    terminal.keys("\x1b[Z");
+    terminal.wait_for("Describe what to plan...", LIMIT);
+    terminal.keys("Write a tool that counts words\r");
+    terminal.wait_for(OVERRIDE_HINT, LIMIT);
+    terminal.keys("\r");
+    let screen = terminal.wait_for("Add instructions", LIMIT);
+    assert!(screen.contains("Plan: Write a tool that counts words"), "the goal is the title:\n{screen}");
+    assert!(screen.contains("after ") && screen.contains("verify: "), "{screen}");
+    terminal.keys("\r");
+    terminal.wait_for("Executing Plan", LIMIT);
+    let screen = terminal.wait_for(" ✓ · ", LIMIT);
+    assert!(screen.contains(" of "), "{screen}");
+}
+
+#[test]
+fn commands_that_people_know_from_other_programs_exist_or_are_explained() {
+    let althing = althing();
+    let mut terminal = althing.new_command().arg("--offline").terminal(120, 40);
+    terminal.wait_for("Type a message...", LIMIT);
+    for (command, shown) in [
+        ("/model", "--model"),
+        ("/usage", "Cost so far"),
+        ("/copy", "there is nothing to copy yet"),
+        ("/permissions", "you approve each run"),
+        ("/login", "API key"),
+        ("/mouse off", "mouse off"),
+        ("/resume", "there is no other conversation to open"),
+    ] {
+        terminal.keys(command);
+        terminal.wait_for(&format!("› {command}"), LIMIT);
+        terminal.keys("\r");
+        // Esc closes a box. Without a box, Esc and the next slash would be read as Alt+/.
+        if terminal.wait_for(shown, LIMIT).contains("esc close") {
+            terminal.keys("\x1b");
+            terminal.wait_gone("esc close", LIMIT);
+        }
+    }
+    let raw = String::from_utf8_lossy(&terminal.raw()).into_owned();
+    assert!(raw.contains("\x1b[?1006l"), "the mouse was given back");
+    // Letters in order find a command; a command that was only guessed does not act by itself.
+    terminal.keys("/cst");
+    terminal.wait_for("/cost", LIMIT);
+    terminal.keys("\r");
+    terminal.wait_for("/cst is not a command", LIMIT);
+    // The session that is left is empty, so it may be gone.
+    let sessions = || -> BTreeSet<_> {
+        let dir = std::fs::read_dir(althing.state_dir().join("sessions"));
+        dir.into_iter().flatten().flatten().map(|entry| entry.file_name()).collect()
+    };
+    let before = sessions();
+    terminal.keys("/clear\r");
+    terminal.wait_until(LIMIT, "a new session", |_| !sessions().is_subset(&before));
+}
+
+#[test]
+fn removed_and_cleared_text_comes_back() {
+    let althing = althing();
+    let mut terminal = althing.new_command().arg("--offline").terminal(100, 30);
+    terminal.wait_for("Type a message...", LIMIT);
+    terminal.keys("one two three");
+    terminal.keys("\x17");
+    terminal.wait_until(LIMIT, "a word less", |screen| {
+        screen.contains("› one two") && !screen.contains("two three")
+    });
+    // Ctrl+Y inserts what was removed; Alt+D removes the next word; Ctrl+_ takes edits back.
+    terminal.keys("\x19");
+    terminal.wait_for("› one two three", LIMIT);
+    terminal.keys("\x01\x1bd");
+    terminal.wait_for("›  two three", LIMIT);
+    terminal.keys("\x1f");
+    terminal.wait_for("› one two three", LIMIT);
+    terminal.keys("\x03");
+    terminal.wait_for("Type a message...", LIMIT);
+    terminal.keys("\x1f");
+    terminal.wait_for("› one two three", LIMIT);
+}
+
+#[test]
+fn dragging_copies_what_it_marks() {
+    let script = Script::parliament().on("talker").always(Reply::text("copy these words please"));
+    let fixture = conversation(script, |team| team);
+    let mut terminal = opened(&fixture, 100, 30);
+    terminal.keys("hello\r");
+    terminal.wait_for("copy these words please", LIMIT);
+    terminal.wait_for("Status: Idle", LIMIT);
+    let (column, line) = terminal.find("these words").unwrap();
+    let (from, to, line) = (column + 1, column + 11, line + 1);
+    terminal.keys(&format!("\x1b[<0;{from};{line}M"));
+    terminal.keys(&format!("\x1b[<32;{to};{line}M"));
+    terminal.keys(&format!("\x1b[<0;{to};{line}m"));
+    terminal.wait_for("copied", LIMIT);
+    let raw = String::from_utf8_lossy(&terminal.raw()).into_owned();
+    // The base64 of "these words", for the clipboard.
+    assert!(raw.contains("\x1b]52;c;dGhlc2Ugd29yZHM=\x07"), "the clipboard has the words");
+    assert!(!terminal.screen().contains("‹ esc"), "dragging opens nothing:\n{}", terminal.screen());
+    terminal.click(column, line - 1);
+    terminal.wait_for("‹ esc", LIMIT);
+}
+
+#[test]
+fn the_vote_says_how_to_override_it_at_forty_columns() {
+    let althing = althing();
+    let mut terminal = althing.new_command().arg("--offline").terminal(40, 14);
+    terminal.wait_for("Type a message...", LIMIT);
+    terminal.keys("Compare three caches").keys("\r");
+    terminal.wait_until(LIMIT, "the vote", |screen| {
+        // A narrow box shows its parts one after the other.
+        screen.contains("Cancel") || screen.contains("Approve")
+    });
+    for _ in 0..3 {
+        terminal.keys("\x1b[6~");
+    }
+    terminal.keys("\r");
+    let screen = terminal.wait_until(LIMIT, "the vote", |screen| screen.contains("Press Ctrl+O"));
+    let words = screen.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("Press Ctrl+O to override, Enter to") && words.contains("continue"), "{screen}");
+}
+
+#[test]
+fn empty_sessions_are_not_offered_for_resuming() {
+    let althing = althing();
+    let mut terminal = althing.new_command().arg("--offline").terminal(100, 30);
+    terminal.wait_for("Type a message...", LIMIT);
+    terminal.keys("a real question\r");
+    terminal.wait_for("You wrote: \"a real question\"", LIMIT);
+    terminal.wait_for("Status: Idle", LIMIT);
+    terminal.keys("\x04");
+    assert_eq!(terminal.wait(LIMIT), 0);
+    for _ in 0..2 {
+        let mut terminal = althing.new_command().arg("--offline").terminal(100, 30);
+        terminal.wait_for("Type a message...", LIMIT);
+        terminal.keys("\x04");
+        assert_eq!(terminal.wait(LIMIT), 0);
+    }
+    let mut terminal = althing.new_command().arg("--offline").terminal(100, 30);
+    terminal.wait_for("Type a message...", LIMIT);
+    terminal.keys("/resume\r");
+    let screen = terminal.wait_for("┌ Sessions", LIMIT);
+    assert!(screen.contains("a real question") && !screen.contains("› conversation"), "{screen}");
+    assert!(!screen.lines().any(|line| line.contains("│   conversation")), "{screen}");
+}
+
+#[test]
+fn plain_lines_list_their_own_commands_and_take_yes_and_no() {
+    let althing = althing();
+    let mut terminal = althing.new_command().arg("--offline").env("ALTHING_PLAIN", "1").terminal(120, 50);
+    terminal.wait_for("Write a message", LIMIT);
+    terminal.keys("/help\r");
+    let screen = terminal.wait_for("/quit: leave", LIMIT);
+    assert!(screen.contains("/approve, yes:") && !screen.contains("/theme"), "{screen}");
+    terminal.keys("/theme\r");
+    terminal.wait_for("works only on the screen", LIMIT);
+    terminal.keys("Compare three ways to cache\r");
+    terminal.wait_for("launch this run?", LIMIT);
+    terminal.keys("no\r");
+    terminal.wait_for("Not started: rejected", LIMIT);
+}

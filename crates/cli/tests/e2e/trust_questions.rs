@@ -1,0 +1,130 @@
+//! A person at a terminal is asked about what was found in the working directory, and answers with one key: once,
+//! always or not at all. Without a person, it is refused.
+
+use althing_testkit::{Althing, Script, Terminal};
+
+use super::support::{Fixture, LIMIT, Team, althing, run};
+
+const QUESTION: &str = "Use what was found here?";
+
+/// A directory with a config that names an address.
+fn found() -> Fixture {
+    let fixture = Fixture::new(2, Script::parliament());
+    fixture.althing.file("althing.yaml", Team::on(&fixture.server.base_url(), 2).text());
+    fixture
+}
+
+fn start(althing: &Althing, cols: u16, rows: u16) -> Terminal {
+    althing.new_command().terminal(cols, rows)
+}
+
+/// The words of a screen without the frame of a dialog.
+fn words(screen: &str) -> String {
+    screen.split_whitespace().filter(|word| *word != "│").collect::<Vec<_>>().join(" ")
+}
+
+/// Reads the question to its end and presses a key.
+fn answer(terminal: &mut Terminal, key: &str) {
+    terminal.wait_for(QUESTION, LIMIT);
+    for _ in 0..10 {
+        terminal.keys("\x1b[6~");
+    }
+    // A key right after others is not taken for an answer, so it is pressed after a pause, as a person would.
+    let mut pressed = std::time::Instant::now();
+    terminal.keys(key);
+    althing_testkit::wait::until(LIMIT, || {
+        let is_gone = !terminal.screen().contains(QUESTION);
+        if !is_gone && pressed.elapsed() > std::time::Duration::from_secs(2) {
+            terminal.keys_at_once(key);
+            pressed = std::time::Instant::now();
+        }
+        is_gone
+    });
+}
+
+fn leave(terminal: &mut Terminal) {
+    terminal.wait_for("Type a message...", LIMIT);
+    terminal.keys("\x04");
+    assert_eq!(terminal.wait(LIMIT), 0);
+}
+
+#[test]
+fn a_found_config_is_shown_in_plain_lines_and_accepted_once_always_or_not_at_all() {
+    for (cols, rows) in [(40, 12), (80, 24), (160, 45)] {
+        let fixture = found();
+        let mut terminal = start(&fixture.althing, cols, rows);
+        let screen = terminal.wait_for("Not at all esc", LIMIT);
+        if cols >= 80 {
+            let shown = words(&screen);
+            assert!(shown.contains("althing.yaml was found in this directory, not named by you"), "{screen}");
+            assert!(
+                shown.contains("base_url: would send your tasks, files and key to 127.0.0.1"),
+                "{screen}"
+            );
+        }
+        answer(&mut terminal, "\x1b");
+        assert_eq!(terminal.wait(LIMIT), 1, "{}", terminal.screen());
+        assert!(terminal.screen().contains("Nothing was started or sent"), "{}", terminal.screen());
+
+        // Once: the next start asks again.
+        let mut terminal = start(&fixture.althing, cols, rows);
+        answer(&mut terminal, "o");
+        leave(&mut terminal);
+        // Always: the next start does not ask, until the file changes.
+        let mut terminal = start(&fixture.althing, cols, rows);
+        answer(&mut terminal, "a");
+        leave(&mut terminal);
+        leave(&mut start(&fixture.althing, cols, rows));
+        fixture.althing.file("althing.yaml", Team::on(&fixture.server.base_url(), 3).text());
+        let mut terminal = start(&fixture.althing, cols, rows);
+        answer(&mut terminal, "\x1b");
+        assert_eq!(terminal.wait(LIMIT), 1);
+        assert_eq!(fixture.server.request_count(), 0);
+    }
+}
+
+#[test]
+fn without_a_terminal_or_with_automation_a_found_config_is_refused_as_before() {
+    let fixture = found();
+    let output = run(&fixture.althing, &["--automation", "task"]).expect_code(1);
+    assert!(output.stderr.contains("--trust"), "{}", output.stderr);
+    let mut terminal = fixture.althing.new_command().args(["--automation", "task"]).terminal(160, 40);
+    assert_eq!(terminal.wait(LIMIT), 1);
+    assert!(terminal.screen().contains("--trust"), "{}", terminal.screen());
+    assert_eq!(fixture.server.request_count(), 0);
+}
+
+#[test]
+fn keys_typed_before_the_question_was_shown_accept_nothing() {
+    let fixture = found();
+    let mut terminal = start(&fixture.althing, 100, 30);
+    for _ in 0..50 {
+        terminal.keys_at_once("yoa");
+    }
+    terminal.wait_for(QUESTION, LIMIT);
+    terminal.wait_for("came too soon", LIMIT);
+    answer(&mut terminal, "\x1b");
+    assert_eq!(terminal.wait(LIMIT), 1);
+    assert_eq!(fixture.server.request_count(), 0);
+}
+
+#[test]
+fn a_found_session_shows_its_goal_and_programs_before_it_is_resumed() {
+    let althing = althing();
+    let here = || althing.new_command().env("ALTHING_STATE_DIR", "");
+    here().args(["chat", "--offline"]).stdin("a planted goal\n").spawn().wait(LIMIT).expect_code(0);
+    let another = althing.work_dir().join("home-of-another");
+    let open = || here().env("HOME", &another).args(["--offline", "--continue"]).terminal(100, 30);
+    let mut terminal = open();
+    let screen = terminal.wait_for("Not at all esc", LIMIT);
+    let shown = words(&screen);
+    assert!(shown.contains("was found here and not started by you"), "{screen}");
+    assert!(shown.contains("works in") && shown.contains("its chat agent has file tools"), "{screen}");
+    answer(&mut terminal, "\x1b");
+    assert_ne!(terminal.wait(LIMIT), 0);
+    let mut terminal = open();
+    answer(&mut terminal, "o");
+    terminal.wait_for("a planted goal", LIMIT);
+    terminal.keys("\x04");
+    assert_eq!(terminal.wait(LIMIT), 0);
+}

@@ -1,0 +1,173 @@
+//! Recognizes the markup of our prompts, of chat templates and of tool calls in a text.
+
+use super::Sources;
+use super::code::without_code;
+use crate::tools::{NEW_ANSWER, RESTART, SPAWN, SUBMIT, VOTE};
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// The names of markers (see `prompt::markers`) that no ordinary text has between angle brackets.
+const UNUSUAL_NAMES: [&str; 5] =
+    ["ORIGINAL MESSAGE", "EARLIER ANSWER", "WHAT IT LACKS", "WHAT TO DO", "FINAL ANSWER"];
+
+/// The names of markers that an ordinary text may have between angle brackets. They count only with a token.
+const USUAL_NAMES: [&str; 6] = ["CONTEXT", "PLAN", "user", "assistant", "text", "summary"];
+
+/// Tags with which models mark thoughts and calls, and tokens of chat templates without bars.
+const TEMPLATE_TOKENS: [&str; 12] = [
+    "s",
+    "/s",
+    "tool_call",
+    "/tool_call",
+    "tools",
+    "/tools",
+    "think",
+    "/think",
+    "eos",
+    "bos",
+    "end_of_turn",
+    "start_of_turn",
+];
+
+/// The longest text between angle brackets that can be a marker, in bytes.
+const MAX_MARKER_BYTES: usize = 60;
+
+/// The maximum number of tags that are looked at in a text that may consist of markup only.
+const MAX_TAGS: usize = 1000;
+
+/// The texts between angle brackets.
+fn tags(text: &str) -> impl Iterator<Item = &str> {
+    text.match_indices('<').filter_map(move |(at, _)| {
+        let rest = text.get(at + 1..)?;
+        let inner = rest.get(..rest.floor_char_boundary(MAX_MARKER_BYTES + 1))?;
+        inner.split_once('>').map(|(inner, _)| inner).filter(|inner| !inner.contains(['<', '\n']))
+    })
+}
+
+/// Whether a text is an anonymous agent (`agent1`), or with a dot an answer (`agent1.2`).
+fn is_agent(text: &str, with_answer: bool) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
+    let Some(rest) = text.strip_prefix("agent") else { return false };
+    match rest.split_once('.') {
+        Some((agent, nth)) => is_number(agent) && is_number(nth),
+        None => !with_answer && is_number(rest),
+    }
+}
+
+/// Whether the text between angle brackets is a marker of our prompts, or an imitation of one.
+fn is_marker(inner: &str) -> bool {
+    let is_token = |word: &str| word.len() == 8 && word.chars().all(|c| matches!(c, '0'..='9' | 'a'..='f'));
+    let (named, has_token) = match inner.rsplit_once(' ') {
+        Some((named, token)) if is_token(token) => (named, true),
+        _ => (inner, false),
+    };
+    let ended = named.strip_prefix("END OF ").or_else(|| named.strip_prefix("end of "));
+    let name = ended.unwrap_or(named);
+    let is_answer =
+        is_agent(name, true) || name.strip_prefix("vote for ").is_some_and(|of| is_agent(of, false));
+    let is_capital = |c: char| c.is_ascii_uppercase() || c == ' ' || c == '_';
+    let is_end = named.starts_with("END OF ") && name.chars().all(is_capital);
+    is_answer || is_end || UNUSUAL_NAMES.contains(&name) || (has_token && USUAL_NAMES.contains(&name))
+}
+
+/// Whether a text has a marker of our prompts outside of code, unless one of the sources has the same one.
+pub(super) fn has_marker(text: &str, sources: &Sources<'_>) -> bool {
+    let prose = without_code(text);
+    let markers: BTreeSet<&str> = tags(&prose).filter(|inner| is_marker(inner)).collect();
+    markers.into_iter().any(|inner| !sources.contain(&format!("<{inner}>")))
+}
+
+/// The text without the markers of our prompts that no source has; None if nothing is left.
+pub(super) fn without_markers(text: &str, sources: &Sources<'_>) -> Option<String> {
+    if !has_marker(text, sources) {
+        return Some(text.to_owned());
+    }
+    let markers: BTreeSet<&str> = tags(text).filter(|inner| is_marker(inner)).take(MAX_TAGS).collect();
+    let markers = markers.into_iter().map(|inner| format!("<{inner}>"));
+    let foreign = markers.filter(|marker| !sources.contain(marker));
+    let rest = foreign.fold(text.to_owned(), |text, marker| text.replace(&marker, ""));
+    Some(rest.trim().to_owned()).filter(|rest| !rest.is_empty())
+}
+
+/// Whether a text consists of nothing but markers and tokens of chat templates.
+pub(super) fn is_only_markup(text: &str) -> bool {
+    let is_fence = |line: &&str| line.trim_start().starts_with("```");
+    let text = text.lines().filter(|line| !is_fence(line)).collect::<Vec<_>>().join("\n");
+    let is_markup = |inner: &str| {
+        let has_bars = inner.len() > 2 && inner.starts_with('|') && inner.ends_with('|');
+        has_bars || TEMPLATE_TOKENS.contains(&inner) || is_marker(inner)
+    };
+    let instructions = ["[INST]", "[/INST]"].into_iter().map(str::to_owned);
+    let tags: BTreeSet<&str> = tags(&text).filter(|inner| is_markup(inner)).take(MAX_TAGS).collect();
+    let fragments = tags.into_iter().map(|inner| format!("<{inner}>")).chain(instructions);
+    let rest = fragments.fold(text.clone(), |rest, fragment| rest.replace(&fragment, ""));
+    rest.len() < text.len() && !rest.chars().any(char::is_alphanumeric)
+}
+
+/// Whether a text names an agent by its number.
+pub(super) fn names_agent(text: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '.';
+    let lowered = text.to_lowercase();
+    let mut words = lowered.split(|c| !is_part(c)).map(|word| word.trim_matches('.'));
+    if words.any(|word| is_agent(word, false)) {
+        return true;
+    }
+    // "Agent 2's answer"
+    let mut words = lowered.split_whitespace().peekable();
+    while let Some(word) = words.next() {
+        let is_number = |next: &&str| next.chars().next().is_some_and(|c| c.is_ascii_digit());
+        if word.trim_start_matches(['*', '"', '(']) == "agent" && words.peek().is_some_and(is_number) {
+            return true;
+        }
+    }
+    false
+}
+
+/// Whether a text is a call of one of our tools, or only the arguments of such a call.
+pub(super) fn is_tool_call(text: &str) -> bool {
+    const TOOLS: [&str; 5] = [NEW_ANSWER, VOTE, SUBMIT, RESTART, SPAWN];
+    const ARGUMENTS: [&str; 6] = ["content", "conclusion", "agent_id", "ranking", "reason", "instructions"];
+    let body = unwrapped(text);
+    if TOOLS.iter().any(|tool| body.strip_prefix(tool).is_some_and(|rest| rest.starts_with('('))) {
+        return true;
+    }
+    if !body.starts_with(['{', '[']) {
+        return false;
+    }
+    let names_tool =
+        |name: Option<&Value>| name.and_then(Value::as_str).is_some_and(|it| TOOLS.contains(&it));
+    let is_call = |value: &Value| {
+        let function = value.get("function");
+        names_tool(value.get("name").or_else(|| value.get("tool")))
+            || names_tool(function)
+            || names_tool(function.and_then(|function| function.get("name")))
+            || value.as_object().is_some_and(|object| {
+                let is_argument = |key: &String| ARGUMENTS.contains(&key.as_str());
+                let is_ours = object.contains_key("content") || object.contains_key("agent_id");
+                is_ours && object.keys().all(is_argument)
+            })
+    };
+    match serde_json::from_str::<Value>(body) {
+        Ok(Value::Array(calls)) => !calls.is_empty() && calls.iter().all(is_call),
+        Ok(value) => is_call(&value),
+        // A call that was cut off.
+        Err(_) => {
+            let start: String = body.chars().filter(|c| !c.is_whitespace()).take(60).collect();
+            TOOLS.iter().any(|tool| start.starts_with(&format!("{{\"name\":\"{tool}\"")))
+        }
+    }
+}
+
+/// A text without the fence or the tags around it.
+fn unwrapped(text: &str) -> &str {
+    let mut body = text.trim();
+    for (open, close) in
+        [("```json", "```"), ("```", "```"), ("<tool_call>", "</tool_call>"), ("<tools>", "</tools>")]
+    {
+        if let Some(inner) = body.strip_prefix(open) {
+            body = inner.trim();
+            body = body.strip_suffix(close).unwrap_or(body).trim();
+        }
+    }
+    body
+}

@@ -1,0 +1,96 @@
+//! Checks the answers and votes in replies.
+
+use super::{OfferedTools, ReplyMeaning, refuse_all};
+use crate::coordination::novelty::is_new;
+use crate::coordination::state::{MemberAttempt, MemberState, RunState};
+use crate::prompt::reminders;
+use crate::tools::{self, Submission};
+use althing_protocol::{AgentId, Answer, AnswerLabel, Ballot, Reply, ToolCall};
+
+/// Checks an answer against those that its author knows.
+pub(super) fn answer(
+    state: &RunState,
+    member: &MemberState,
+    attempt: &MemberAttempt,
+    reply: &Reply,
+    submission: Submission,
+    offered: OfferedTools,
+) -> ReplyMeaning {
+    // The answer is compared only with answers that the agent knows. Two agents that reach the same answer
+    // independently have not copied each other, so both answers are stored.
+    let known = |answer: &&Answer| answer.revision <= attempt.knows || answer.agent == member.agent.id;
+    let current = state.answers.iter().skip(state.discarded.0 as usize);
+    let hint = if offered.vote { ", or vote for it" } else { "" };
+    let known: Vec<&Answer> = current.filter(known).collect();
+    let content = &submission.content;
+    if let Some(same) = known.iter().find(|answer| answer.content.trim() == content.trim()) {
+        return refuse_all(
+            reply,
+            &format!("Not stored: this repeats {} word for word. Improve on that answer{hint}.", same.label),
+        );
+    }
+    // After a reminder of any kind, the answer is taken as it is: a weak answer is better than none.
+    let weakness = state.weakness_of_answer(member, attempt, content).filter(|_| attempt.faults == 0);
+    if let Some(weakness) = weakness {
+        return refuse_all(reply, &reminders::weak_answer(weakness.reason(), !member.answers.is_empty()));
+    }
+    let novelty = state.spec.rules.answer_novelty;
+    if let Some(close) = known.iter().find(|answer| !is_new(novelty, content, &answer.content)) {
+        return refuse_all(
+            reply,
+            &format!("Not stored: this is too close to {}. Say something new{hint}.", close.label),
+        );
+    }
+    ReplyMeaning::Answer(submission)
+}
+
+/// Reads a vote, and checks that it names agents that its voter knows.
+pub(super) fn vote(
+    state: &RunState,
+    member: &MemberState,
+    attempt: &MemberAttempt,
+    reply: &Reply,
+    call: &ToolCall,
+    offered: OfferedTools,
+) -> ReplyMeaning {
+    if !offered.vote {
+        return refuse_all(reply, "There is nothing to vote on yet.");
+    }
+    let (choices, reason) = match tools::vote(call) {
+        Ok(vote) => vote,
+        Err(problem) => return refuse_all(reply, &problem),
+    };
+    let candidates = state.candidates(attempt.knows);
+    let mut ranking: Vec<AgentId> = Vec::new();
+    for choice in &choices {
+        let chosen = candidates.iter().find(|&&index| is_named(choice, index));
+        let Some(chosen) = chosen.and_then(|index| state.members.get(*index)) else {
+            let names: Vec<String> = candidates.iter().map(|index| format!("agent{}", index + 1)).collect();
+            return refuse_all(
+                reply,
+                &format!("`{choice}` is not an agent you can vote for. Choose among: {}.", names.join(", ")),
+            );
+        };
+        if !ranking.contains(&chosen.agent.id) {
+            ranking.push(chosen.agent.id.clone());
+        }
+    }
+    let Some(target) = ranking.first().cloned() else {
+        return refuse_all(reply, "There is nobody to vote for.");
+    };
+    if ranking.len() == 1 {
+        ranking.clear();
+    }
+    let ballot = Ballot { voter: member.agent.id.clone(), target, reason, ranking };
+    if state.is_overtaken(&ballot, attempt.knows) {
+        ReplyMeaning::Stale(ballot)
+    } else {
+        ReplyMeaning::Vote(ballot)
+    }
+}
+
+/// Whether a choice names a member: `agent2`, or its answer `agent2.1`.
+fn is_named(choice: &str, member_index: usize) -> bool {
+    let is_label = |label: AnswerLabel| label.agent as usize == member_index + 1;
+    choice == format!("agent{}", member_index + 1) || choice.parse().is_ok_and(is_label)
+}

@@ -1,0 +1,197 @@
+//! What is known about a model on a server of the user's own: how it calls tools, its context length, how many calls
+//! the server serves at once.
+//!
+//! Shared by all backends of the process that use the same model at the same address. Hosted providers are never asked,
+//! and nothing here changes their requests.
+
+mod facts;
+mod fit;
+mod plan;
+
+pub use facts::LocalModel;
+pub(crate) use facts::{ServerFacts, ServerKind, listed_models, listed_ollama_models};
+pub(crate) use plan::{CallPlan, Finding, RequestShape};
+
+use crate::BuildError;
+use crate::http::is_private;
+use crate::limits::whole_number;
+use crate::providers::{Api, Provider};
+use crate::tool_calling::{self, CallForm};
+use althing_protocol::{BackendConfig, Notice, NoticeLevel};
+use facts::Probe;
+use reqwest::header::HeaderMap;
+use reqwest::{Client, Url};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use tokio::sync::{Mutex as AsyncMutex, OwnedSemaphorePermit, Semaphore};
+
+/// Models with fewer parameters begin with `schema`: small models write their tool calls as text.
+const SMALL_MODEL: u64 = 4_000_000_000;
+
+/// The state of a model at an address.
+#[derive(Debug, Default)]
+pub(crate) struct ModelState {
+    /// What the server says about itself and the model, once it was asked.
+    facts: AsyncMutex<Option<Arc<ServerFacts>>>,
+    known: Mutex<Known>,
+    slots: OnceLock<Arc<Semaphore>>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// The form to which `auto` has moved.
+    form: Option<CallForm>,
+    /// How much shorter than estimated a prompt must be, in percent: learned from rejections of long prompts.
+    shrink: u32,
+}
+
+/// The states of all models that this process uses, by address and name.
+static STATES: Mutex<Vec<(Url, String, Arc<ModelState>)>> = Mutex::new(Vec::new());
+
+fn state_of(url: &Url, model: &str) -> Arc<ModelState> {
+    let mut states = STATES.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = states.iter().find(|(at, name, _)| at == url && name == model);
+    if let Some((_, _, state)) = known {
+        return Arc::clone(state);
+    }
+    let state = Arc::<ModelState>::default();
+    states.push((url.clone(), model.to_owned(), Arc::clone(&state)));
+    state
+}
+
+/// The settings of one backend about local models, with the state that it shares.
+#[derive(Debug)]
+pub(crate) struct LocalCalls {
+    /// `tool_calling`; None means `auto`.
+    setting: Option<CallForm>,
+    /// Whether `auto` may move from one form to another, and written calls are understood with native calls too.
+    pub(crate) adapts: bool,
+    context: Option<u64>,
+    at_once: Option<usize>,
+    /// How the server is asked about itself; None if it is not asked.
+    probe: Option<Probe>,
+    state: Arc<ModelState>,
+}
+
+impl LocalCalls {
+    pub(crate) fn new(
+        config: &BackendConfig,
+        provider: &'static Provider,
+        client: &Client,
+        (url, headers): (&Url, &HeaderMap),
+    ) -> Result<Self, BuildError> {
+        let setting = tool_calling::from_params(&config.params)?;
+        let is_chat = matches!(provider.api_for(config)?, Api::Chat | Api::AzureChat);
+        if !is_chat && setting.is_some_and(|form| form != CallForm::Native) {
+            return Err(BuildError::BadParam {
+                name: "tool_calling",
+                expected: "`auto` or `native` here: `schema` and `text` need the chat-completions API (`api: chat`)",
+            });
+        }
+        let model = config.model.clone().unwrap_or_default();
+        let is_own = is_chat && provider.key_variable.is_none();
+        let host = url.host_str().unwrap_or_default();
+        let is_asked = is_own && (provider.kind != "chatcompletion" || is_private(host));
+        let probe = is_asked.then(|| Probe::new(client, url, headers, &model));
+        let at_once = match whole_number(&config.params, "max_concurrent")? {
+            Some(0) => {
+                return Err(BuildError::BadParam {
+                    name: "max_concurrent",
+                    expected: "a whole number above 0",
+                });
+            }
+            n => n.map(|n| usize::try_from(n).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS)),
+        };
+        Ok(Self {
+            setting,
+            adapts: is_own && setting.is_none(),
+            context: whole_number(&config.params, "context_length")?.filter(|n| *n > 0),
+            at_once,
+            probe,
+            state: state_of(url, &model),
+        })
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.state.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the server says about itself; asked once, and again if it could not be reached.
+    pub(crate) async fn facts(&self) -> Arc<ServerFacts> {
+        let Some(probe) = &self.probe else { return Arc::default() };
+        let mut facts = self.state.facts.lock().await;
+        if let Some(facts) = &*facts {
+            return Arc::clone(facts);
+        }
+        match probe.ask().await {
+            Some(found) => Arc::clone(facts.insert(Arc::new(found))),
+            None => Arc::default(),
+        }
+    }
+
+    /// The form in which the next request asks for tool calls.
+    pub(crate) fn form(&self, facts: &ServerFacts) -> CallForm {
+        self.setting.or_else(|| self.known().form).unwrap_or_else(|| {
+            let is_small = facts.parameters.is_some_and(|count| count < SMALL_MODEL);
+            let is_known = facts.server != ServerKind::Unknown;
+            if self.adapts && is_known && (is_small || facts.calls_tools == Some(false)) {
+                CallForm::Schema
+            } else {
+                CallForm::Native
+            }
+        })
+    }
+
+    /// Moves to the form below `from`. Returns the notice about it, unless another call has moved already; None also if
+    /// the form cannot change.
+    pub(crate) fn move_down(&self, from: CallForm, name: &str, why: &str) -> Option<Notice> {
+        let below = from.below().filter(|_| self.adapts)?;
+        let mut known = self.known();
+        if known.form.is_some_and(|form| form > from) {
+            return None;
+        }
+        known.form = Some(below);
+        let how = match below {
+            CallForm::Schema => "tool calls are now requested as JSON with a schema",
+            CallForm::Text | CallForm::Native => "tool calls are now read from the text",
+        };
+        let hint =
+            format!("`tool_calling: {}` in the backend's config begins with this at once", below.name());
+        Some(Notice { level: NoticeLevel::Info, text: format!("{name}: {why}; {how}"), hint: Some(hint) })
+    }
+
+    /// Whether the form has moved below `form` since it was chosen.
+    pub(crate) fn has_moved(&self, form: CallForm) -> bool {
+        self.known().form.is_some_and(|now| now > form)
+    }
+
+    /// The context length in tokens.
+    pub(crate) fn context(&self, facts: &ServerFacts) -> Option<u64> {
+        self.context.or(facts.context)
+    }
+
+    /// Learns that a prompt was too long. Returns false if prompts cannot be shortened further.
+    pub(crate) fn shrink(&self) -> bool {
+        let mut known = self.known();
+        known.shrink += 20;
+        known.shrink <= 80
+    }
+
+    pub(crate) fn shrink_percent(&self) -> u32 {
+        self.known().shrink.min(80)
+    }
+
+    /// The permits for concurrent calls; None if their number is not limited.
+    fn slots(&self, facts: &ServerFacts) -> Option<&Arc<Semaphore>> {
+        let at_once = self.at_once.or(facts.slots)?;
+        Some(self.state.slots.get_or_init(|| Arc::new(Semaphore::new(at_once))))
+    }
+
+    /// A free slot of the server, if there is one at once or the number is not limited.
+    pub(crate) fn try_slot(
+        &self,
+        facts: &ServerFacts,
+    ) -> Result<Option<OwnedSemaphorePermit>, Arc<Semaphore>> {
+        let Some(slots) = self.slots(facts) else { return Ok(None) };
+        Arc::clone(slots).try_acquire_owned().map(Some).map_err(|_| Arc::clone(slots))
+    }
+}

@@ -1,0 +1,119 @@
+//! How one request to a model is asked: with which tools, which limits and which schema; and how its reply is read.
+
+use super::facts::{ServerFacts, ServerKind};
+use super::{LocalCalls, fit};
+use crate::tool_calling::{
+    CallForm, CallStream, WrittenReply, call_schema, described, read_schema_reply, written_calls,
+};
+use althing_protocol::{CallsFrom, ModelRequest, Reply, ToolSpec};
+use serde_json::{Value, json};
+use std::borrow::Cow;
+
+/// The part of the context that is kept for the reply, at most.
+const MAX_REPLY: u64 = 4096;
+/// The least number of tokens for a reply.
+const LEAST_REPLY: u64 = 256;
+
+/// What a request contains beyond the conversation and the backend's parameters.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct RequestShape {
+    /// The format that the reply must follow; replaces the one of the parameters.
+    pub(crate) response_format: Option<Value>,
+    /// The output limit if the parameters contain none.
+    pub(crate) max_tokens: Option<u64>,
+    /// Whether `tool_choice` must not demand a call: llama.cpp then writes up to the output limit.
+    pub(crate) no_required_call: bool,
+    /// Whether the server reports its progress with the prompt, which llama.cpp does on request.
+    pub(crate) prompt_progress: bool,
+}
+
+/// How one request is asked.
+pub(crate) struct CallPlan<'a> {
+    pub(crate) form: CallForm,
+    pub(crate) request: Cow<'a, ModelRequest>,
+    pub(crate) shape: RequestShape,
+    /// The tools on offer.
+    tools: &'a [ToolSpec],
+    /// Whether calls in the text are understood.
+    reads_text: bool,
+}
+
+/// What a reply showed about the form of the calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Finding {
+    /// Nothing new.
+    AsAsked,
+    /// The model wrote a call as text although it was offered tools.
+    WroteCall,
+}
+
+impl<'a> CallPlan<'a> {
+    pub(crate) fn new(request: &'a ModelRequest, calls: &LocalCalls, facts: &ServerFacts) -> Self {
+        let tools = request.tools.as_slice();
+        let form = if tools.is_empty() { CallForm::Native } else { calls.form(facts) };
+        let mut asked = match form {
+            CallForm::Native => Cow::Borrowed(request),
+            CallForm::Schema | CallForm::Text => Cow::Owned(described(request, form)),
+        };
+        let mut shape = RequestShape {
+            no_required_call: matches!(facts.server, ServerKind::LlamaCpp | ServerKind::LlamaCppPython),
+            prompt_progress: facts.server == ServerKind::LlamaCpp,
+            ..RequestShape::default()
+        };
+        if form == CallForm::Schema {
+            let schema = json!({"name": "reply", "strict": true, "schema": call_schema(tools)});
+            shape.response_format = Some(json!({"type": "json_schema", "json_schema": schema}));
+        }
+        if let Some(context) = calls.context(facts) {
+            let reply = (context / 4).clamp(LEAST_REPLY.min(context / 2), MAX_REPLY);
+            let limit = (context - reply) * u64::from(100 - calls.shrink_percent()) / 100;
+            if fit::estimate(&asked) > limit {
+                fit::fit(asked.to_mut(), limit);
+            }
+            shape.max_tokens = Some(match form {
+                CallForm::Native => context.saturating_sub(fit::estimate(&asked)).max(reply),
+                CallForm::Schema | CallForm::Text => reply,
+            });
+        }
+        let reads_text = !tools.is_empty() && (form != CallForm::Native || calls.adapts);
+        Self { form, request: asked, shape, tools, reads_text }
+    }
+
+    /// What is shown of the reply while it streams; None: everything.
+    pub(crate) fn view(&self) -> Option<CallStream> {
+        match self.form {
+            CallForm::Schema => Some(CallStream::of_schema()),
+            CallForm::Text | CallForm::Native => self.reads_text.then(CallStream::of_text),
+        }
+    }
+
+    /// Reads the calls that the model wrote into the text of a reply.
+    pub(crate) fn interpret(&self, reply: &mut Reply, view: Option<CallStream>) -> Finding {
+        if !self.reads_text || !reply.tool_calls.is_empty() || reply.text.is_empty() {
+            return Finding::AsAsked;
+        }
+        let read = match self.form {
+            // Half a call may do harm.
+            _ if reply.cut => None,
+            CallForm::Schema => read_schema_reply(&reply.text, self.tools),
+            CallForm::Text | CallForm::Native => written_calls(&reply.text, self.tools),
+        };
+        match read {
+            Some(WrittenReply { calls, text }) => {
+                let from = if self.form == CallForm::Schema { CallsFrom::Schema } else { CallsFrom::Text };
+                reply.calls_from = (!calls.is_empty()).then_some(from);
+                (reply.tool_calls, reply.text) = (calls, text);
+            }
+            // The beginning of a JSON object is not for readers.
+            None => {
+                if reply.text.trim_start().starts_with('{')
+                    && let Some(readable) = view.and_then(CallStream::readable)
+                {
+                    reply.text = readable;
+                }
+            }
+        }
+        let wrote = self.form == CallForm::Native && !reply.tool_calls.is_empty();
+        if wrote { Finding::WroteCall } else { Finding::AsAsked }
+    }
+}

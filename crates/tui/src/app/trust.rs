@@ -1,0 +1,49 @@
+//! The question about something that was found in the working directory. It is asked on a screen of its own, before a
+//! session starts.
+
+use super::{App, Modal};
+use althing_protocol::Timestamp;
+use crossterm::event::{KeyCode, KeyEvent};
+
+/// The answer to the question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrustChoice {
+    Once,
+    Always,
+    No,
+}
+
+impl App {
+    /// Opens the question. Keys that were typed before or just after it was drawn do not answer it.
+    pub fn ask_trust(&mut self, would: Vec<String>) {
+        self.welcome = None;
+        self.modal = Some(Modal::Trust { would });
+    }
+
+    /// Records when the question was first drawn.
+    pub fn note_question_shown(&mut self, now: Timestamp) {
+        self.last_typed = now;
+    }
+
+    /// The answer, once there is one.
+    pub fn trust_choice(&self) -> Option<TrustChoice> {
+        self.trust_choice
+    }
+
+    /// Ctrl+C means no.
+    pub(super) fn decline_trust(&mut self) {
+        self.trust_choice = Some(TrustChoice::No);
+    }
+
+    pub(super) fn trust_key(&mut self, key: KeyEvent) {
+        let choice = match key.code {
+            KeyCode::Char('o') => TrustChoice::Once,
+            KeyCode::Char('a') => TrustChoice::Always,
+            KeyCode::Esc | KeyCode::Char('n' | 'q') => TrustChoice::No,
+            _ => return,
+        };
+        if choice == TrustChoice::No || self.may_grant() {
+            self.trust_choice = Some(choice);
+        }
+    }
+}
