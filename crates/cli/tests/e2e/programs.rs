@@ -181,6 +181,10 @@ pub fn member(request: &RecordedRequest) -> Reply {
     }
     let who = request.model().to_owned();
     match (named("vote"), named("new_answer")) {
+        // Gemini CLI checks the arguments against the tool's schema, which requires the ranking.
+        (Some(vote), _) if who.starts_with("gemini") => {
+            Reply::call(vote.clone(), &json!({"ranking": ["agent1"], "reason": "it is right"}))
+        }
         (Some(vote), _) => Reply::call(vote.clone(), &json!({"agent_id": "agent1", "reason": "it is right"})),
         (None, Some(answer)) => {
             Reply::call(answer.clone(), &json!({"content": format!("An answer of {who}")}))

@@ -93,6 +93,9 @@ fn approve_is_clicked_and_the_run_is_cancelled_at_its_card() {
     terminal.keys("x");
     terminal.wait_for("Stop this run?", LIMIT);
     terminal.keys("y");
+    // The answer so far is written below the card.
+    terminal.wait_for("The run is cancelled", LIMIT);
+    terminal.keys("\x1b[5~");
     let screen = terminal.wait_for("Cancelled", LIMIT);
     assert!(line(&screen, "Cancelled").contains("Run: Compare"), "{screen}");
 }

@@ -32,8 +32,10 @@ fn the_vote_window_closes_when_its_run_is_stopped() {
     let althing = althing();
     let mut terminal = voted(&althing, 100, 30);
     terminal.keys("\x03");
-    terminal.wait_for("Cancelled", LIMIT);
     terminal.wait_gone(OVERRIDE_HINT, LIMIT);
+    terminal.wait_for("Status: Idle", LIMIT);
+    // The chat agent's reply and the answer so far are written below the card.
+    wait::until(LIMIT, || terminal.keys("\x1b[5~").screen().contains("Cancelled"));
     let events = althing.events();
     assert_eq!(of_type(&events, "interaction_closed").len(), 2, "the approval and the vote are closed");
 }
