@@ -99,13 +99,22 @@ impl AppContext {
     /// files can be guessed, so the author of a foreign project could have put links or settings into a state directory
     /// that is found.
     pub fn cli_agents_dir(&self) -> PathBuf {
+        self.guessable_dir("agents")
+    }
+
+    /// The directory for the records of evaluations, chosen like [`Self::cli_agents_dir`] for the same reason.
+    pub(crate) fn evals_dir(&self) -> PathBuf {
+        self.guessable_dir("evals")
+    }
+
+    fn guessable_dir(&self, name: &str) -> PathBuf {
         let state_dir = real_path(&self.state_dir());
         let is_named = self.environment.state_dir_is_named(self.settings.state_dir.as_deref());
         let Some(own) = self.environment.user_state_dir().filter(|_| !is_named) else {
-            return state_dir.join("agents");
+            return state_dir.join(name);
         };
-        // Sessions of different state directories have tasks of the same names.
-        real_path(&own).join("agents").join(team::digest(&trust::one_line(&state_dir)))
+        // Files of different state directories have the same names.
+        real_path(&own).join(name).join(team::digest(&trust::one_line(&state_dir)))
     }
 
     /// The directory of a session.

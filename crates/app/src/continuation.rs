@@ -17,6 +17,8 @@ use std::sync::Arc;
 /// What a new session continues.
 pub struct Continuation {
     opened: SessionOpened,
+    /// Whether this user started the continued session.
+    is_own: bool,
     /// What was said in the continued session.
     pub history: Vec<Exchange>,
 }
@@ -42,7 +44,8 @@ pub fn of(app: &AppContext) -> Result<Option<Continuation>, Failure> {
     let opened = resume::opening(&stored.events)?;
     let history = session_history(&stored.events).map_err(|why| refusal(&id, why))?;
     app.notify(&format!("continuing session {id}: {}", althing_text::truncate_chars(&opened.goal, 80)));
-    Ok(Some(Continuation { opened, history }))
+    let is_own = trust::is_own_session(&app.session_dir(&id), app);
+    Ok(Some(Continuation { opened, is_own, history }))
 }
 
 fn refusal(id: &SessionId, why: NothingToContinue) -> Failure {
@@ -101,7 +104,7 @@ pub(crate) fn team(continued: Option<&Continuation>, app: &AppContext) -> Result
     let settings = &app.settings;
     let is_named = settings.config.is_some() || settings.offline || !settings.model.is_empty();
     match continued.filter(|_| !is_named) {
-        Some(continued) => team::from_record(&continued.opened, &app.environment),
+        Some(continued) => team::from_record(&continued.opened, continued.is_own, &app.environment),
         None => team::assemble(app),
     }
 }

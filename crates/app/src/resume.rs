@@ -62,7 +62,8 @@ pub(crate) async fn resume(id: &SessionId, op: Op, app: &AppContext) -> Result<S
         Failure::usage(format!("session {id} was started in a directory that has changed: {replaced}"))
             .hint("put the directory back, or start a new session")
     })?;
-    let team = team::from_record(&opened, &app.environment)?;
+    let is_own = trust::is_own_session(&app.session_dir(id), app);
+    let team = team::from_record(&opened, is_own, &app.environment)?;
     if app.settings.offline && !team.is_offline() {
         let why = "its agents are models or programs, and --offline sends and starts nothing";
         return Err(Failure::usage(format!("session {id} cannot be continued offline: {why}"))

@@ -15,14 +15,24 @@ static MASKER: RwLock<Option<Arc<Masker>>> = RwLock::new(None);
 // The secrets from which the masker is built.
 static KNOWN: RwLock<Vec<Secret>> = RwLock::new(Vec::new());
 
-// The secrets that occur only in `.env` in the working directory. They are not masked in questions to the user: the
-// author of that file could otherwise hide a part of what the user approves.
+// The secrets that occur only in `.env`, a config or a session that was found in the working directory. They are not
+// masked in questions to the user: their author could otherwise hide a part of what the user approves.
 static FOUND: RwLock<Vec<Secret>> = RwLock::new(Vec::new());
 
 /// Registers the secrets of an environment to be masked.
 pub fn register_environment(environment: &Environment) {
     FOUND.write().unwrap_or_else(PoisonError::into_inner).extend(environment.found_secrets());
     register_secrets(environment.secrets());
+}
+
+/// Shows the secrets of a found config or session in questions to the user, except those that are the user's own.
+pub(crate) fn show_in_questions(secrets: &[Secret], environment: &Environment) {
+    let found = environment.found_secrets();
+    let is_found = |secret: &Secret| found.iter().any(|found| found.reveal() == secret.reveal());
+    let own: Vec<Secret> = environment.secrets().into_iter().filter(|secret| !is_found(secret)).collect();
+    let is_own = |secret: &&Secret| own.iter().any(|own| own.reveal() == secret.reveal());
+    let shown = secrets.iter().filter(|secret| !is_own(secret)).cloned();
+    FOUND.write().unwrap_or_else(PoisonError::into_inner).extend(shown);
 }
 
 /// Registers secrets to be masked.
@@ -77,8 +87,8 @@ fn question_masker() -> Option<Arc<Masker>> {
     Some(Arc::new(Masker::new(known.iter().map(Secret::reveal).filter(|value| !is_found(value)))))
 }
 
-/// A text that the user has to judge. Known secrets are masked, except those that occur only in `.env` in the working
-/// directory.
+/// A text that the user has to judge. Known secrets are masked, except those that occur only in something that was found
+/// in the working directory.
 pub fn mask_question(text: &str) -> Cow<'_, str> {
     match question_masker() {
         Some(masker) => Cow::Owned(masker.mask_text(text).into_owned()),

@@ -158,10 +158,11 @@ pub fn assemble(app: &AppContext) -> Result<Team, Failure> {
     }
 }
 
-/// The team of a session that is resumed. If the config file is unchanged it is read again, otherwise the recorded
-/// config is used; secrets that the config refers to are read from the environment.
-pub fn from_record(opened: &SessionOpened, environment: &Environment) -> Result<Team, Failure> {
-    let path = file_of(&opened.config_source);
+/// The team of a session that is resumed. If the session is this user's own and its config file is unchanged, the file
+/// is read again, because it may contain secrets that the record does not. Otherwise the recorded config is used: the
+/// author of another session chose the file. Variables that the config refers to are read from the environment.
+pub fn from_record(opened: &SessionOpened, is_own: bool, environment: &Environment) -> Result<Team, Failure> {
+    let path = file_of(&opened.config_source).filter(|_| is_own);
     let current = path.map(read_text);
     let unchanged = current.as_ref().and_then(|read| read.as_deref().ok());
     let unchanged = unchanged.filter(|text| digest(text) == opened.config_digest);
@@ -229,6 +230,9 @@ fn from_file(path: &Path, origin: ConfigOrigin, app: &AppContext) -> Result<Team
     let text = read_config(path)?;
     let name = path.display().to_string();
     let (report, notice) = check(&name, &text, &app.environment, LoadPurpose::Run);
+    if origin == ConfigOrigin::Found {
+        secrets::show_in_questions(&report.secrets, &app.environment);
+    }
     let UsableConfig { config, trust_needed, problems, plain } = usable_config(report, notice)?;
     if origin == ConfigOrigin::Found && !trust_needed.is_empty() {
         require_trust(path, &text, &trust_needed, app)?;

@@ -328,8 +328,10 @@ pub fn require_own_session(dir: &Path, app: &AppContext) -> Result<(), Failure> 
 
 /// Asks the person at the terminal whether a session or plan may be used; None if nobody can be asked.
 fn ask_about_dir(dir: &Path, question: &TrustQuestion, app: &AppContext) -> Option<Result<(), Failure>> {
-    let key = one_line(&remembered_path(dir));
-    ask(question, &key, app, |all| all.lines.extend(accepted_line(dir)))
+    // The digest is that of the contents before the question, so that what changes meanwhile is not accepted.
+    let accepted = accepted_line(dir);
+    let key = accepted.clone().unwrap_or_else(|| one_line(&remembered_path(dir)));
+    ask(question, &key, app, |all| all.lines.extend(accepted))
 }
 
 /// Like [`require_own_session`], but `--trust` does not accept the session.
@@ -359,18 +361,31 @@ fn is_remembered(dir: &Path, app: &AppContext) -> bool {
     }
     let known = own_dirs_file(&app.environment).map(|file| read_remembered(&file)).unwrap_or_default();
     let real = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
-    let shown = one_line(&real);
-    if known.lines().any(|line| line == shown) {
+    if is_own(&real, &known) {
         return true;
     }
-    if let Ok(token) = althing_disk::read_regular(&real.join(TOKEN), 64) {
-        let own = own_line(&token, &real);
-        if known.lines().any(|line| line == own) {
-            return true;
-        }
-    }
+    let shown = one_line(&real);
     let is_listed = known.lines().any(|line| line.starts_with(ACCEPTED) && line.ends_with(&shown));
     is_listed && accepted_line(&real).is_some_and(|accepted| known.lines().any(|line| line == accepted))
+}
+
+/// Whether this user started a session, or named the state directory in which it is. A session that this user only
+/// accepted is not this user's own.
+pub(crate) fn is_own_session(dir: &Path, app: &AppContext) -> bool {
+    if app.environment.state_dir_is_named(app.settings.state_dir.as_deref()) {
+        return true;
+    }
+    let known = own_dirs_file(&app.environment).map(|file| read_remembered(&file)).unwrap_or_default();
+    is_own(&dir.canonicalize().unwrap_or_else(|_| dir.to_owned()), &known)
+}
+
+fn is_own(real: &Path, known: &str) -> bool {
+    let shown = one_line(real);
+    known.lines().any(|line| line == shown)
+        || althing_disk::read_regular(&real.join(TOKEN), 64).is_ok_and(|token| {
+            let own = own_line(&token, real);
+            known.lines().any(|line| line == own)
+        })
 }
 
 /// Whether the user gave `--trust`. If so, and if the command succeeds, the present contents are remembered as

@@ -3,9 +3,14 @@
 
 use crate::context::AppContext;
 use crate::failure::Failure;
+use crate::secrets;
 use crate::team;
-use althing_config::LoadPurpose;
-use althing_protocol::{ContextPath, Fact, Op, Seq, SessionId, SessionOpened, StageBody, WorkflowSpec};
+use althing_config::{LoadPurpose, quoted_command};
+use althing_protocol::{
+    ChatSpec, Event, Fact, Op, Permission, ProgramSpec, RunSpec, Seq, SessionId, SessionOpened, StageBody,
+    TaskSpec, WorkflowSpec,
+};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -37,73 +42,126 @@ pub(crate) fn declined(question: &TrustQuestion) -> Failure {
     Failure::usage(format!("{}, and you did not accept it.\nNothing was started or sent.", question.what))
 }
 
-/// What a found session would do if it were resumed: what its recorded config needs trust for, its programs and its
-/// paths.
+/// What a found session could do if it were resumed. Its log decides what is started, so the first line says the worst;
+/// the others list what the log names anywhere: what its recorded config needs trust for, programs and paths.
 pub(crate) fn session_question(dir: &Path, shown: &str, app: &AppContext) -> TrustQuestion {
     let what = format!(
         "The session in {shown} was found here and not started by you, or it has changed since you accepted it"
     );
     let id = SessionId::new(dir.file_name().unwrap_or_default().to_string_lossy());
     let read = app.existing_store().ok().flatten().and_then(|store| store.read(&id, Seq(0)).ok());
-    let opened = read.and_then(|stored| match stored.events.first().map(|event| &event.fact) {
-        Some(Fact::SessionOpened(opened)) => Some(opened.clone()),
-        _ => None,
-    });
-    let would = match opened {
-        Some(opened) => session_lines(&opened, app),
-        None => vec!["its log cannot be read".to_owned()],
-    };
+    let mut would = vec![ANYTHING.to_owned()];
+    match read {
+        Some(stored) => would.extend(session_lines(&stored.events, app)),
+        None => would.push("its log cannot be read".to_owned()),
+    }
     TrustQuestion { what, would }
 }
 
-fn session_lines(opened: &SessionOpened, app: &AppContext) -> Vec<String> {
-    let mut lines = vec![format!("goal: {}", opened.goal), format!("works in {}", opened.cwd)];
-    let (report, _) =
-        team::check(&opened.config_source, &opened.config_text, &app.environment, LoadPurpose::Check);
-    if let Some(config) = &report.config {
-        lines.extend(config.needs_trust().iter().map(|need| format!("{}: {}", need.location, need.what)));
-    } else {
-        lines.push(format!("its recorded config ({}) has errors", opened.config_source));
-    }
-    match &opened.op {
-        Some(Op::StartWorkflow { spec }) => lines.extend(workflow_lines(spec)),
-        Some(Op::StartRun { spec }) => lines.extend(spec.context_paths.iter().map(path_line)),
-        Some(Op::StartChat { spec }) => {
-            lines.extend(spec.team.context_paths.iter().map(path_line));
-            if spec.agent.is_some() {
-                lines.push("its chat agent has file tools and can propose runs".to_owned());
+const ANYTHING: &str = "its author decides what happens: it could start any program with your rights and change any of \
+                        your files. Its log names:";
+
+fn session_lines(events: &[Arc<Event>], app: &AppContext) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for event in events {
+        let more = match &event.fact {
+            Fact::SessionOpened(opened) => opening_lines(opened, app),
+            Fact::TaskCreated { spec, .. } => task_lines(spec),
+            Fact::OpAccepted { op, .. } => op_lines(op),
+            _ => Vec::new(),
+        };
+        for line in more {
+            if !lines.contains(&line) {
+                lines.push(line);
             }
         }
-        _ => {}
     }
     lines.push("its undo restores and deletes files".to_owned());
     lines
 }
 
-fn path_line(path: &ContextPath) -> String {
-    format!("would {} {}", if path.writable { "read and write" } else { "read" }, path.path)
+fn opening_lines(opened: &SessionOpened, app: &AppContext) -> Vec<String> {
+    let mut lines = vec![format!("goal: {}", opened.goal), format!("works in {}", opened.cwd)];
+    let (report, _) =
+        team::check(&opened.config_source, &opened.config_text, &app.environment, LoadPurpose::Check);
+    secrets::show_in_questions(&report.secrets, &app.environment);
+    if let Some(config) = &report.config {
+        lines.extend(config.needs_trust().iter().map(|need| format!("{}: {}", need.location, need.what)));
+    } else {
+        lines.push(format!("its recorded config ({}) has errors", opened.config_source));
+    }
+    lines.extend(opened.op.iter().flat_map(op_lines));
+    lines
+}
+
+fn op_lines(op: &Op) -> Vec<String> {
+    match op {
+        Op::StartWorkflow { spec } => workflow_lines(spec),
+        Op::StartRun { spec } => run_lines(spec),
+        Op::StartChat { spec } => chat_lines(spec),
+        Op::SendMessage { grants, .. } => {
+            grants.iter().map(|grant| path_line(&grant.path, grant.permission == Permission::Write)).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn task_lines(spec: &TaskSpec) -> Vec<String> {
+    match spec {
+        TaskSpec::Run(run) => run_lines(run),
+        TaskSpec::Workflow(workflow) => workflow_lines(workflow),
+        TaskSpec::Program(program) => vec![program_line(program)],
+        TaskSpec::Chat(chat) => chat_lines(chat),
+        TaskSpec::Work { .. } => Vec::new(),
+    }
+}
+
+fn run_lines(spec: &RunSpec) -> Vec<String> {
+    spec.context_paths.iter().map(|path| path_line(&path.path, path.writable)).collect()
+}
+
+fn chat_lines(spec: &ChatSpec) -> Vec<String> {
+    let paths = spec.team.context_paths.iter().map(|path| path_line(&path.path, path.writable));
+    let agent = spec.agent.is_some().then(|| "its chat agent has file tools and can propose runs".to_owned());
+    paths.chain(agent).collect()
+}
+
+fn path_line(path: &str, is_writable: bool) -> String {
+    format!("would {} {path}", if is_writable { "read and write" } else { "read" })
 }
 
 fn workflow_lines(spec: &WorkflowSpec) -> Vec<String> {
-    let tasks = spec.stages.iter().flat_map(|stage| &stage.tasks);
-    let mut lines = Vec::new();
-    for task in tasks {
+    let adapters = spec.adapters.iter().map(|adapter| {
+        let command: Vec<String> = std::iter::once(&adapter.program).chain(&adapter.args).cloned().collect();
+        let headless =
+            adapter.headless_args.iter().map(|args| format!(", headless with {}", quoted_command(args)));
+        let headless: String = headless.collect();
+        let env = env_text(&adapter.env);
+        format!("adapter {} is {}{headless}{env}", adapter.name, quoted_command(&command))
+    });
+    let mut lines: Vec<String> = adapters.collect();
+    for task in spec.stages.iter().flat_map(|stage| &stage.tasks) {
         match &task.body {
-            StageBody::Program(program) => {
-                let command = if program.command.is_empty() {
-                    program.adapter.clone()
-                } else {
-                    format!("`{}`", program.command.join(" "))
-                };
-                lines.push(format!("task {}: would start {command} in {}", task.id, program.cwd));
-            }
+            StageBody::Program(program) => lines.push(format!("task {}: {}", task.id, program_line(program))),
             StageBody::Run(run) => {
                 lines.push(format!("task {}: would start a run: {}", task.id, run.task));
-                lines.extend(run.context_paths.iter().map(path_line));
+                lines.extend(run.context_paths.iter().map(|path| path_line(&path.path, path.writable)));
             }
         }
     }
     lines
+}
+
+fn program_line(program: &ProgramSpec) -> String {
+    let command =
+        if program.command.is_empty() { program.adapter.clone() } else { quoted_command(&program.command) };
+    let unconfined = if program.sandbox == Some(false) { " without a sandbox" } else { "" };
+    format!("would start {command} in {}{unconfined}{}", program.cwd, env_text(&program.env))
+}
+
+fn env_text(env: &BTreeMap<String, String>) -> String {
+    let words: Vec<String> = env.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    if words.is_empty() { String::new() } else { format!(" with {}", quoted_command(&words)) }
 }
 
 /// What a found plan would do: the tasks that agents would execute.
@@ -119,4 +177,29 @@ pub(crate) fn plan_question(dir: &Path) -> TrustQuestion {
         None => vec!["agents would execute it; its plan.md cannot be read".to_owned()],
     };
     TrustQuestion { what, would }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn programs_are_listed_with_their_arguments_variables_and_sandbox() {
+        let program = json!({"adapter": "command", "command": ["git", "a b"], "mode": "headless", "prompt": "",
+            "cwd": "/w", "env": {"PATH": "./bin"}, "sandbox": false});
+        let spec = TaskSpec::Program(Box::new(serde_json::from_value(program.clone()).expect("a program")));
+        let line = "would start `git 'a b'` in /w without a sandbox with `PATH=./bin`";
+        assert_eq!(task_lines(&spec), [line]);
+        let task = json!({"id": "t", "kind": "program", "adapter": "formatter", "mode": "headless",
+            "prompt": "", "cwd": "/w"});
+        let workflow = json!({"name": "n", "goal": "g", "source": "f", "digest": "d",
+            "adapters": [{"name": "formatter", "program": "sh", "args": ["-c", "x"], "headless_args": ["y"]}],
+            "stages": [{"name": "s", "tasks": [task]}]});
+        let spec: WorkflowSpec = serde_json::from_value(workflow).expect("a workflow");
+        let lines =
+            ["adapter formatter is `sh -c x`, headless with `y`", "task t: would start formatter in /w"];
+        assert_eq!(op_lines(&Op::StartWorkflow { spec: Box::new(spec.clone()) }), lines);
+        assert_eq!(task_lines(&TaskSpec::Workflow(Box::new(spec))), lines);
+    }
 }

@@ -61,7 +61,7 @@ pub use starter_config::{
 };
 pub use substitute::{WORKSPACE_PLACEHOLDER, fill_variables};
 pub use surroundings::{Surroundings, UnknownModel};
-pub use trust::TrustRequirement;
+pub use trust::{TrustRequirement, quoted_command};
 pub use variables::Variables;
 pub use workflow::{
     TaskBody, WorkflowAgent, WorkflowContext, WorkflowFile, WorkflowStage, WorkflowTask, load_workflow,

@@ -249,7 +249,7 @@ fn quoted(text: &str) -> String {
 
 /// Like [`quoted`], for a program and its arguments. Empty arguments and arguments with spaces or quotes are quoted as
 /// in a shell, so that it is visible where each begins and ends.
-pub(crate) fn quoted_command(words: &[String]) -> String {
+pub fn quoted_command(words: &[String]) -> String {
     let quote = |word: &String| {
         let word = secrets::without_secret_words(word);
         let is_plain =

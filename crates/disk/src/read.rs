@@ -4,7 +4,7 @@
 use rustix::fs::OFlags;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Opens a regular file for reading. Anything else is an error: a FIFO, a device, a socket, a directory.
@@ -18,6 +18,25 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     }
     if !kind.is_file() {
         return Err(not_regular());
+    }
+    Ok(file)
+}
+
+/// Opens a file of our own for appending, and creates it for this user only if it is missing. The path may be in a
+/// directory that somebody else filled, so a symbolic link, a second hard link and anything but a regular file are
+/// errors.
+pub fn append_own(path: &Path) -> io::Result<File> {
+    let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed();
+    let file = OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(flags).open(path);
+    let file = file.map_err(|error| {
+        if path.is_symlink() { io::Error::new(io::ErrorKind::InvalidInput, "this is a link") } else { error }
+    })?;
+    let data = file.metadata()?;
+    if !data.file_type().is_file() {
+        return Err(not_regular());
+    }
+    if data.nlink() > 1 {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "this file has a second name"));
     }
     Ok(file)
 }
@@ -48,6 +67,27 @@ pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn our_own_file_is_appended_to_only_if_nothing_was_planted_in_its_place() {
+        let dir = std::env::temp_dir().join(format!("althing-append-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let file = |name: &str| dir.join(name);
+        for name in ["own", "victim", "link", "hard", "fifo"] {
+            let _ = std::fs::remove_file(file(name));
+        }
+        append_own(&file("own")).unwrap();
+        append_own(&file("own")).unwrap();
+        std::fs::write(file("victim"), "").unwrap();
+        std::os::unix::fs::symlink(file("victim"), file("link")).unwrap();
+        assert!(append_own(&file("link")).is_err());
+        std::fs::hard_link(file("victim"), file("hard")).unwrap();
+        assert!(append_own(&file("hard")).is_err());
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, file("fifo"), rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        assert!(append_own(&file("fifo")).is_err());
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
 
     #[test]
     fn a_fifo_a_device_and_a_huge_file_are_errors_at_once() {

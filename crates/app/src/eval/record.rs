@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// The maximum size of a record, in bytes.
@@ -42,17 +41,15 @@ impl Record {
     pub(super) fn open(id: &str, app: &AppContext) -> Result<Self, Failure> {
         // Refuses a found state directory with links, and creates the directory with its `.gitignore`.
         app.store()?;
-        let evals = app.state_dir().join("evals");
+        let evals = app.evals_dir();
         let dir = evals.join(id);
         let failed =
             |error: std::io::Error| Failure::usage(format!("{} cannot be used: {error}", dir.display()));
-        let is_link = [&evals, &dir].into_iter().any(|dir| dir.is_symlink());
-        if is_link {
-            return Err(Failure::usage(format!("{} is a link, which is not followed", dir.display())));
+        if let Some(link) = [&evals, &dir].into_iter().find(|dir| dir.is_symlink()) {
+            return Err(Failure::usage(format!("{} is a link, which is not followed", link.display())));
         }
         create_private_dir(&evals).and_then(|()| create_private_dir(&dir)).map_err(failed)?;
-        let lock = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(dir.join("lock"));
-        let lock = lock.map_err(failed)?;
+        let lock = althing_disk::append_own(&dir.join("lock")).map_err(failed)?;
         if lock.try_lock().is_err() {
             return Err(Failure::usage("another process is running this evaluation")
                 .hint("wait for it, or stop it: the evaluation continues where it stopped"));
@@ -71,8 +68,7 @@ impl Record {
     pub(super) fn add(&mut self, cell: Cell, session: SessionId) -> Result<(), Failure> {
         let line = json!({"team": cell.team, "task": cell.task, "repeat": cell.repeat, "session": session});
         let append = || {
-            let mut file =
-                std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(&self.file)?;
+            let mut file = althing_disk::append_own(&self.file)?;
             file.write_all(format!("{line}\n").as_bytes())?;
             file.sync_data()
         };

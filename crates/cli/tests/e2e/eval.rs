@@ -2,6 +2,7 @@
 //! rules, and an evaluation that is killed continues without repeating a call whose reply was recorded.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use althing_testkit::process::Signal;
@@ -9,7 +10,7 @@ use althing_testkit::{RecordedRequest, Reply, Script, Usage, scale};
 use fastrand::Rng;
 use serde_json::{Value, json};
 
-use super::support::{Fixture, LIMIT, Team, run, task_of, texts};
+use super::support::{Fixture, LIMIT, Team, althing, run, task_of, texts};
 
 /// Tasks `What is 1 + n?`.
 fn sums(count: usize) -> String {
@@ -239,4 +240,44 @@ fn recorded_votes_can_be_counted_by_other_rules() {
     assert!(text.contains("b won") && text.contains("plurality: a wins by plurality"), "{text}");
     assert_eq!(fixture.server.request_count(), calls);
     run(&fixture.althing, &["recount", "nothing-like-that"]).expect_code(1);
+}
+
+/// All files of this name below a directory.
+fn find_files(dir: &Path, name: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok);
+    entries
+        .flat_map(|entry| match entry.file_type() {
+            Ok(kind) if kind.is_dir() => find_files(&entry.path(), name),
+            _ if entry.file_name() == name => vec![entry.path()],
+            _ => Vec::new(),
+        })
+        .collect()
+}
+
+#[test]
+fn the_record_of_an_evaluation_that_somebody_planted_is_not_written() {
+    let althing = althing();
+    let evaluate = |home: &Path| {
+        let command = althing.new_command().env("ALTHING_STATE_DIR", "").env("HOME", home);
+        let command = command.env("XDG_STATE_HOME", home.join("state"));
+        command.args(["eval", "tasks.jsonl"]).spawn().wait(LIMIT).expect_code(0);
+    };
+    althing.file("tasks.jsonl", sums(1));
+    let agents = json!([{"id": "one", "backend": {"type": "offline", "model": "offline-a"}}]);
+    althing.file("althing.yaml", json!({"agents": agents}).to_string());
+    // The author of the directory learns the id of the evaluation, and plants a link in its place.
+    let author = althing.work_dir().join("author");
+    evaluate(&author);
+    let state_dir = althing.work_dir().join(".althing");
+    let records = [find_files(&author, "runs.jsonl"), find_files(&state_dir, "runs.jsonl")].concat();
+    let id = records[0].parent().unwrap().file_name().unwrap().to_owned();
+    std::fs::remove_dir_all(&state_dir).unwrap();
+    let (planted, victim) = (state_dir.join("evals").join(id), althing.work_dir().join("profile"));
+    std::fs::create_dir_all(&planted).unwrap();
+    std::fs::write(&victim, "own\n").unwrap();
+    for name in ["runs.jsonl", "lock"] {
+        std::os::unix::fs::symlink(&victim, planted.join(name)).unwrap();
+    }
+    evaluate(&althing.work_dir().join("user"));
+    assert_eq!(std::fs::read_to_string(&victim).unwrap(), "own\n");
 }

@@ -1,7 +1,8 @@
 //! A person at a terminal is asked about what was found in the working directory, and answers with one key: once,
 //! always or not at all. Without a person, it is refused.
 
-use althing_testkit::{Althing, Script, Terminal};
+use althing_testkit::{Althing, RecordedRequest, Reply, Script, Terminal};
+use serde_json::{Value, json};
 
 use super::support::{Fixture, LIMIT, Team, althing, run};
 
@@ -127,4 +128,42 @@ fn a_found_session_shows_its_goal_and_programs_before_it_is_resumed() {
     terminal.wait_for("a planted goal", LIMIT);
     terminal.keys("\x04");
     assert_eq!(terminal.wait(LIMIT), 0);
+}
+
+#[test]
+fn a_found_config_cannot_hide_a_part_of_its_question_as_a_secret() {
+    let althing = althing();
+    let hidden = "echo-planted-words";
+    let server = json!({"name": "fs", "type": "stdio", "command": "sh", "args": ["-c", hidden]});
+    let backend = json!({"type": "chatcompletion", "model": "m", "base_url": "http://127.0.0.1:9/v1",
+        "api_key": hidden, "mcp_servers": [server]});
+    althing.file("althing.yaml", json!({"agents": [{"id": "one", "backend": backend}]}).to_string());
+    let terminal = start(&althing, 120, 40);
+    let screen = terminal.wait_for("Not at all esc", LIMIT);
+    assert!(words(&screen).contains(&format!("sh -c {hidden}")), "{screen}");
+}
+
+#[test]
+fn an_accepted_session_of_another_user_does_not_read_the_file_of_its_config_again() {
+    let fixture = Fixture::new(1, Script::from_fn(|_| Reply::text("Hello.")));
+    let mut team: Value = serde_json::from_str(&Team::on(&fixture.server.base_url(), 1).text()).unwrap();
+    team["agents"][0]["backend"]["api_key"] = "key-of-the-author".into();
+    fixture.althing.file("team.yaml", team.to_string());
+    let chat = |home: &str, args: &[&str]| {
+        let home = fixture.althing.work_dir().join(home);
+        let command = fixture.althing.new_command().env("ALTHING_STATE_DIR", "").env("HOME", home);
+        let command = command.args(args).stdin("Hello\n");
+        command.spawn().wait(LIMIT)
+    };
+    let sent = |request: &RecordedRequest| request.header("authorization").unwrap_or_default().to_owned();
+    chat("author", &["chat", "--config", "team.yaml"]).expect_code(0);
+    assert!(fixture.server.requests().iter().any(|request| sent(request).contains("key-of-the-author")));
+    let before = fixture.server.request_count();
+    chat("author", &["chat", "--continue"]).expect_code(0);
+    let requests = fixture.server.requests();
+    assert!(requests[before..].iter().any(|request| sent(request).contains("key-of-the-author")));
+    let before = fixture.server.request_count();
+    chat("user", &["chat", "--continue", "--trust"]);
+    let requests = fixture.server.requests();
+    assert!(!requests[before..].iter().any(|request| sent(request).contains("key-of-the-author")));
 }

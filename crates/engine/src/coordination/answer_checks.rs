@@ -207,6 +207,12 @@ impl RunState {
         markup::without_markers(answer, &self.sources(None, &[]))
     }
 
+    /// A presentation without the markers that have a token; None if nothing is left. A marker without a token may be
+    /// content: `of_presentation` accepts it only if the chosen answer has one, too.
+    pub(super) fn without_copied_markers(&self, presentation: &str) -> Option<String> {
+        markup::without_copied_markers(presentation, &self.sources(None, &[]))
+    }
+
     /// The text among an agent's plain texts that is its answer: the last one or, if that one has no content (a model
     /// may reply to a reminder with "I have answered above."), the longest earlier one that has.
     pub(super) fn plain_text_answer(&self, attempt: &MemberAttempt, last: &str) -> String {

@@ -142,8 +142,9 @@ impl Coordination {
     /// The presented answer; else, after a restart without a new answer, the rejected answer; else the newest answer
     /// of `answer_author`.
     pub(crate) fn final_answer(&self) -> Option<String> {
+        // A weak model may have copied markers of its prompt into its text; users must not see them.
         if let Some(Presentation::Text(text)) = &self.state.post_vote.presented {
-            return Some(text.clone());
+            return Some(self.state.without_copied_markers(text).unwrap_or_else(|| text.clone()));
         }
         if let Some(previous) = self.state.previous.as_ref().filter(|_| self.state.answered() == 0) {
             return Some(previous.answer.clone());
@@ -151,7 +152,6 @@ impl Coordination {
         let best = self.answer_author()?;
         let (_, member) = self.state.find_member(&best)?;
         let answer = &self.state.answers.get(*member.answers.last()?)?.content;
-        // A weak model may have copied markers of its prompt into its answer; users must not see them.
         Some(self.state.without_markers(answer).unwrap_or_else(|| answer.clone()))
     }
 

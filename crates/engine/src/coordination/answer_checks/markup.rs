@@ -54,13 +54,18 @@ fn is_agent(text: &str, with_answer: bool) -> bool {
     }
 }
 
-/// Whether the text between angle brackets is a marker of our prompts, or an imitation of one.
-fn is_marker(inner: &str) -> bool {
+/// The text between angle brackets without the token at its end, and whether there is one.
+fn split_token(inner: &str) -> (&str, bool) {
     let is_token = |word: &str| word.len() == 8 && word.chars().all(|c| matches!(c, '0'..='9' | 'a'..='f'));
-    let (named, has_token) = match inner.rsplit_once(' ') {
+    match inner.rsplit_once(' ') {
         Some((named, token)) if is_token(token) => (named, true),
         _ => (inner, false),
-    };
+    }
+}
+
+/// Whether the text between angle brackets is a marker of our prompts, or an imitation of one.
+fn is_marker(inner: &str) -> bool {
+    let (named, has_token) = split_token(inner);
     let ended = named.strip_prefix("END OF ").or_else(|| named.strip_prefix("end of "));
     let name = ended.unwrap_or(named);
     let is_answer =
@@ -82,7 +87,19 @@ pub(super) fn without_markers(text: &str, sources: &Sources<'_>) -> Option<Strin
     if !has_marker(text, sources) {
         return Some(text.to_owned());
     }
-    let markers: BTreeSet<&str> = tags(text).filter(|inner| is_marker(inner)).take(MAX_TAGS).collect();
+    without(text, sources, is_marker)
+}
+
+/// The text without the markers that have a token and that no source has; None if nothing is left.
+pub(super) fn without_copied_markers(text: &str, sources: &Sources<'_>) -> Option<String> {
+    without(text, sources, |inner| is_marker(inner) && split_token(inner).1)
+}
+
+fn without(text: &str, sources: &Sources<'_>, is_removed: impl Fn(&str) -> bool) -> Option<String> {
+    let markers: BTreeSet<&str> = tags(text).filter(|inner| is_removed(inner)).take(MAX_TAGS).collect();
+    if markers.is_empty() {
+        return Some(text.to_owned());
+    }
     let markers = markers.into_iter().map(|inner| format!("<{inner}>"));
     let foreign = markers.filter(|marker| !sources.contain(marker));
     let rest = foreign.fold(text.to_owned(), |text, marker| text.replace(&marker, ""));
