@@ -7,12 +7,11 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// How deep includes are followed, as in git.
+/// As in git.
 const MAX_INCLUDES: usize = 10;
-/// The maximum number of config files that are read for one repository.
+/// For one repository.
 const MAX_CONFIGS: usize = 200;
 
-/// Settings of git, and the files that contain them.
 #[derive(Default)]
 pub(super) struct Config {
     pub(super) settings: Vec<Setting>,
@@ -21,7 +20,7 @@ pub(super) struct Config {
     pub(super) is_incomplete: bool,
 }
 
-/// A config file, as it is named; it need not exist.
+/// The file need not exist.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct ConfigFile {
     /// The canonical path at which `path` starts.
@@ -36,7 +35,7 @@ impl ConfigFile {
 }
 
 impl Config {
-    /// Reads a config file and the files that it includes. A file that is missing belongs to the config, too.
+    /// Also reads the files that this one includes. A missing file belongs to the config, too.
     pub(super) fn add_file(&mut self, file: &ConfigFile, home: Option<&Path>, depth: usize) {
         if self.files.contains(file) {
             return;
@@ -98,7 +97,7 @@ impl UserConfig {
     }
 }
 
-/// A path of a config, with `~` and `~user` replaced by the home directory. It may be relative.
+/// Replaces `~` and `~user` by the home directory. The result may be relative.
 pub(super) fn expanded(path: &[u8], home: Option<&Path>) -> PathBuf {
     // Newer versions of git ignore a missing file whose path has this prefix.
     let path = path.strip_prefix(b":(optional)").unwrap_or(path);
@@ -111,7 +110,6 @@ pub(super) fn expanded(path: &[u8], home: Option<&Path>) -> PathBuf {
     home.map_or_else(as_it_is, |home| home.join(below))
 }
 
-/// The home directory of a user.
 fn home_of(user: &[u8]) -> Option<PathBuf> {
     let users = try_read_file(Path::new("/etc/passwd"), MAX_BYTES).ok().flatten().unwrap_or_default();
     let listed = users.split(|byte| *byte == b'\n').find_map(|line| {

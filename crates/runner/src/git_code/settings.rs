@@ -2,16 +2,14 @@
 
 use super::config_syntax::Setting;
 
-/// What a setting names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Named {
-    /// A directory of hooks.
     Hooks(Vec<u8>),
     /// A directory whose content git copies into new repositories, with hooks.
     Template(Vec<u8>),
-    /// Another config file, relative to the file that contains the setting.
+    /// Relative to the file that contains the setting.
     Config(Vec<u8>),
-    /// The top directory of the working tree, relative to the git directory.
+    /// Relative to the git directory.
     WorkTree(Vec<u8>),
     /// A command for a shell, a program, or a program with arguments.
     Command(Vec<u8>),
@@ -21,8 +19,7 @@ pub(super) enum Named {
     Unknown(Vec<u8>),
 }
 
-/// The settings whose value is a command for a shell, a program, or a program with arguments. `*` stands for any
-/// key.
+/// `*` stands for any key.
 const COMMANDS: [&str; 42] = [
     "core.alternaterefscommand",
     "core.askpass",
@@ -77,8 +74,8 @@ const MARKED_COMMANDS: [(&str, &str); 5] = [
     ("url.*", "ext::"),
 ];
 
-/// The settings of git that are no commands, but may contain the names of files. Settings that are neither here nor
-/// among the commands are treated as commands if they name an executable file.
+/// Settings of git that are no commands, but may contain the names of files. Settings in no list are treated as
+/// commands if they name an executable file.
 const DATA: [&str; 34] = [
     "advice.*",
     "alias.*",
@@ -116,7 +113,7 @@ const DATA: [&str; 34] = [
     "user.*",
 ];
 
-/// The names of git's hooks (`git help hooks`).
+/// From `git help hooks`.
 pub(super) const HOOKS: [&str; 28] = [
     "applypatch-msg",
     "commit-msg",
@@ -148,7 +145,7 @@ pub(super) const HOOKS: [&str; 28] = [
     "update",
 ];
 
-/// What a setting names, if git runs or may run code because of it.
+/// `None` if git runs no code because of this setting.
 pub(super) fn named(setting: &Setting) -> Option<Named> {
     let is = |known: &str| match known.strip_suffix('*') {
         Some(section) => setting.name.starts_with(section),

@@ -7,7 +7,7 @@ fn put(root: &Path, path: &str, text: &str) {
     std::fs::write(root.join(path), text).unwrap();
 }
 
-/// The paths that are found in the directory `root/top`, relative to that directory.
+/// Searches `root/top`; the result is relative to it.
 fn found(root: &Path, user: &UserConfig) -> Vec<String> {
     let top = root.join("top");
     let code = code_within(std::slice::from_ref(&top), &[], &[], MAX_ENTRIES, user);
