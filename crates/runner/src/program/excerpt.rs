@@ -1,7 +1,6 @@
 //! A bounded excerpt of a program's output: its beginning and its end.
 
-/// The maximum length of an excerpt, in bytes, without the note about what was left out. Longer output is available in
-/// the raw output file.
+/// In bytes, without the note about what was left out.
 pub(crate) const MAX_BYTES: usize = 64 * 1024;
 const HALF: usize = MAX_BYTES / 2;
 
@@ -16,13 +15,12 @@ impl OutputExcerpt {
     pub(crate) fn push(&mut self, text: &str) {
         self.total += text.len();
         let room = floor(text, HALF.saturating_sub(self.head.len()));
-        // Once the tail is in use, nothing is added to the head, even if a multi-byte character left some room
-        // there.
+        // Once the tail is in use, nothing is added to the head, even if a multi-byte character left some room there.
         let (first, rest) = text.split_at(if self.tail.is_empty() { room } else { 0 });
         self.head.push_str(first);
         let from = ceil(rest, rest.len().saturating_sub(HALF));
         self.tail.push_str(rest.get(from..).unwrap_or_default());
-        // The tail is trimmed only occasionally, so that many small pieces stay cheap.
+        // Trimmed only occasionally, so that many small pieces stay cheap.
         if self.tail.len() > 2 * HALF {
             self.trim();
         }
@@ -33,8 +31,7 @@ impl OutputExcerpt {
         self.tail.drain(..from);
     }
 
-    /// The excerpt, with a note in place of text that was left out. `whole` is the part of the note that says
-    /// where the whole output is.
+    /// `whole` is the part of the note that says where the whole output is.
     pub(crate) fn finish(mut self, whole: &str) -> String {
         if self.head.len() + self.tail.len() == self.total && self.total <= MAX_BYTES {
             self.head.push_str(&self.tail);
@@ -47,7 +44,6 @@ impl OutputExcerpt {
     }
 }
 
-/// The last character boundary at or before `at`.
 fn floor(text: &str, at: usize) -> usize {
     let mut at = at.min(text.len());
     while !text.is_char_boundary(at) {
@@ -56,7 +52,6 @@ fn floor(text: &str, at: usize) -> usize {
     at
 }
 
-/// The first character boundary at or after `at`.
 fn ceil(text: &str, at: usize) -> usize {
     let mut at = at.min(text.len());
     while !text.is_char_boundary(at) {

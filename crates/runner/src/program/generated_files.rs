@@ -7,17 +7,16 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// The maximum size of an existing file at the path of a generated one; a larger file is an error.
+/// In bytes; a larger existing file at the path of a generated one is an error.
 const MOST_BYTES: u64 = 4 << 20;
 
-/// The created files, each with whether a file existed at its path before. An existing file, which may belong
-/// to the user, is renamed and kept next to the new file. If we are killed before the existing file is
-/// restored, the next start that generates the same file restores it.
+/// An existing file, which may belong to the user, is renamed and kept next to the new file. If Althing is killed
+/// before the existing file is restored, the next start that generates the same file restores it.
 #[derive(Debug, Default)]
 pub(crate) struct GeneratedFiles(Vec<(PathBuf, Before, DirId)>);
 
-/// The device and inode of the directory that contains a file. The program can replace that directory, and then
-/// nothing is removed or restored there.
+/// The device and inode of a file's directory. If the program replaced that directory, nothing is removed or restored
+/// there.
 type DirId = (u64, u64);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +26,8 @@ enum Before {
 }
 
 impl GeneratedFiles {
-    /// Creates the files. Our keys are merged into an existing file that contains JSON; any other existing regular
-    /// file is replaced. A path that is a symlink or a directory is an error.
+    /// Our keys are merged into an existing file that contains JSON; any other existing regular file is replaced. A
+    /// path that is a symlink or a directory is an error.
     pub(crate) fn make(files: &[GeneratedFile]) -> Result<Self, String> {
         let mut made = Self::default();
         for file in files {
@@ -43,13 +42,12 @@ impl GeneratedFiles {
         let dir = real_dir(parent)?;
         let aside = aside(&file.path);
         if aside.symlink_metadata().is_ok() {
-            // This file was left behind by a process that was killed.
+            // A process that was killed left this file behind.
             std::fs::rename(&aside, &file.path)?;
         }
         let (text, before) = match file.path.symlink_metadata() {
             Ok(data) if data.is_file() => {
-                // The size is checked before reading, because the agent can write to this file and could quickly
-                // create a sparse file of terabytes.
+                // The agent can write to this file and could quickly create a sparse file of terabytes.
                 if data.len() > MOST_BYTES {
                     return Err(io::Error::other(format!(
                         "the existing file has more than {MOST_BYTES} bytes"
@@ -62,7 +60,7 @@ impl GeneratedFiles {
             Ok(_) => return Err(io::Error::other("it exists and is not a regular file")),
             Err(_) => (file.text.clone(), Before::Nothing),
         };
-        // The file is recorded before it is written, so that a partly written file is removed, too.
+        // Recorded before it is written, so that a partly written file is removed, too.
         self.0.push((file.path.clone(), before, dir));
         write(&file.path, text.as_bytes())
     }
@@ -90,7 +88,7 @@ impl Drop for GeneratedFiles {
     }
 }
 
-/// The device and inode of a directory; an error if the path is a symlink, which the program could have made.
+/// Fails if the path is a symlink, which the program could have made.
 fn real_dir(path: &Path) -> io::Result<DirId> {
     let data = path.symlink_metadata()?;
     if !data.is_dir() {
@@ -106,13 +104,12 @@ fn aside(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Creates a file. `create_new` never writes through a symlink.
+/// `create_new` never writes through a symlink.
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?.write_all(bytes)
 }
 
-/// The existing settings with our keys merged in; only our text if the existing file is not JSON. Fails if the
-/// existing file is JSON and ours is not.
+/// Only our text if the existing file is not JSON. Fails if the existing file is JSON and ours is not.
 fn added(before: &[u8], ours: &str) -> io::Result<String> {
     let Ok(mut settings) = serde_json::from_slice::<Value>(before) else { return Ok(ours.to_owned()) };
     merge(&mut settings, serde_json::from_str(ours)?);

@@ -19,8 +19,7 @@ pub(super) struct Headless<'a> {
 }
 
 impl Headless<'_> {
-    /// Runs the program to its end. Dropping the future asks the program to end and kills it after the grace
-    /// period.
+    /// Dropping the future asks the program to end and kills it after the grace period.
     pub(super) async fn run(self, launcher: &GuardLauncher, sink: EventSink<'_>) -> io::Result<FinishedRun> {
         let exchange = OnePrompt { prompt: self.prompt, parser: self.parser };
         let pipes = Pipes { guarded_command: self.guarded_command, exchange, idle: self.idle, raw: self.raw };
@@ -28,7 +27,6 @@ impl Headless<'_> {
     }
 }
 
-/// The exchange of a headless run: one prompt in, output out.
 struct OnePrompt<'a> {
     prompt: &'a str,
     parser: Box<dyn OutputParser>,

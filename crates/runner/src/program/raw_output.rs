@@ -1,7 +1,5 @@
-//! Stores a program's raw output, with secrets masked, in one file of bounded size.
-//!
-//! The beginning is written immediately. Beyond that, the end is kept in a ring buffer until the program ends,
-//! and the file says how much is missing in between. A failing disk never stops the program.
+//! Stores a program's raw output, with secrets masked, in one file of bounded size: the beginning, a note how much is
+//! missing, and the end. A failing disk never stops the program.
 
 use althing_protocol::{MaskStream, OutputMasking};
 use std::fs::{File, OpenOptions};
@@ -10,16 +8,16 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How many bytes of the beginning are stored.
+/// Bytes of the beginning that are stored.
 const HEAD: u64 = 15 * 1024 * 1024;
-/// How many bytes of the end are stored if the beginning is not everything. With the note in between, the file
-/// stays below 16 MiB.
+/// Bytes of the end that are stored if the beginning is not everything. With the note in between, the file stays
+/// below 16 MiB.
 const TAIL: usize = 1024 * 1024 - 4096;
 
 #[derive(Debug)]
 pub(crate) struct RawOutputFile {
     path: PathBuf,
-    /// The file, created on the first write; `None` again after an error.
+    /// Created on the first write; `None` again after an error.
     file: Option<File>,
     failed: bool,
     total: u64,
@@ -78,7 +76,7 @@ impl RawOutputFile {
         }
     }
 
-    /// Writes the end of the output. Returns true if there was output and no write failed.
+    /// True if there was output and no write failed.
     pub(crate) fn finish(&mut self) -> bool {
         if let Some(mut mask) = self.mask.take() {
             self.keep(mask.finish());

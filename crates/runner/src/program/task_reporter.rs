@@ -5,7 +5,6 @@ use super::pipes::ProgramEvent;
 use crate::adapter::{OutputEvent, Stream};
 use althing_protocol::{Item, Notice, NoticeLevel, ProgramReport, ReportSink};
 
-/// Converts a program's events into reports.
 pub(super) struct TaskReporter<'a> {
     /// The prompt as it is sent.
     pub(super) prompt: &'a str,
@@ -15,7 +14,6 @@ pub(super) struct TaskReporter<'a> {
     pub(super) conversation: Option<String>,
     /// Whether the program said or did something.
     pub(super) acted: bool,
-    /// The program's name.
     pub(super) name: &'a str,
     /// Why the program could not reach its model, if that is the last thing it reported.
     pub(super) trouble: Option<String>,
@@ -40,7 +38,7 @@ impl<'a> TaskReporter<'a> {
         }
     }
 
-    /// Reports at once why the program cannot go on, unless the same text was reported last.
+    /// Skips a text that was reported last.
     fn report_trouble(&mut self, text: String) {
         if self.trouble.as_ref() == Some(&text) {
             return;
