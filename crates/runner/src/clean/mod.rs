@@ -33,7 +33,10 @@ enum EscapeState {
     Text,
     Escape,
     /// In a control sequence (CSI): its first parameter, and whether that may still grow.
-    Control { number: u32, more: bool },
+    Control {
+        number: u32,
+        more: bool,
+    },
     /// In an operating system command (OSC): bytes so far.
     Command(usize),
     /// In another string sequence: bytes so far.

@@ -1,8 +1,5 @@
-//! Programs in terminals: started, emulated, watched for questions, typed to, and ended with everything they
-//! started.
-//!
-//! Nothing a program writes reaches our own terminal: it goes to an emulated screen and into reports. Dropping
-//! a run's future ends the program and removes its terminal.
+//! Programs in terminals: started, emulated, watched for questions, typed to, and ended with everything they started.
+//! Nothing a program writes reaches our own terminal: it goes to an emulated screen and into reports.
 
 mod drawing;
 mod emulator;
@@ -58,22 +55,20 @@ use std::time::{Duration, Instant};
 use turn::TurnWatch;
 use wait_detector::WaitDetector;
 
-/// A prompt to type.
 #[derive(Clone, Copy)]
 pub(crate) struct TypedPrompt<'a> {
     pub(crate) text: &'a str,
-    /// Whether an agent reads the prompt and could take a line of it for a command. For a user's own command
-    /// the prompt is data.
+    /// Whether an agent reads the prompt and could take a line of it for a command.
     pub(crate) for_agent: bool,
 }
 
-/// Finds the id of the conversation of a running program, given the id of its guard.
+/// Gets the id of the program's guard.
 pub(crate) type FindConversation = Arc<dyn Fn(u32) -> Option<String> + Send + Sync>;
 
 /// How often the id of a conversation is searched for until it is found.
 const SEARCH_INTERVAL: Duration = Duration::from_millis(300);
 
-/// Reports the id of a program's conversation as soon as it is found, and never ends.
+/// Never ends, even after it has reported the id.
 async fn report_conversation(
     find: Option<FindConversation>,
     guard: Option<u32>,
@@ -90,7 +85,6 @@ async fn report_conversation(
     }
 }
 
-/// Runs programs in terminals. One instance serves all tasks of a `ProgramRunner`.
 #[derive(Debug)]
 pub(crate) struct AgentRunner {
     launcher: GuardLauncher,
@@ -99,13 +93,13 @@ pub(crate) struct AgentRunner {
 }
 
 impl AgentRunner {
-    /// Makes a runner. `output_masking` masks secrets in the raw output file.
+    /// `output_masking` masks secrets in the raw output file.
     pub fn new(launcher: GuardLauncher, output_masking: Option<Arc<dyn OutputMasking>>) -> Self {
         Self { launcher, output_masking, running: Arc::default() }
     }
 
-    /// Runs a program to its end and types this prompt, unless the program's arguments contain it. Dropping the
-    /// future ends the program and everything it started.
+    /// Types the prompt, unless the program's arguments contain it. Dropping the future ends the program and
+    /// everything it started.
     pub(crate) async fn run(
         &self,
         job: &ProgramJob,
@@ -194,13 +188,12 @@ impl AgentRunner {
         })
     }
 
-    /// Types into a running program's terminal. Returns false, and types nothing, if there is no such terminal, or if
-    /// too much input is queued because the program does not read.
+    /// Returns false, and types nothing, if there is no such terminal, or if too much input is queued because the
+    /// program does not read.
     pub fn input(&self, task: &TaskId, bytes: &[u8]) -> bool {
         self.find(task).is_some_and(|terminal| terminal.queue_input(bytes))
     }
 
-    /// Resizes a terminal, clamped to a valid size.
     pub fn resize(&self, task: &TaskId, cols: u16, rows: u16) {
         if let Some(terminal) = self.find(task) {
             terminal.resize(TerminalSize::clamped(cols, rows));
@@ -211,8 +204,7 @@ impl AgentRunner {
         Some(self.find(task)?.model().emulator.snapshot())
     }
 
-    /// The last lines that the program printed, oldest first, including those that scrolled off its screen; empty if
-    /// the program is not running.
+    /// Oldest line first, including lines that scrolled off the screen; empty if the program is not running.
     pub fn history(&self, task: &TaskId) -> Vec<String> {
         let lines = |terminal: Arc<Terminal>| {
             let model = terminal.model();
@@ -221,8 +213,8 @@ impl AgentRunner {
         self.find(task).map(lines).unwrap_or_default()
     }
 
-    /// Types the keys of an answer, at the earliest [`ANSWER_DELAY`] after the question was reported. Returns false if
-    /// the question is not the current one, was already answered or has no such answer.
+    /// Types the keys of an answer, at the earliest [`ANSWER_DELAY`] after the question was reported. Returns false
+    /// if the question is not the current one, was already answered or has no such answer.
     pub fn answer(&self, task: &TaskId, native: &str, option: &str) -> bool {
         self.find(task).is_some_and(|terminal| terminal.answer(native, option))
     }
@@ -232,7 +224,6 @@ impl AgentRunner {
     }
 }
 
-/// Why a program that ended by itself failed if its prompt was not typed.
 const UNASKED: &str = "it ended before its prompt was typed";
 const UNASKED_HINT: &str = "if the program needs no prompt, set `prompt: \"\"`";
 
@@ -241,7 +232,6 @@ const TERMINAL_VARIABLES: [&str; 8] =
     ["TERM", "COLORTERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "TMUX", "STY", "COLUMNS", "LINES"];
 const TERMINAL: [(&str, &str); 2] = [("TERM", "xterm-256color"), ("COLORTERM", "truecolor")];
 
-/// A terminal, shared by its thread and everyone who watches it.
 struct Terminal {
     pty: Pty,
     model: Mutex<TerminalModel>,
@@ -256,7 +246,6 @@ struct Terminal {
     wake: OwnedFd,
 }
 
-/// The question that was reported, and how many questions there were so far.
 #[derive(Debug, Default)]
 struct PendingQuestion {
     question: Option<ProgramQuestion>,
@@ -268,7 +257,7 @@ struct PendingQuestion {
 }
 
 impl PendingQuestion {
-    /// Whether the answer was typed some time ago, but the question has not been cleared since.
+    /// Whether the answer was typed at least [`ANSWER_TIMEOUT`] ago and the question has not been cleared since.
     fn answer_was_ignored(&self, now: Instant) -> bool {
         self.answered_at.is_some_and(|at| now >= at + ANSWER_TIMEOUT)
     }
@@ -306,8 +295,7 @@ impl Terminal {
         let _ = rustix::io::write(&self.wake, &[0]);
     }
 
-    /// Queues all of the input, or none of it if the queue would become too long. Returns whether it was
-    /// queued.
+    /// Queues all of the input, or none of it (returns false) if the queue would become too long.
     fn queue_input(&self, bytes: &[u8]) -> bool {
         let mut typing = lock(&self.typing);
         let fits = typing.len() + bytes.len() <= MAX_PENDING_INPUT;
@@ -318,7 +306,7 @@ impl Terminal {
         fits
     }
 
-    /// Writes as much queued input as the terminal accepts. Returns whether that was everything.
+    /// Returns whether all queued input was written.
     fn write_pending(&self) -> bool {
         let mut typing = lock(&self.typing);
         while !typing.is_empty() {
@@ -343,8 +331,8 @@ impl Terminal {
         let _ = self.pty.resize(size);
     }
 
-    /// Stores a question and returns its id. `None` if the same question was already reported, unless the program has
-    /// ignored an answer to it: then it is asked again.
+    /// Returns the id of the stored question. `None` if the same question was already reported, unless the program
+    /// has ignored an answer to it: then it is asked again.
     fn ask(&self, question: &ProgramQuestion, now: Instant) -> Option<String> {
         let mut pending = lock(&self.question);
         let is_pending = pending.question.as_ref().is_some_and(|before| question.is_same(before));
@@ -398,8 +386,8 @@ impl Terminal {
         }
     }
 
-    /// Types the command that ends the program, and some time later the carriage return. Programs take both at once for
-    /// pasted text.
+    /// Types the command that ends the program, and some time later the carriage return. Programs take both at once
+    /// for pasted text.
     fn type_leaving(&self, now: Instant) {
         let mut leaving = lock(&self.leaving);
         let Some((_, command)) = leaving.take_if(|(due, _)| now >= *due) else { return };
@@ -472,7 +460,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// At most the last `most` bytes of a text, in whole characters.
+/// At most the last `most` bytes, in whole characters.
 fn tail(text: &str, most: usize) -> &str {
     let from = text.ceil_char_boundary(text.len().saturating_sub(most));
     text.get(from..).unwrap_or_default()

@@ -1,8 +1,5 @@
-//! Types a prompt into a program once the program accepts one.
-//!
-//! The method works for all programs: a bracketed paste if the program enabled it, a pause, a carriage
-//! return. Nothing is typed into a dialog, whose default choice may be to quit. This module reads no clock:
-//! the caller passes the time.
+//! Types a prompt into a program in a terminal once the program accepts one: a bracketed paste if the program enabled
+//! it, a pause, a carriage return. Nothing is typed into a dialog, whose default choice may be to quit.
 
 use super::limits::READ_AFTER_QUIET;
 use super::screen_reader::ScreenState;
@@ -10,8 +7,7 @@ use std::time::{Duration, Instant};
 
 /// How long to wait for a program to become ready if its adapter sets no limit.
 pub(crate) const READY_LIMIT: Duration = Duration::from_secs(15);
-/// How long to wait after the first sign of readiness, because some programs discard input that comes too
-/// early.
+/// How long to wait after the first sign of readiness, because some programs discard input that comes too early.
 const SETTLE: Duration = Duration::from_millis(150);
 /// The time from the moment the paste is visible to the carriage return. Some programs treat a return that follows
 /// too soon as part of the paste and never submit the prompt. In Gemini CLI too soon means within 40 ms, but on a
@@ -19,11 +15,10 @@ const SETTLE: Duration = Duration::from_millis(150);
 const PAUSE: Duration = Duration::from_millis(600);
 /// The time from the paste to the carriage return if the paste is never seen on the screen.
 const UNSEEN: Duration = Duration::from_secs(2);
-/// How many characters of the prompt's end are searched for on the screen: few, because programs fold, wrap and
-/// frame pasted text.
+/// How many letters and digits of the prompt's end are searched for on the screen: few, because programs fold, wrap
+/// and frame pasted text.
 const TELLING: usize = 10;
 
-/// A prompt that is being typed.
 #[derive(Debug)]
 pub(crate) struct PromptTyper {
     text: String,
@@ -33,14 +28,12 @@ pub(crate) struct PromptTyper {
     stage: TypingStage,
     /// Whether the program was not ready when the text was typed.
     is_blind: bool,
-    /// Whether the typed text was seen on the screen.
     is_seen: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TypingStage {
-    /// The program is not ready yet. At the time `until` the prompt is typed even if the program is still not ready,
-    /// unless a dialog is open.
+    /// At the time `until` the prompt is typed even if the program is still not ready, unless a dialog is open.
     Awaited {
         until: Instant,
     },
@@ -48,8 +41,8 @@ enum TypingStage {
     Settling {
         until: Instant,
     },
-    /// The prompt was pasted; the carriage return follows at the time `until`. `before` is how often the end of the
-    /// prompt was visible before the paste, and `seen` whether the paste has become visible.
+    /// The carriage return follows at the time `until`. `before` is how often the end of the prompt was visible
+    /// before the paste, and `seen` whether the paste has become visible.
     Pasted {
         until: Instant,
         before: usize,
@@ -59,7 +52,7 @@ enum TypingStage {
 }
 
 impl PromptTyper {
-    /// Makes a typer for this text; `None` if there is nothing to type.
+    /// `None` if there is nothing to type.
     pub(crate) fn new(text: &str, one_line: bool, limit: Duration, now: Instant) -> Option<Self> {
         let text = plain(text);
         let stage = TypingStage::Awaited { until: now + limit };
@@ -67,7 +60,7 @@ impl PromptTyper {
         (!typer.text.trim().is_empty()).then_some(typer)
     }
 
-    /// A typer for the same text, if it may be lost: the program was not ready when the text was typed, and the text was
+    /// A typer for the same text, if the text may be lost: the program was not ready when it was typed, and it was
     /// not seen on the screen.
     pub(crate) fn again(self, now: Instant) -> Option<Self> {
         let is_doubtful = self.is_blind && !self.is_seen;
@@ -85,7 +78,7 @@ impl PromptTyper {
         }
     }
 
-    /// What to type now, given the state of the screen.
+    /// What to type now.
     pub(crate) fn step(
         &mut self,
         state: &ScreenState,
@@ -100,8 +93,7 @@ impl PromptTyper {
             self.is_seen = true;
         }
         match self.stage {
-            // As long as a dialog is on the screen, nothing is typed; the time limit starts anew when the dialog is
-            // gone.
+            // The time limit starts anew when the dialog is gone.
             TypingStage::Awaited { .. } | TypingStage::Settling { .. }
                 if matches!(state, ScreenState::Asks(_)) =>
             {
@@ -119,8 +111,7 @@ impl PromptTyper {
                 let text = self.text.as_bytes();
                 Some(match (brackets, self.one_line) {
                     (true, _) => [b"\x1b[200~", text, b"\x1b[201~"].concat(),
-                    // Line breaks become spaces: a line break would submit the text before it, and the next line could
-                    // be a command.
+                    // A line break would submit the text before it, and the next line could be a command.
                     (false, true) => self.text.replace('\n', " ").into_bytes(),
                     (false, false) => text.to_vec(),
                 })
@@ -197,7 +188,7 @@ mod tests {
             }
         }
 
-        /// Steps at a moment at which the screen shows everything that was pasted.
+        /// The screen shows everything that was pasted.
         fn at(&mut self, millis: u64, state: &ScreenState) -> &mut Self {
             let screen = format!("do it?\n│ > {} │", self.typed.replace("do it", "do │\n│ it"));
             self.seeing(&screen, millis, state)

@@ -1,9 +1,8 @@
-//! What the text around the cursor says about a program that waits for input: the program asks something, it is ready
-//! for the next command or text, or neither.
+//! What the text around the cursor says about a program in a terminal that waits for input: the program asks
+//! something, it is ready for the next command or text, or neither.
 //!
-//! A program that waits at the primary prompt of a command language (a shell, `python3`, `psql`) asks nothing: it is
-//! the person's turn, but nothing is urgent. Pagers, editors and other programs that draw the whole screen ask nothing
-//! either, except for the dialogs of `whiptail` and `dialog`.
+//! A program at the primary prompt of a command language (a shell, `python3`, `psql`) asks nothing, nor do pagers,
+//! editors and other programs that draw the whole screen, except for the dialogs of `whiptail` and `dialog`.
 
 use super::emulator::CursorView;
 use super::prompt_answers::answers;
@@ -65,8 +64,8 @@ const RELAYS: [&str; 16] = [
     "picocom",
     "sudo",
 ];
-/// If a short prompt looks like that of a command language but contains one of these words, it is a question
-/// nevertheless.
+/// A short prompt that looks like that of a command language is a question nevertheless if it contains one of these
+/// words.
 const QUESTION_WORDS: [&str; 18] = [
     "answer",
     "choice",
@@ -88,7 +87,6 @@ const QUESTION_WORDS: [&str; 18] = [
     "your",
 ];
 
-/// What a program that waits for input shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Shown {
     /// Nothing that a person has to see.
@@ -109,7 +107,6 @@ pub(crate) struct Prompt {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// In front of the cursor.
     Cursor,
     /// The last line above the cursor's.
     Above,
@@ -168,8 +165,7 @@ static WORDS: LazyLock<Result<Words, regex::Error>> = LazyLock::new(|| {
     })
 });
 
-/// What the screen of a program that waits for input shows. `reader` is `None` if it is unknown whether the program
-/// waits; then only a request for a password is recognized.
+/// `reader` is `None` if it is unknown whether the program waits; then only a request for a password is recognized.
 pub(crate) fn shown(view: &CursorView, modes: TerminalModes, reader: Option<&TerminalReader>) -> Shown {
     let Ok(words) = &*WORDS else { return Shown::Nothing };
     let line = plain(&view.before);
@@ -219,8 +215,7 @@ fn password(view: &CursorView, line: &str) -> Shown {
     }
 }
 
-/// What a waiting program shows if there is no text before the cursor: a question in the line above, or nothing in
-/// particular.
+/// For a program that waits with no text before the cursor.
 fn without_prompt(view: &CursorView, reader: &TerminalReader, words: &Words) -> Shown {
     // A program that polls may be a server that also accepts commands.
     let Some(above) = last_line(&view.above).filter(|_| reader.blocks) else {
@@ -282,8 +277,8 @@ fn dialog(view: &CursorView, words: &Words) -> Shown {
     }
 }
 
-/// A question with the answers that its text offers. If the prompt is short and offers no answers, or if there are more
-/// than three answers, the nearest lines above the prompt are part of the question.
+/// If the prompt is short and offers no answers, or if there are more than three answers, the nearest lines above the
+/// prompt are part of the question.
 fn question(about: AskKind, line: &str, above: &[String], modes: TerminalModes, place: Place) -> Shown {
     let answers = if about == AskKind::Password { Vec::new() } else { answers(line, above, modes) };
     let is_short = !line.contains('?') && line.split_whitespace().count() <= 3;
@@ -309,7 +304,6 @@ fn shown_question(
     Shown::Question(Prompt { question, place, line: line.to_owned() })
 }
 
-/// Whether this is the prompt of a shell or of another command language.
 fn is_command_prompt(line: &str) -> bool {
     let line = match line.split_once(") ") {
         // The prompt begins with the name of a virtual environment in parentheses.
@@ -330,7 +324,7 @@ fn is_command_prompt(line: &str) -> bool {
     is_debugger || is_cell || (ends_so && is_short && !asks && !is_share)
 }
 
-/// Whether a line ends like a prompt: `Name:`, `Go on?`, `package name: (x)`.
+/// Such as `Name:`, `Go on?`, `package name: (x)`.
 fn looks_like_prompt(line: &str) -> bool {
     if line.ends_with(['?', ':', '>', '›', '»']) {
         return true;
@@ -342,7 +336,7 @@ fn looks_like_prompt(line: &str) -> bool {
     line.ends_with([')', ']']) && asks_before(line)
 }
 
-/// A line without frames and blanks around it.
+/// Removes frames and blanks around a line.
 fn plain(line: &str) -> &str {
     line.trim_matches(|letter: char| letter.is_whitespace() || matches!(letter, '│' | '┃' | '║' | '|'))
 }
@@ -352,7 +346,6 @@ fn last_line(lines: &[String]) -> Option<&str> {
     lines.iter().rev().take(3).map(|line| plain(line)).find(|line| !line.is_empty())
 }
 
-/// The last lines of the screen.
 fn bottom(view: &CursorView) -> Vec<&String> {
     let mut lines: Vec<&String> = view.above.iter().chain([&view.before]).chain(&view.after).collect();
     let end = lines.iter().rposition(|line| !line.trim().is_empty()).map_or(0, |last| last + 1);

@@ -1,18 +1,15 @@
-//! The terminal's replies to queries of the program.
-//!
-//! Queries are answered if the supported CLI agents need a reply to continue. Queries for the clipboard, the contents
-//! of the screen and the title are never answered, nor are queries for the kitty keyboard protocol, because attached
-//! users type in the plain encoding.
+//! The terminal's replies to queries of the program, where supported CLI agents need a reply to continue. Queries for
+//! the clipboard, the contents of the screen and the title are never answered, nor are queries for the kitty keyboard
+//! protocol, because attached users type in the plain encoding.
 
 use super::emulator::ScreenRow;
 use super::status::{self, Status, StatusMessage};
 use std::fmt;
 use vt100::Screen;
 
-/// The maximum size of the replies that are not yet written back, in bytes; further replies are dropped.
+/// In bytes; further replies that are not yet written back are dropped.
 const MOST: usize = 16 * 1024;
-/// The maximum length of a title, in characters; longer titles are truncated, because a title is one line for a
-/// person.
+/// In characters; longer titles are truncated.
 const LONGEST_TITLE: usize = 200;
 
 /// Handles what a program sends to its terminal besides drawing.

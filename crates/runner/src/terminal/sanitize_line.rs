@@ -2,7 +2,7 @@
 
 use althing_text::sanitize::is_safe;
 
-/// The lines of a dialog without its frame and without blank lines. Together, they have at most `longest` characters.
+/// Removes the frame of a dialog and blank lines. The result has at most `longest` characters.
 pub(crate) fn sanitize_dialog(text: &str, longest: usize) -> String {
     // Box-drawing characters, and block elements, which are used for scroll bars.
     let is_frame = |letter: char| matches!(letter, '\u{2500}'..='\u{259f}') || letter.is_whitespace();
@@ -11,7 +11,7 @@ pub(crate) fn sanitize_dialog(text: &str, longest: usize) -> String {
     lines.join("\n").chars().take(longest).collect()
 }
 
-/// One line of at most `longest` characters.
+/// The result has at most `longest` characters.
 pub(crate) fn sanitize_line(text: &str, longest: usize) -> String {
     let blank_for_control = |letter: char| if matches!(letter, '\n' | '\t') { ' ' } else { letter };
     text.chars().map(blank_for_control).filter(|letter| is_safe(*letter)).take(longest).collect()

@@ -1,12 +1,10 @@
-//! OSC 7501, "program status": what a program reports about itself. The most trusted source of its state.
+//! OSC 7501, "program status": what a program in a terminal reports about itself.
 
 use althing_protocol::AskKind;
 
-/// The maximum length of a message, in characters; longer messages are truncated, because a message is one line
-/// for a person.
+/// In characters; longer messages are truncated.
 const LONGEST: usize = 500;
 
-/// The state that a program reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProgramState {
     /// Accepting a prompt.
@@ -29,7 +27,6 @@ pub(crate) struct Status {
     pub(crate) message: String,
 }
 
-/// The meaning of one sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum StatusMessage {
     /// The program asks whether this terminal supports the sequence.
@@ -39,7 +36,7 @@ pub(crate) enum StatusMessage {
     Clear,
 }
 
-/// Parses what follows `7501;`. `None` if it is invalid.
+/// `payload` is what follows `7501;`. `None` if it is invalid.
 pub(crate) fn read(payload: &[u8]) -> Option<StatusMessage> {
     let payload = std::str::from_utf8(payload).ok()?;
     if payload == "?" {
