@@ -16,10 +16,8 @@ fn sample(case: &str, kind: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// CLI agents that must have recordings.
 const RECORDED: [&str; 4] = ["claude", "codex", "gemini", "opencode"];
 
-/// The adapters with recordings, each in its own directory of `tests/samples`.
 fn recorded_adapters() -> Vec<String> {
     let dir = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/samples");
     let dirs = std::fs::read_dir(dir).unwrap().map(Result::unwrap).filter(|entry| entry.path().is_dir());
@@ -64,7 +62,6 @@ fn headless(name: &str, prompt: &str, resume: Option<&str>, permissions: Permiss
     adapter(name).headless_launch_config(&assignment(&spec, resume, permissions)).unwrap()
 }
 
-/// Replays a recording in pieces of this size.
 fn replay(case: &str, size: usize) -> (Vec<Item>, ProgramOutcome) {
     let name = case.split('/').next().unwrap();
     let mut parser = adapter(name).parser();
@@ -84,7 +81,7 @@ fn replay(case: &str, size: usize) -> (Vec<Item>, ProgramOutcome) {
     (items, outcome)
 }
 
-/// Replays a recording; the result must not depend on the size of the pieces.
+/// The result must not depend on the size of the pieces.
 fn recorded(case: &str) -> (Vec<Item>, ProgramOutcome) {
     let whole = replay(case, usize::MAX);
     assert_eq!(replay(case, 7), whole, "{case}");
@@ -132,8 +129,8 @@ fn the_reply_of_a_model_is_noticed_before_its_first_tool_is_done_and_not_before_
         assert!(!replies(before), "{name}: {before}");
         assert!(replies(first), "{name}: {first}");
     }
-    // In recordings of real CLI agents, it comes before everything else that the model did, and not at all if the model
-    // could not be reached.
+    // In recordings of real CLI agents, the sign comes before everything else that the model did, and not at all if
+    // the model could not be reached.
     for name in RECORDED {
         let failed = if name == "claude" { "fail401-noretry" } else { "fail401" };
         for (case, is_reached) in [("final-new", true), (failed, false)] {
@@ -227,8 +224,8 @@ fn headless_arguments_match_the_recorded_ones() {
                 let at = ours.iter().position(|word| word == untrusted).expect("the project is untrusted");
                 assert_eq!(ours.drain(at - 1..=at).next().as_deref(), Some("-c"));
             }
-            // These arguments are newer than the recordings, too: without its logs, opencode does not say that it
-            // repeats a failed request.
+            // These arguments are newer than the recordings: without its logs, opencode does not say that it repeats
+            // a failed request.
             if name == "opencode" {
                 theirs.extend(["--print-logs", "--log-level", "ERROR"].map(str::to_owned));
             }
@@ -282,7 +279,7 @@ fn a_program_that_may_only_read_has_no_tool_that_writes_and_codex_can_still_read
     assert!(env.contains(r#"\"edit\":\"deny\""#) && env.contains(r#"\"bash\":\"deny\""#), "{env}");
 }
 
-/// The headless launch config with these options and our tools `new_answer` and `vote`.
+/// Offers our tools `new_answer` and `vote`.
 fn with_options(name: &str, permissions: PermissionLevel, options: &serde_json::Value) -> LaunchConfig {
     let mut spec = spec(name, "");
     spec.options = serde_json::from_value(options.clone()).unwrap();
@@ -297,7 +294,6 @@ fn with_options(name: &str, permissions: PermissionLevel, options: &serde_json::
     adapter(name).headless_launch_config(&task).unwrap()
 }
 
-/// The argument after a flag.
 fn after<'a>(config: &'a LaunchConfig, flag: &str) -> Option<&'a str> {
     let at = config.args.iter().position(|arg| arg == flag)?;
     config.args.get(at + 1).map(String::as_str)
@@ -425,8 +421,8 @@ fn a_cli_agent_that_may_edit_its_workspace_gets_the_equivalent_permission_mode()
     );
 }
 
-/// How an adapter starts its CLI agent with these options if a person approves the agent's actions: in a
-/// terminal, and in a structured session.
+/// How an adapter starts its CLI agent if a person approves the agent's actions: in a terminal, and in a structured
+/// session.
 fn asking_a_person(name: &str, options: &serde_json::Value) -> [LaunchConfig; 2] {
     let mut spec = spec(name, "");
     spec.options = serde_json::from_value(options.clone()).unwrap();
@@ -546,7 +542,6 @@ fn the_reasoning_effort_is_passed_to_every_cli_agent_that_has_an_option_for_it()
     );
 }
 
-/// Prompts that a person might write, and hostile ones.
 fn prompts() -> Vec<String> {
     let mut prompts: Vec<String> = [
         "--help",
@@ -721,7 +716,7 @@ fn the_messages_of_a_claude_turn_without_a_result_count() {
     let usage = parser.end(Exit { code: None, signal: Some(9) }, &mut |_| ()).usage;
     let this_run = usage.this_run;
     assert_eq!((this_run.input_tokens, this_run.calls, this_run.unpriced_calls), (50, 3, 1), "{usage:?}");
-    // Each message says that it has one token of output so far; the text is longer.
+    // Each message reports one token of output so far, but its text is longer.
     assert!(this_run.output_tokens > 10, "{usage:?}");
     let [by_model] = &usage.by_model[..] else { panic!("{usage:?}") };
     assert_eq!((by_model.model.as_str(), by_model.usage.input_tokens), ("claude-opus-5-5", 50));

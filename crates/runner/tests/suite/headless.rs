@@ -141,7 +141,7 @@ async fn a_silent_program_is_ended_at_its_idle_limit_even_if_it_ignores_term() {
         let took = start.elapsed();
         assert!(!end.ok && end.error.as_deref().unwrap().contains("printed nothing for 5 s"), "{end:?}");
         assert_eq!(end.output, "hello\n");
-        // The program was ended at its limit: not earlier, and it would have slept for a minute.
+        // The program would have slept for a minute.
         assert!(took >= Duration::from_secs(5), "{took:?}");
     }
 }
@@ -324,8 +324,7 @@ async fn two_hundred_programs_run_concurrently() {
     }
 }
 
-/// The number of this process's guards and their average memory (proportional set size), as text. Fails if the average
-/// is 400 kB or more.
+/// Fails if the average memory (proportional set size) of this process's guards is 400 kB or more.
 fn memory_of_guards() -> String {
     let own = format!("PPid:\t{}", std::process::id());
     let is_ours = |pid: &u32| {

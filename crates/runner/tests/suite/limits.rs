@@ -1,8 +1,5 @@
 //! What a command, a CLI agent, an MCP server or a container may use of the machine: processes, memory, open files,
-//! disk.
-//!
-//! Every attacker is bounded by itself, so that a limit that fails does not endanger the machine: the attacker starts
-//! at most a few hundred processes, uses at most a few hundred megabytes, and ends within three minutes.
+//! disk. Every attacker is bounded by itself, so that a limit that fails does not endanger the machine.
 
 use super::programs::TaskFixture;
 use super::support::{
@@ -19,11 +16,9 @@ use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
 
-/// The limits of these tests.
 const LIMITS: ProcessLimits =
     ProcessLimits { processes: Some(60), memory: Some(160 * MIB), open_files: 200, disk: 64 * MIB };
 
-/// An attack that has to be stopped.
 struct Attack {
     name: &'static str,
     /// `MARK` is replaced by a number of seconds that identifies the processes of the test.
@@ -86,8 +81,6 @@ impl Attack {
         self.script.replace("MARK", mark)
     }
 
-    /// Checks that the attack was stopped early, that the message names the limit, and that no process of the attack is
-    /// left.
     fn assert_stopped(&self, what: &str, told: &str, mark: &str) {
         let key = format!("`orchestrator.limits.{}`", self.key);
         assert!(told.contains("ended") && told.contains(&key), "{what}, {}: {told}", self.name);

@@ -24,7 +24,6 @@ struct FakeEndpoints {
     opened: Mutex<Vec<Opened>>,
 }
 
-/// What an endpoint was opened with.
 type Opened = (Vec<ToolSpec>, Arc<dyn EndpointHandler>);
 
 struct FakeEndpoint(Secret, bool);
@@ -192,7 +191,6 @@ async fn a_resumed_conversation_gets_only_new_messages_and_counts_only_new_usage
     assert_eq!((first.usage.cost_usd, second.usage.cost_usd), (0.01, 0.0));
 }
 
-/// An adapter for a program that may start without our tools.
 #[derive(Debug)]
 struct MayMissTools;
 
@@ -266,7 +264,6 @@ async fn a_message_that_looks_like_a_command_reaches_the_program_as_prose() {
             request.messages.insert(0, said);
             request.call_context.as_mut().unwrap().native = Some("a-conversation".to_owned());
         }
-        // The result does not matter here.
         let _ = backend.call(&request, &mut ignore).await;
         let agent_log = fixture.agent_log();
         let start = agent_log.iter().rposition(|line| line.starts_with("start ")).unwrap();
@@ -378,7 +375,6 @@ async fn a_failed_program_gives_a_typed_error() {
     assert!(error.message.contains("signal 9"), "{error:?}");
 }
 
-/// An adapter that records the permission level of each start.
 #[derive(Debug, Default)]
 struct PermissionRecorder(Mutex<Vec<PermissionLevel>>);
 
@@ -446,7 +442,7 @@ async fn a_permission_mode_only_removes_permissions() {
     }
 }
 
-/// An adapter for a plain-text program that reports neither its usage nor the reason for a failure.
+/// Reports neither its usage nor the reason for a failure.
 #[derive(Debug)]
 struct PlainText;
 

@@ -87,8 +87,8 @@ impl SessionFixture {
         self.reports.lock().unwrap().iter().filter_map(reported).collect()
     }
 
-    /// Answers the question, at the earliest when the idle limit has passed since the start: the limit must not apply
-    /// while the question is open.
+    /// Answers the question only when the idle limit has passed since the start: the limit must not apply while the
+    /// question is open.
     async fn answer(&self, option: &str) {
         let task = TaskId::from("t");
         let start = Instant::now();

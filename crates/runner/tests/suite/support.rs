@@ -1,4 +1,4 @@
-//! Shared code: an agent with its files, and files around them that it must not touch.
+//! Shared code of the runner's tests: an agent with its files, and files around them that it must not touch.
 
 use althing_protocol::{ContextAccess, ProcessLimits, ToolCall, ToolHost, ToolOutcome};
 use althing_runner::{
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 /// The executable with the hidden modes.
 pub const HELPER: &str = env!("CARGO_BIN_EXE_althing-runner-helper");
 
-/// How long a test waits for a command whose `sleep` of [`unique_seconds`] would take years.
+/// A test waits this long for a command whose `sleep` of [`unique_seconds`] would take years.
 pub const LONG_BEFORE_THE_SLEEP_ENDS: Duration = PATIENCE;
 
 pub fn launcher() -> GuardLauncher {
@@ -28,7 +28,7 @@ pub async fn available() -> AvailableSandboxes {
     detect_sandboxes(&launcher(), scratch.path()).await
 }
 
-/// A sandbox of this kind, or `None` if the tests were told to skip it.
+/// `None` if the tests were told to skip this kind of sandbox.
 pub async fn sandbox(kind: SandboxKind) -> Option<Sandbox> {
     match kind {
         SandboxKind::Bubblewrap if is_excluded("bubblewrap") => None,
@@ -99,7 +99,6 @@ impl AgentFixture {
         self.host_with(sandbox, |_| ())
     }
 
-    /// A host whose commands have these limits.
     pub fn host_limited(&self, sandbox: Sandbox, limits: ProcessLimits) -> CommandHost {
         let policy = CommandPolicy::new(self.sandbox_paths(), sandbox);
         CommandHost::new(policy, launcher().with_limits(limits)).unwrap()
@@ -138,7 +137,7 @@ pub fn zombies() -> Vec<u32> {
         .collect()
 }
 
-/// Waits until `done` holds, or fails after [`PATIENCE`] with the last observed value.
+/// Fails after [`PATIENCE`] with the last observed value.
 pub fn wait_until<T: std::fmt::Debug>(mut look: impl FnMut() -> T, done: impl Fn(&T) -> bool) -> Duration {
     let start = Instant::now();
     loop {

@@ -1,5 +1,5 @@
-//! Deleted files that stay open: in a container, and in a process that its own user may not look at. Only the guard of
-//! an ordinary user is forbidden to look: root may look at everything.
+//! Deleted files that stay open: in a container, and in a process that forbids its own user to look at it. Root may
+//! look at everything.
 
 use super::support::{AgentFixture, HELPER, is_excluded, run};
 use althing_protocol::{ContextAccess, ProcessLimits};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 const MIB: u64 = 1 << 20;
 
-/// A program that forbids its own user to look at its process, and writes far more than the limit to a deleted file.
+/// Forbids its own user to look at its process, and writes far more than the limit to a deleted file.
 const HIDDEN: &str = r#"
 import ctypes, os, time
 ctypes.CDLL(None).prctl(4, 0)
@@ -22,7 +22,7 @@ os.fsync(file)
 time.sleep(100)
 "#;
 
-/// The same within the limit.
+/// Forbids its own user to look at its process, and writes less than the limit to a deleted file.
 const HONEST: &str = r#"
 import ctypes, os, time
 ctypes.CDLL(None).prctl(4, 0)
@@ -34,7 +34,7 @@ time.sleep(2)
 print("done")
 "#;
 
-/// Runs a program in a sandbox as an ordinary user, and returns what it and the helper printed.
+/// Returns what the program and the helper printed.
 fn run_as_user(kind: &str, program: &str) -> String {
     let dir = tempfile::tempdir().unwrap();
     let helper = dir.path().join("helper");

@@ -1,11 +1,9 @@
-//! Programs that wait for a person, and programs that look as if they did.
-//!
-//! Every script runs with `sh` in an empty directory, which is also its home.
+//! Programs that wait for a person, and programs that look as if they did. Every script runs with `sh` in an empty
+//! directory, which is also its home.
 
 use AskKind::{Password, Question};
 use althing_protocol::AskKind;
 
-/// A program that asks.
 pub struct Asking {
     pub name: &'static str,
     pub script: &'static str,
