@@ -179,6 +179,7 @@ impl AgentAdapter for Codex {
         if let Some(id) = task.resume {
             config.args.extend(["resume".to_owned(), id.to_owned()]);
         }
+        // The prompt is read from stdin.
         config.args.push("-".to_owned());
         Some(config)
     }

@@ -38,9 +38,12 @@ fn in_transit(info: &str) -> u64 {
 /// Whether these processes map files without a name, which they need not hold open, or forbid a look at their
 /// mappings. Memory that processes share without a file does not count.
 pub(crate) fn maps_unnamed_files(pids: &[i32]) -> bool {
-    pids.iter().take(MAX_PROCESSES).any(|pid| match fs::read(task_dir(*pid).join("maps")) {
-        Ok(maps) => String::from_utf8_lossy(&maps).lines().any(is_unnamed_mapping),
-        Err(error) => error.kind() == std::io::ErrorKind::PermissionDenied,
+    pids.iter().take(MAX_PROCESSES).any(|pid| {
+        match fs::read(task_dir(*pid).join("maps")) {
+            Ok(maps) => String::from_utf8_lossy(&maps).lines().any(is_unnamed_mapping),
+            // A process that forbids its user to look at it may map such files.
+            Err(error) => error.kind() == std::io::ErrorKind::PermissionDenied,
+        }
     })
 }
 

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 /// How long to wait for a program to become ready if its adapter sets no limit.
 pub(crate) const READY_LIMIT: Duration = Duration::from_secs(15);
-/// How long to wait after the first sign of readiness, because some programs discard input that comes too early.
+/// How long to wait after the first sign of readiness, because some programs discard input that comes too
+/// early.
 const SETTLE: Duration = Duration::from_millis(150);
 /// The time from the moment the paste is visible to the carriage return. Some programs treat a return that follows
 /// too soon as part of the paste and never submit the prompt. In Gemini CLI too soon means within 40 ms, but on a
@@ -111,7 +112,8 @@ impl PromptTyper {
                 let text = self.text.as_bytes();
                 Some(match (brackets, self.one_line) {
                     (true, _) => [b"\x1b[200~", text, b"\x1b[201~"].concat(),
-                    // A line break would submit the text before it, and the next line could be a command.
+                    // Line breaks become spaces: a line break would submit the text before it, and the next line could
+                    // be a command.
                     (false, true) => self.text.replace('\n', " ").into_bytes(),
                     (false, false) => text.to_vec(),
                 })
