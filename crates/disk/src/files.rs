@@ -27,7 +27,6 @@ pub fn replace(
     let written = write_new(disk, &temporary, bytes, durability)
         .and_then(|()| disk.rename(&temporary, &path).map_err(DiskError::io("replace", &path)));
     if let Err(e) = written {
-        // Free its disk space at once.
         let _ = disk.remove_file(&temporary);
         return Err(e);
     }

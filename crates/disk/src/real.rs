@@ -34,7 +34,7 @@ impl Drop for RealLock {
     }
 }
 
-/// Opening does not follow a link as the last component, and does not wait at a FIFO.
+/// These flags prevent following a link as the last component of a path, and waiting at a FIFO.
 fn careful_flags() -> i32 {
     use rustix::fs::OFlags;
     (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed()

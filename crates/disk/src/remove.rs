@@ -73,7 +73,7 @@ fn empty_into(dir: &OwnedFd, top: &OwnedFd, moved: &mut u64) -> io::Result<()> {
             *moved += 1;
             match rustix::fs::renameat(dir, &*entry, top, format!("removing-{moved}")) {
                 Ok(()) => break,
-                // An entry of the tree has this name.
+                // An entry of the tree already has this name.
                 Err(rustix::io::Errno::NOTEMPTY | rustix::io::Errno::EXIST | rustix::io::Errno::NOTDIR) => {}
                 Err(error) => return Err(error.into()),
             }

@@ -11,9 +11,9 @@ use tokio::sync::watch;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Uses {
     guards: usize,
-    /// Dropped [`UntilEnded`] values whose content still exists.
+    /// The number of dropped [`UntilEnded`] values whose content still exists.
     kept: usize,
-    /// Calls of [`after_end`] whose work is not done yet.
+    /// The number of calls of [`after_end`] whose work is not done yet.
     reviews: usize,
 }
 

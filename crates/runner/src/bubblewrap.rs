@@ -29,7 +29,7 @@ const AROUND_MOUNTS: [&str; 6] = [
 pub struct Bubblewrap {
     pub(crate) program: PathBuf,
     pub(crate) version: String,
-    /// `--disable-userns` forbids nested user namespaces.
+    /// Whether this version has `--disable-userns`, which forbids nested user namespaces.
     pub(crate) can_disable_userns: bool,
 }
 
@@ -90,7 +90,7 @@ impl Bubblewrap {
                 args.path("--tmpfs", &missing.path);
             }
         }
-        // Remounted only after all deeper mount points have been created inside.
+        // The read-only remount must come after all deeper mount points have been created inside.
         let missing = mounts.missing().iter().filter(|missing| !missing.is_file).map(|missing| &missing.path);
         for path in mounts.hidden().chain(missing) {
             args.path("--remount-ro", path);

@@ -23,20 +23,20 @@ use std::sync::Arc;
 /// CLI agent. The steps are: the settings in working directories; all directories except those of packages and
 /// builds; those of packages and builds; the code to which git, links and settings lead.
 const MAX_ENTRIES: usize = 20_000;
-/// The output of builds, which can be very large.
+/// The directory for the output of builds, which can be very large.
 const BUILD_DIR: &str = "target";
-/// In bytes.
 const MAX_PATH: usize = 3_500;
 pub(crate) const MAX_NAMED: usize = 10;
 
-/// The inode, the size and the time of the last status change (ctime) of a file. For a git config that can be read,
-/// the first number is a digest of the settings that run code.
+/// The inode, size and ctime of a file. For a git directory, only the inode; for a git config that can be read, a
+/// digest of the settings that run code.
 pub(crate) type Stamp = (u64, u64, i64, i64);
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CodeWatch {
     pub(crate) roots: Vec<PathBuf>,
-    /// Directories without write access for the program. Git may take code for repositories in them from the roots.
+    /// Directories to which the program has no write access. Git may take code for repositories in them from the
+    /// roots.
     pub(crate) elsewhere: Vec<PathBuf>,
     pub(crate) before: Found,
 }
@@ -44,7 +44,7 @@ pub(crate) struct CodeWatch {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Found {
     pub(crate) files: BTreeMap<PathBuf, (Stamp, &'static RunsCode)>,
-    /// Whether there were too many entries to search all.
+    /// Whether there were too many entries to search all of them.
     pub(crate) is_incomplete: bool,
     /// Like `is_incomplete`, for directories of packages and builds.
     pub(crate) are_packages_incomplete: bool,
@@ -164,7 +164,6 @@ impl Drop for WatchedProgram<'_> {
 
 struct SearchedDir {
     path: PathBuf,
-    /// The row that everything in the directory matches, if any.
     row: Option<&'static RunsCode>,
 }
 
@@ -173,7 +172,8 @@ fn search(roots: &[PathBuf], elsewhere: &[PathBuf]) -> Found {
     if roots.is_empty() {
         return search.found;
     }
-    // First, so that settings files directly in working directories are found even if there are too many other files.
+    // Settings files directly in working directories come first, so that they are found even if there are too many
+    // other files.
     let used = elsewhere.iter().filter(|dir| roots.iter().any(|root| dir.starts_with(root)));
     for dir in roots.iter().chain(used) {
         search.add_settings(dir);

@@ -43,7 +43,6 @@ pub struct CommandHost {
     disk: WorkspaceDisk,
 }
 
-/// The maximum number of commands of one agent that run at once; further commands wait.
 const MAX_RUNNING: usize = 8;
 
 impl CommandHost {
@@ -96,7 +95,6 @@ impl CommandHost {
             Ok(cwd) => cwd,
             Err(why) => return refused(why),
         };
-        // The semaphore is never closed.
         let _running = self.running.acquire().await;
         let limits = &self.policy.limits;
         let limit = arguments.limit(limits);
@@ -147,8 +145,8 @@ impl CommandHost {
         CommandEnd { limit: end.limit.or_else(open_files), ..end }
     }
 
-    /// Empty if this call may not write to context paths, or if the sandbox is neither bubblewrap nor Landlock. The
-    /// error is written for the model.
+    /// The protected paths; empty if this call may not write to context paths, or if the sandbox is neither
+    /// bubblewrap nor Landlock. The error is written for the model.
     async fn protected(&self, access: ContextAccess) -> Result<&[PathBuf], String> {
         let here = matches!(self.policy.sandbox, Sandbox::Bubblewrap(_) | Sandbox::Landlock);
         if access == ContextAccess::ReadOnly || !here {
@@ -263,7 +261,7 @@ impl ToolHost for CommandHost {
     }
 }
 
-/// Bash where it is installed, because models write bash.
+/// Models write bash, so bash is used where it is installed.
 fn shell_path() -> &'static str {
     if Path::new("/bin/bash").exists() { "/bin/bash" } else { "/bin/sh" }
 }

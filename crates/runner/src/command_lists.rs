@@ -4,7 +4,6 @@
 use crate::policy::PolicyError;
 use regex::{Regex, RegexBuilder};
 
-/// The size limit of a compiled regular expression, in bytes.
 const LARGEST: usize = 1 << 20;
 
 /// Regular expressions that allow or block commands; each is matched at the beginning of a command.

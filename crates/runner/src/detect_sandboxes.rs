@@ -159,7 +159,7 @@ async fn try_out(launcher: &GuardLauncher, scratch: &Path, sandbox: Sandbox) -> 
 struct TrialDir(PathBuf);
 
 impl TrialDir {
-    /// The random name prevents other users from occupying the name if `scratch` is `/tmp`.
+    /// Uses a random name, so that other users cannot occupy the name if `scratch` is `/tmp`.
     fn new(scratch: &Path) -> std::io::Result<Self> {
         let path = real_path(scratch).join(format!("althing-trial-{:032x}", fastrand::u128(..)));
         DirBuilder::new().mode(0o700).create(&path)?;

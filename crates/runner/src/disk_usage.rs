@@ -9,7 +9,7 @@ use std::iter::Sum;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Each level needs an open file descriptor.
+/// The deepest level of directories that is measured; each level needs an open file descriptor.
 const MAX_DEPTH: usize = 256;
 const MAX_ENTRIES: usize = 4_000_000;
 const NANOS: i128 = 1_000_000_000;
@@ -46,7 +46,7 @@ pub(crate) fn measure(root: &Path, since: Option<SystemTime>, without: &[PathBuf
     measurement.usage
 }
 
-/// Counts each file system once.
+/// The free space of the file systems of these paths, each counted once.
 pub(crate) fn free_space<'a>(paths: impl Iterator<Item = &'a PathBuf>) -> u64 {
     let mut systems = HashSet::new();
     let mut free = 0_u64;
@@ -66,7 +66,7 @@ pub(crate) fn cpu_time() -> Duration {
 
 #[derive(Default)]
 struct Measurement {
-    /// In nanoseconds since the epoch, compared with the ctime.
+    /// Files whose ctime is before this time, in nanoseconds since the epoch, do not count.
     since: Option<i128>,
     without: HashSet<(Dev, u64)>,
     usage: DiskUsage,
@@ -118,7 +118,6 @@ impl Measurement {
     /// can be measured.
     fn entry(&mut self, dir: &Dir, name: &CStr, device: Dev, depth: usize) -> Option<Dir> {
         let at = dir.fd().ok()?;
-        // An entry that is gone takes no space.
         let stat = statat(at, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         if stat.st_dev != device || self.without.contains(&(stat.st_dev, stat.st_ino)) {
             return None;

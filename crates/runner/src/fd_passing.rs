@@ -11,7 +11,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Sends one byte even without a descriptor, so that the receiver knows that none comes.
+/// Sends one byte even without a descriptor, so that the receiver knows that no descriptor comes.
 pub(crate) fn send_fd(socket: impl AsFd, file: Option<BorrowedFd<'_>>) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);

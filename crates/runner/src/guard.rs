@@ -24,8 +24,7 @@ use std::time::{Duration, Instant};
 
 const LONGEST_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 
-/// How many processes and threads other programs of the user may start in addition to those at the command's start
-/// before the command can start no more.
+/// Room in the limit on the user's processes (`RLIMIT_NPROC`) for other programs that start while the command runs.
 const SPARE_TASKS: u64 = 4096;
 
 pub(crate) fn guard_main() -> ExitCode {
@@ -38,7 +37,8 @@ pub(crate) fn guard_main() -> ExitCode {
         .and_then(|()| fd_passing::receive_fd(rustix::stdio::stdin()))
         .and_then(|input| Ok((input, read_frame::<GuardRequest<GuardedCommand>>(&mut Control)?)))
         .and_then(|(input, GuardRequest { command: guarded_command, limits })| {
-            // The launch message stays readable after its sender is gone.
+            // The launch message stays readable after its sender is gone, but a command must not be started for a
+            // dead parent.
             if is_abandoned() {
                 return Err(io::Error::other("the process that requested the command is gone"));
             }
@@ -55,7 +55,7 @@ pub(crate) fn guard_main() -> ExitCode {
         Ok((child, guarded_command, enclosure, limited)) => {
             release_output();
             if guarded_command.restrictions.is_some() {
-                // Raised only after the start of the command, which would inherit it.
+                // The priority is raised only after the start of the command, which would inherit it.
                 kernel::raise_priority();
             }
             let limit_watch = limited.map(|(limits, disk)| LimitWatch::start(limits, disk));
@@ -88,8 +88,8 @@ pub(crate) fn guard_main() -> ExitCode {
     }
 }
 
-/// What will hold the command's processes together. Enters the signal scope if that is the result, so that the
-/// command inherits the scope.
+/// The result says what will hold the command's processes together. For [`Enclosure::SignalScope`], this process
+/// enters the scope, so that the command inherits it.
 fn enclosure(guarded_command: &GuardedCommand) -> Enclosure {
     match &guarded_command.restrictions {
         _ if guarded_command.exempt_from_term => Enclosure::PidNamespace,
@@ -152,7 +152,8 @@ fn send_report(report: &GuardReport) {
     }
 }
 
-/// Otherwise readers would not see the end of the output when the command's processes exit.
+/// Closes the guard's copies of stdout and stderr: otherwise readers would not see the end of the output when the
+/// command's processes exit.
 fn release_output() {
     if let Ok(null) = OpenOptions::new().read(true).write(true).open("/dev/null") {
         let _ = rustix::stdio::dup2_stdout(&null);
@@ -160,8 +161,8 @@ fn release_output() {
     }
 }
 
-/// Notices at once when a child has ended. Otherwise a command that keeps forking short-lived processes would fill
-/// the process table with zombies.
+/// Wakes the guard at once when a child has ended. Otherwise a command that keeps forking short-lived processes would
+/// fill the process table with zombies.
 struct ChildWatch {
     woken: PipeReader,
     reaped: Sender<()>,
@@ -206,9 +207,8 @@ struct CommandWatch {
     enclosure: Enclosure,
     exempt: Option<Pid>,
     grace: Duration,
-    /// Set once the command was asked to end.
+    /// When the command is killed; set once the command was asked to end.
     kill_at: Option<Instant>,
-    /// `None` if the command has no limits.
     limit_watch: Option<LimitWatch>,
     child_watch: ChildWatch,
     /// Whether ended children are left to reap.
@@ -286,8 +286,8 @@ impl CommandWatch {
         is_over
     }
 
-    /// Counts the children itself while ended children are left to reap: the list of children then changes while the
-    /// limit watch reads it, which makes the watch slow.
+    /// While ended children are left to reap, this function counts the children itself, because the limit watch is
+    /// slow when the list of children changes while it reads it.
     fn reached_limit(&self) -> Option<ReachedLimit> {
         let watch = self.limit_watch.as_ref()?;
         let too_many = || self.is_behind && kernel::children().len() > watch.processes as usize;

@@ -13,20 +13,20 @@ use std::path::PathBuf;
 /// once.
 pub(crate) const TERMINATE: u8 = b'T';
 
-/// In bytes; bounds what a broken peer can make a guard allocate.
+/// The maximum size of a message in bytes, which bounds what a broken peer can make a guard allocate.
 const MAX_FRAME: u32 = 16 * 1024 * 1024;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct GuardedCommand {
     pub(crate) program: PathBuf,
-    /// Without the program's name (`argv[0]`).
+    /// The arguments, without the program's name (`argv[0]`).
     #[serde(with = "crate::os_text::list")]
     pub(crate) args: Vec<OsString>,
     /// The complete environment; nothing is inherited.
     pub(crate) env: Vec<(OsString, OsString)>,
     pub(crate) cwd: PathBuf,
     pub(crate) input: Input,
-    /// `None` only for a command that runs with the user's own rights.
+    /// The restrictions; `None` only for a command that runs with the user's own rights.
     pub(crate) restrictions: Option<Restrictions>,
     /// The mounts that are checked inside bubblewrap before the command is executed; empty if `program` is not
     /// bubblewrap.
@@ -36,13 +36,12 @@ pub(crate) struct GuardedCommand {
     pub(crate) exempt_from_term: bool,
     /// The time between TERM and KILL.
     pub(crate) grace_ms: u64,
-    /// `None` for a workflow's own command without a sandbox, which has no limits.
+    /// The paths whose size is limited; `None` for a workflow's own command without a sandbox, which has no limits.
     pub(crate) limited: Option<WrittenPaths>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct GuardRequest<C> {
-    /// A [`GuardedCommand`], or a reference to one in the process that sends the request.
     pub(crate) command: C,
     pub(crate) limits: MachineLimits,
 }
@@ -86,11 +85,11 @@ impl WrittenPaths {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Input {
-    /// `/dev/null`.
+    /// The command reads `/dev/null`.
     Nothing,
-    /// The descriptor that was passed to the guard.
+    /// The command reads the descriptor that was passed to the guard.
     Passed,
-    /// The terminal that the output goes to. It becomes the command's controlling terminal.
+    /// The command reads the terminal that its output goes to, which becomes its controlling terminal.
     Terminal,
 }
 
@@ -113,11 +112,11 @@ pub(crate) struct LandlockRule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum LandlockAccess {
     List,
-    /// Read and execute.
+    /// Allows reading and executing.
     Read,
-    /// Read and write, but not execute, create or delete; for devices such as `/dev/null`.
+    /// Allows reading and writing, but not executing, creating or deleting; for devices such as `/dev/null`.
     Device,
-    /// Everything except creating devices and controlling them (`ioctl`).
+    /// Allows everything except creating devices and controlling them (`ioctl`).
     Write,
 }
 

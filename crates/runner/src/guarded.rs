@@ -92,7 +92,8 @@ impl GuardLauncher {
         errors: OwnedFd,
         input: Option<OwnedFd>,
     ) -> io::Result<Guarded> {
-        // Counted before it starts, so that a caller who sees no guard can be sure that none is about to run.
+        // The guard is counted before it starts, so that a caller who sees no guard can be sure that none is about to
+        // run.
         let running = RunningGuard::new(self.owner.clone());
         let (ours, theirs) = StdUnixStream::pair()?;
         ours.set_nonblocking(true)?;
@@ -120,7 +121,7 @@ impl GuardLauncher {
         let (read, mut control) = UnixStream::from_std(ours)?.into_split();
         let request = GuardRequest { command: guarded_command, limits: self.limits() };
         control.write_all(&frame(&request)?).await?;
-        // Reports are short, and there may be hundreds of guards.
+        // A small buffer is enough: reports are short, and there may be hundreds of guards.
         let reports = BufReader::with_capacity(512, read).lines();
         Ok(Guarded { guard, control, reports, limit: None })
     }
@@ -155,7 +156,7 @@ pub(crate) struct CommandTimes {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CommandEnd {
-    /// `None` if a signal ended the command.
+    /// The exit code; `None` if a signal ended the command.
     pub(crate) code: Option<i64>,
     pub(crate) signal: Option<i32>,
     /// Whether the command was stopped at its time limit or, in a container, at the disk limit.
@@ -224,7 +225,7 @@ impl Drop for GuardProcess {
 /// Dropping this value ends the guard, the command and everything the command started.
 pub(crate) struct Guarded {
     guard: GuardProcess,
-    /// Closing this socket ends everything.
+    /// Closing this socket makes the guard kill everything.
     control: OwnedWriteHalf,
     reports: Lines<BufReader<OwnedReadHalf>>,
     limit: Option<ReachedLimit>,
@@ -242,7 +243,7 @@ impl Guarded {
         }
     }
 
-    /// The exit code, or the signal that ended the command. Cancel-safe.
+    /// Waits for the command's exit code, or the signal that ended it. Cancel-safe.
     pub(crate) async fn exited(&mut self) -> io::Result<(Option<i32>, Option<i32>)> {
         loop {
             match self.report().await? {
@@ -280,7 +281,8 @@ impl Guarded {
         self.limit
     }
 
-    /// Does not wait. A failed write means that the guard is gone or was already asked.
+    /// Asks the guard to end the command, without waiting. A failed write means that the guard is gone or was already
+    /// asked.
     pub(crate) fn ask_to_end(&self) {
         let _ = self.control.try_write(&[TERMINATE]);
     }
@@ -291,7 +293,7 @@ impl Guarded {
         let _ = rustix::net::shutdown(self.control.as_ref(), rustix::net::Shutdown::Write);
     }
 
-    /// What is left after the command's grace period is killed.
+    /// Asks the guard to end the command; what is left after the command's grace period is killed.
     pub(crate) async fn terminate(&mut self) -> io::Result<()> {
         self.control.write_all(&[TERMINATE]).await
     }

@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-/// A mount table that needs more rules is refused rather than granted in part.
+/// The maximum number of rules. A mount table that needs more is refused rather than granted in part.
 const MAX_RULES: usize = 10_000;
 
-/// `scratch` is writable.
+/// The rules for a mount table and the writable directory `scratch`.
 pub(crate) fn landlock_rules(mounts: &MountTable, scratch: &Path) -> io::Result<Vec<LandlockRule>> {
     let mut rules = Vec::new();
     let mut modes: BTreeMap<&Path, MountMode> =

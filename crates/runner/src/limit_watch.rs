@@ -41,7 +41,6 @@ pub(crate) struct LimitWatch {
 }
 
 impl LimitWatch {
-    /// Watches the descendants of this process.
     pub(crate) fn start(limits: MachineLimits, disk: DiskWatch) -> io::Result<Self> {
         let (sender, reached) = channel();
         let (woken, wake) = io::pipe()?;
@@ -204,7 +203,7 @@ pub(crate) struct DiskWatch {
 
 struct LastMeasurement {
     at: Instant,
-    /// CPU time, because on a busy machine much more time may have passed.
+    /// The CPU time of the measurement: on a busy machine, much more time may have passed.
     took: Duration,
     /// Whether the writable context paths were measured, too.
     is_whole: bool,
@@ -242,8 +241,8 @@ impl DiskWatch {
         self.lost() > self.limit && free_space(self.paths.all()) < self.free_at_start / LOW
     }
 
-    /// `None` also if it is not yet time for another measurement. `unnamed` is the size of deleted files that are
-    /// still open; `is_hidden` says that there are signs of files that cannot be measured.
+    /// The limit, if it is exceeded; `None` also if it is not yet time for another measurement. `unnamed` is the size
+    /// of deleted files that are still open; `is_hidden` says that there are signs of files that cannot be measured.
     pub(crate) fn look(&mut self, unnamed: u64, is_hidden: bool) -> Option<ReachedLimit> {
         if self.paths.is_empty() {
             return None;
@@ -303,8 +302,8 @@ impl DiskWatch {
         self.began_at.elapsed() < SHORT_COMMAND
     }
 
-    /// `None` if the shared directories, which may be large, are not measured yet. Free space says little about a
-    /// longer command, because other programs may free space meanwhile.
+    /// What the command stored in the shared directories; `None` if these, which may be large, are not measured yet.
+    /// For a longer command they are always measured, because other programs may free space meanwhile.
     fn measure_shared(&self, own_bytes: u64, lost: u64) -> Option<DiskUsage> {
         if self.is_short() && own_bytes.saturating_add(lost) <= self.limit {
             return None;

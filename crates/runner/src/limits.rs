@@ -8,7 +8,7 @@ use std::fmt;
 
 /// The default limit on processes and threads on a machine with few CPUs.
 const PROCESSES: u32 = 4096;
-/// Builds and tests start threads in proportion to the number of CPUs.
+/// The default limit per CPU, because builds and tests start threads in proportion to the number of CPUs.
 const PROCESSES_PER_CPU: u32 = 256;
 /// The default memory limit, in bytes, if the machine's memory is unknown.
 const UNKNOWN_MEMORY: u64 = 8 << 30;
@@ -16,11 +16,11 @@ const UNKNOWN_MEMORY: u64 = 8 << 30;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct MachineLimits {
     pub(crate) processes: u32,
-    /// In bytes.
+    /// The maximum amount of memory, in bytes.
     pub(crate) memory: u64,
-    /// Per process.
+    /// The maximum number of open files of each process.
     pub(crate) open_files: u32,
-    /// In bytes.
+    /// The maximum size of what is written to disk, in bytes.
     pub(crate) disk: u64,
 }
 
@@ -51,12 +51,12 @@ pub(crate) enum ReachedLimit {
 }
 
 impl ReachedLimit {
-    /// At the limit on open files, the kernel only refuses to open more.
+    /// False for the limit on open files, at which the kernel only refuses to open more.
     pub(crate) fn is_fatal(self) -> bool {
         !matches!(self, Self::OpenFiles(_))
     }
 
-    /// For the machine's memory: the key with which a lower limit can be set.
+    /// The config key of the limit; for the machine's memory, the key with which a lower limit can be set.
     pub(crate) fn key(self) -> &'static str {
         match self {
             Self::Processes(_) => "orchestrator.limits.processes",

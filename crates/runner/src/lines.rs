@@ -1,8 +1,9 @@
 //! Splits a program's output into lines, independent of read boundaries. Buffers one line of bounded length.
 
-/// In bytes; longer lines are dropped.
+/// The maximum length of a line, in bytes; longer lines are dropped.
 const MAX_LINE: usize = 8 * 1024 * 1024;
-/// In bytes: one huge line must not hold its memory for the whole run.
+/// The buffer capacity that is kept between lines, in bytes: one huge line must not hold its memory for the whole
+/// run.
 const MAX_IDLE_CAPACITY: usize = 64 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

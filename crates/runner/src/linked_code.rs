@@ -9,7 +9,6 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 const MAX_ENTRIES: usize = 2_000_000;
-/// In bytes.
 const MAX_PATH: usize = 3_500;
 
 /// A path to which a symlink with a protected name leads, or a path on the way there.
@@ -77,7 +76,7 @@ impl Search<'_> {
                     continue;
                 }
                 let is_left_out = match within {
-                    // Directories with a sealed name can be large.
+                    // Directories with a sealed name are not searched, because they can be large.
                     Inside::Protected(None) => true,
                     // A directory that the user named is one of the roots, and is searched as such.
                     Inside::Protected(_) => self.roots.contains(&path),

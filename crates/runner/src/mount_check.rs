@@ -16,7 +16,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// In bytes; the kernel allows 128 KiB for one argument.
+/// The maximum size of one argument, in bytes; the kernel allows 128 KiB.
 const MAX_ARGUMENT: usize = 64 * 1024;
 
 const CHANGED: &str = "the sandbox was not entered: ";
@@ -34,7 +34,7 @@ pub(crate) enum MountContent {
         id: FileId,
         read_only: bool,
     },
-    /// Read-only, except for mounts in it.
+    /// An empty directory in memory that is read-only, except for mounts in it.
     EmptyDir,
     /// A placeholder: an empty file that is read-only, or nothing if the placeholder could not be created.
     EmptyFile,
@@ -48,7 +48,8 @@ pub(crate) struct FileId {
     pub(crate) inode: u64,
 }
 
-/// Fails if the path of a rule (unless the rule hides it) does not exist or leads through a symlink.
+/// The mounts that must be found in the sandbox. Fails if the path of a rule (unless the rule hides it) does not
+/// exist or leads through a symlink.
 pub(crate) fn expected_mounts(
     rules: &[MountRule],
     missing: &[MissingPath],
@@ -86,8 +87,8 @@ pub(crate) fn was_changed(error: &io::Error) -> bool {
     error.to_string().starts_with(CHANGED)
 }
 
-/// Arguments with which our executable checks these mounts and then executes the command that follows. It writes
-/// errors to the descriptor `errors`.
+/// The arguments with which our executable checks these mounts and then executes the command that follows. Our
+/// executable writes errors to the descriptor `errors`.
 pub(crate) fn check_args(expected: &[ExpectedMount], errors: i32) -> io::Result<Vec<String>> {
     let mut rest = serde_json::to_string(expected)?;
     let mut parts = Vec::new();

@@ -40,13 +40,12 @@ pub(crate) const ETC: [&str; 24] = [
 /// The maximum number of entries next to a protected symlink that stay writable, each with its own mount.
 const MAX_BESIDE_LINK: usize = 200;
 
-/// Ordered from the strictest to the most permissive.
+/// The modes are ordered from the strictest to the most permissive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum MountMode {
     /// An empty directory (bubblewrap, Docker), or files that cannot be accessed (Landlock), except for deeper
     /// mounts.
     Hidden,
-    /// Read and execute.
     ReadOnly,
     Writable,
 }
@@ -226,7 +225,6 @@ fn missing_path(sandbox_paths: &SandboxPaths, path: &Path) -> MissingPath {
     MissingPath { path: outermost.to_owned(), is_file }
 }
 
-/// Makes the whole mount that contains `path` read-only.
 fn make_parent_read_only(modes: &mut BTreeMap<PathBuf, MountMode>, path: &Path) {
     let around = path.ancestors().skip(1).find(|above| modes.contains_key(*above)).map(Path::to_owned);
     modes.extend(around.map(|above| (above, MountMode::ReadOnly)));

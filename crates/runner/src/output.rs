@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub(crate) struct OutputCollector {
     head: Vec<u8>,
     tail: VecDeque<u8>,
-    /// The capacity of `head` and of `tail`, each.
+    /// The capacity of `head`, and that of `tail`, in bytes.
     half: usize,
     total: u64,
     overflow: OverflowFile,
@@ -24,7 +24,7 @@ pub(crate) struct OutputCollector {
 struct OverflowFile {
     path: PathBuf,
     left: u64,
-    /// Created on the first write.
+    /// The file is created on the first write.
     file: Option<File>,
     failed: Option<String>,
 }
@@ -44,7 +44,6 @@ impl OutputCollector {
         }
     }
 
-    /// `None` masks nothing.
     pub(crate) fn masked(self, output_masking: Option<&Arc<dyn OutputMasking>>) -> Self {
         Self { mask: output_masking.map(|output_masking| output_masking.stream()), ..self }
     }

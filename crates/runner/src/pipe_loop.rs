@@ -38,10 +38,9 @@ pub(crate) struct StopTimeouts {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ProcessEnd {
-    /// `None` if a signal ended the program.
+    /// The exit code; `None` if a signal ended the program.
     pub(crate) code: Option<i32>,
     pub(crate) signal: Option<i32>,
-    /// When the program was asked to end, if it was.
     pub(crate) asked_at: Option<Instant>,
     pub(crate) limit: Option<ReachedLimit>,
 }

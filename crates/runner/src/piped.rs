@@ -29,7 +29,7 @@ pub struct PipedProgram {
 }
 
 impl fmt::Debug for PipedProgram {
-    /// The arguments and the environment may contain keys.
+    /// Leaves out the arguments and the environment, which may contain keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PipedProgram")
             .field("program", &self.program)
@@ -51,14 +51,13 @@ pub struct PipedChild {
     pub process: PipedProcess,
 }
 
-/// The exit code, or the signal that ended the program.
 type Exit = (Option<i32>, Option<i32>);
 
 /// A handle to the program and everything it started. Dropping the handle kills them all.
 pub struct PipedProcess {
     guarded: Guarded,
     exit: Option<Exit>,
-    /// Dropping the last copy of the protection removes the placeholders that protect missing paths.
+    /// Kept because dropping the last copy of the protection removes the placeholders that protect missing paths.
     _protection: Option<WriteProtection>,
 }
 

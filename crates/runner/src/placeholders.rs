@@ -15,21 +15,22 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// While other processes remove the placeholder at the same time.
+/// The maximum number of attempts to create and lock a placeholder while other processes remove it.
 const MAX_ATTEMPTS: usize = 100;
 
 static USED: Mutex<BTreeMap<PathBuf, UsedPlaceholder>> = Mutex::new(BTreeMap::new());
 
 struct UsedPlaceholder {
     uses: usize,
-    /// Holds a shared lock; `None` if the placeholder could not be created or locked, or if something else is there.
+    /// The placeholder with a shared lock; `None` if it could not be created or locked, or if something else is
+    /// there.
     lock: Option<File>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct MissingPath {
     pub(crate) path: PathBuf,
-    /// Git cannot read a directory in the place of a config file.
+    /// Whether the placeholder is a file, because git cannot read a directory in the place of a config file.
     pub(crate) is_file: bool,
 }
 
@@ -120,7 +121,7 @@ fn create_and_lock(missing: &MissingPath) -> Option<File> {
     None
 }
 
-/// Leaves a placeholder that another process uses to that process.
+/// Removes the placeholder, unless another process uses it; then the other process removes it.
 fn remove_unless_used(path: &Path, lock: &File) {
     // Unlock first: if two processes end their uses at the same time, one of them must get the exclusive lock.
     let _ = rustix::fs::flock(lock, FlockOperation::Unlock);
@@ -138,7 +139,6 @@ fn remove_unless_used(path: &Path, lock: &File) {
     });
 }
 
-/// Whether the path is still this open file or directory.
 fn is_at(path: &Path, opened: &File) -> bool {
     let Ok(opened) = opened.metadata() else { return false };
     path.symlink_metadata().is_ok_and(|found| (found.ino(), found.dev()) == (opened.ino(), opened.dev()))

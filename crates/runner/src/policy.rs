@@ -355,7 +355,7 @@ fn existing(what: &'static str, path: PathBuf) -> Result<PathBuf, PolicyError> {
     }
 }
 
-/// `None` if the path cannot be used; only a replaced path is an error.
+/// A path that cannot be used gives `None`; only a replaced path is an error.
 fn optional(path: Result<PathBuf, PolicyError>) -> Result<Option<PathBuf>, PolicyError> {
     match path {
         Ok(path) => Ok(Some(path)),

@@ -39,7 +39,7 @@ async fn ask(launcher: &GuardLauncher, program: &Path, search: Option<&str>) -> 
         program: std::path::absolute(program)?,
         args: vec!["--version".into()],
         env: env.collect(),
-        // The files of a project directory could influence the program.
+        // In a project directory, the files there could influence the program.
         cwd: PathBuf::from("/"),
         input: Input::Nothing,
         restrictions: None,

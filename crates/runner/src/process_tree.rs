@@ -27,7 +27,7 @@ pub(crate) enum Enclosure {
 pub(crate) enum Left {
     Nothing,
     Running,
-    /// The maximum number was reaped, so more children have probably ended.
+    /// More children have probably ended, because the maximum number was reaped.
     Ended,
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn reap_some(mut on_reaped: impl FnMut(Pid, WaitStatus)) -> Left {
     Left::Ended
 }
 
-/// `exempt` is a direct child of this process.
+/// `exempt` must be a direct child of this process.
 pub(crate) fn signal_below(enclosure: Enclosure, signal: Signal, exempt: Option<Pid>) {
     match enclosure {
         Enclosure::SignalScope if exempt.is_none() => kernel::signal_whole_scope(signal),
@@ -51,7 +51,7 @@ pub(crate) fn signal_below(enclosure: Enclosure, signal: Signal, exempt: Option<
     }
 }
 
-/// Waits until the processes are gone, but not longer than [`KILL_TIMEOUT`].
+/// Kills everything below this process and waits until it is gone, but not longer than [`KILL_TIMEOUT`].
 pub(crate) fn kill_below(enclosure: Enclosure, mut on_reaped: impl FnMut(Pid, WaitStatus)) {
     let start = Instant::now();
     for round in 0_u32.. {
@@ -72,8 +72,8 @@ pub(crate) fn kill_below(enclosure: Enclosure, mut on_reaped: impl FnMut(Pid, Wa
     }
 }
 
-/// Every other process below becomes a direct child when its parent dies. Listing only direct children is fast enough
-/// to catch a process that changes its pid by forking all the time.
+/// Kills the direct children. Every other process below becomes a direct child when its parent dies, and listing only
+/// direct children is fast enough to catch a process that changes its pid by forking all the time.
 fn kill_children() {
     for pid in kernel::children() {
         // A child keeps its id until this thread reaps it, so the id cannot belong to another process.

@@ -13,13 +13,13 @@ use std::fs::FileType;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// More than in any project that people edit by hand.
+/// The maximum number of entries that are searched: more than in any project that people edit by hand.
 const MAX_ENTRIES: usize = 2_000_000;
-/// Each protected path needs its own mount.
+/// The maximum number of protected paths, each of which needs its own mount.
 const MAX_PROTECTED: usize = 1_000;
-/// In bytes. The kernel accepts 4,096, and a name has up to 255.
+/// The longest path that is searched, in bytes. The kernel accepts 4,096, and a name has up to 255.
 const MAX_PATH: usize = 3_500;
-/// In a directory with more files that have hard links elsewhere, the whole directory is protected.
+/// If a directory has more files with hard links elsewhere, the whole directory is protected.
 const MAX_LINKED_FILES: usize = 8;
 
 /// `sandbox_paths` must come from [`SandboxPaths::checked`]. The result does not contain its configured protected
@@ -69,7 +69,7 @@ struct LinkedFile {
 struct ProtectedWalk<'a> {
     sandbox_paths: &'a SandboxPaths,
     found: Vec<PathBuf>,
-    /// By device and inode.
+    /// Files with several hard links, by device and inode.
     linked: HashMap<(u64, u64), LinkedFile>,
     entries: usize,
     max_entries: usize,
@@ -167,7 +167,7 @@ impl ProtectedWalk<'_> {
         if data.is_file() && data.nlink() > 1 {
             let known = self.linked.entry((data.dev(), data.ino()));
             let known = known.or_insert_with(|| LinkedFile { links: data.nlink(), paths: Vec::new() });
-            // Nested context paths are walked twice.
+            // Nested context paths are walked twice, so the path may be known already.
             if !known.paths.iter().any(|other| other == path) {
                 known.paths.push(path.to_owned());
             }
@@ -212,7 +212,7 @@ impl ProtectedWalk<'_> {
     }
 }
 
-/// Ignores case, for file systems that do.
+/// Case is ignored, because some file systems ignore it.
 pub(crate) fn is_repository(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.eq_ignore_ascii_case(GIT_DIR))
 }

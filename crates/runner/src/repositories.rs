@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// In bytes.
+/// The maximum size of a file of git that is read, in bytes.
 pub(crate) const MAX_BYTES: u64 = 64 << 20;
 
 /// Whether a directory with these entries is what git calls a git directory: git runs the hooks in it and the
@@ -46,8 +46,8 @@ pub(crate) fn one_path(file: &Path, prefix: &[u8]) -> Option<PathBuf> {
     Some(PathBuf::from(OsStr::from_bytes(path)))
 }
 
-/// `None` if there is no such regular file. Fails if this user may not read the file, if reading fails, or if the
-/// file is larger than `max_bytes`.
+/// Reads a regular file; `None` if there is no such file. Fails if this user may not read the file, if reading fails,
+/// or if the file is larger than `max_bytes`.
 pub(crate) fn try_read_file(file: &Path, max_bytes: u64) -> io::Result<Option<Vec<u8>>> {
     // Opening a FIFO without this flag would block.
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();

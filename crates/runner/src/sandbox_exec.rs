@@ -16,7 +16,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, Stdio};
 
-/// Returns once the command really runs. Called by the guard.
+/// Starts the command and returns once it really runs. Called by the guard.
 pub(crate) fn start(guarded_command: &GuardedCommand, input: Option<OwnedFd>) -> io::Result<Pid> {
     // A controlling terminal can only be acquired from within the new session, between fork and exec.
     let is_prepared = guarded_command.restrictions.is_some()
@@ -56,8 +56,8 @@ fn start_via_sandbox(guarded_command: &GuardedCommand, input: Option<OwnedFd>) -
     if failure.is_empty() { Ok(child.id()) } else { Err(io::Error::other(failure)) }
 }
 
-/// Gives up if the process that asked for the command is gone: bubblewrap may take long if a file system does not
-/// answer.
+/// Reads to the end, but gives up if the process that asked for the command is gone: bubblewrap may take long if a
+/// file system does not answer.
 fn read_unless_abandoned(mut errors: PipeReader, failure: &mut String) -> io::Result<()> {
     let stdin = rustix::stdio::stdin();
     loop {
@@ -93,14 +93,14 @@ fn build_command(guarded_command: &GuardedCommand, input: Option<OwnedFd>) -> io
         .envs(guarded_command.env.iter().map(|(name, value)| (name, value)))
         .current_dir(&guarded_command.cwd)
         .stdin(stdin)
-        // The guard's own stdout and stderr are the command's.
+        // The guard's own stdout and stderr become those of the command.
         .stdout(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?)
         .stderr(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 3)?);
     Ok(command)
 }
 
 pub(crate) fn sandbox_main() -> ExitCode {
-    // Close-on-exec, so that the guard sees the socket close exactly when the command starts.
+    // The descriptor is close-on-exec, so that the guard sees the socket close exactly when the command starts.
     let Ok(socket) = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3) else {
         return ExitCode::FAILURE;
     };
@@ -114,7 +114,7 @@ fn become_command(socket: &mut UnixStream) -> io::Result<std::convert::Infallibl
     let input = fd_passing::receive_fd(&*socket)?;
     let errors = fd_passing::receive_fd(&*socket)?;
     let mut guarded_command: GuardedCommand = read_frame(socket)?;
-    // Must stay open until the command is executed.
+    // These descriptors must stay open until the command is executed.
     let _inherited = check_first(&mut guarded_command, errors)?;
     let mut command = build_command(&guarded_command, input)?;
     // Only a session leader can acquire a terminal. The kernel may also schedule sessions rather than processes, so
@@ -123,8 +123,8 @@ fn become_command(socket: &mut UnixStream) -> io::Result<std::convert::Infallibl
     if guarded_command.input == Input::Terminal {
         ioctl_tiocsctty(rustix::stdio::stdout())?;
     }
-    // For the case that the guard is killed. The thread that started this process is the guard's main thread, so the
-    // death signal comes only when the guard ends.
+    // Needed if the guard is killed. The thread that started this process is the guard's main thread, so the death
+    // signal comes only when the guard ends.
     kernel::die_with_parent()?;
     match &guarded_command.restrictions {
         Some(restrictions) => kernel::confine(restrictions)?,

@@ -12,16 +12,16 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
-/// Before a command in bubblewrap.
+/// The maximum number of entries that are searched before a command in bubblewrap.
 const MAX_ENTRIES: usize = 500_000;
 pub(crate) const MAX_ENTRIES_OF_A_CONTAINER: usize = 2_000_000;
-/// Each file needs its own mount.
+/// The maximum number of files that can be covered, each of which needs its own mount.
 const MAX_FOUND: usize = 500;
 
-/// `None` if not all sockets and pipes can be found or covered: too many entries or files, a directory that can be
-/// entered but not listed, a path that is not UTF-8, or a file to cover in a writable mount. The caller must then
-/// deny the command Unix sockets. The read-only mounts `installed`, which contain installed programs, are not
-/// searched.
+/// The sockets and pipes to cover. `None` if not all of them can be found or covered: too many entries or files, a
+/// directory that can be entered but not listed, a path that is not UTF-8, or a file to cover in a writable mount.
+/// The caller must then deny the command Unix sockets. The read-only mounts `installed`, which contain installed
+/// programs, are not searched.
 pub(crate) fn find_live_sockets(mounts: &MountTable, installed: &[PathBuf]) -> Option<Vec<PathBuf>> {
     let found = find_within(mounts, installed, MAX_ENTRIES)?;
     // Another command could replace a directory above the socket with a symlink, which bubblewrap would follow. So
@@ -84,13 +84,15 @@ fn find_within(mounts: &MountTable, installed: &[PathBuf], max_entries: usize) -
     (found.len() <= MAX_FOUND && found.iter().all(|path| path.to_str().is_some())).then_some(found)
 }
 
-/// A named pipe in a read-only mount can be written to nevertheless.
+/// Whether a command could reach other processes through this file. A named pipe in a read-only mount can be written
+/// to nevertheless.
 fn reaches_others(kind: FileType, mode: MountMode, path: &Path) -> bool {
     (kind.is_socket() && could_answer(path)) || (kind.is_fifo() && mode == MountMode::ReadOnly)
 }
 
-/// `ConnectionRefused` means that no process holds the socket. Connecting from a datagram socket does not disturb the
-/// owner: a socket of another type fails with another error, and to a datagram socket nothing is sent.
+/// Whether a process may hold the socket; `ConnectionRefused` means that none does. Connecting from a datagram socket
+/// does not disturb the owner: a socket of another type fails with another error, and to a datagram socket nothing is
+/// sent.
 fn could_answer(path: &Path) -> bool {
     let connected = UnixDatagram::unbound().and_then(|probe| probe.connect(path));
     !connected.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)

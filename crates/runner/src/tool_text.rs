@@ -8,7 +8,7 @@ use serde::Deserialize;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// In bytes. The kernel rejects arguments of 128 KiB or more (`MAX_ARG_STRLEN`).
+/// The maximum length of a command, in bytes. The kernel rejects arguments of 128 KiB or more (`MAX_ARG_STRLEN`).
 const MAX_COMMAND: usize = 120 * 1024;
 
 #[derive(Debug, Deserialize)]
@@ -101,12 +101,11 @@ pub(crate) fn spec(
     ToolSpec { name: name.to_owned(), description, parameters }
 }
 
-/// The call was refused, or failed for a reason other than the command itself.
+/// For a call that was refused, or that failed for a reason other than the command itself.
 pub(crate) fn refused(why: impl Into<String>) -> ToolOutcome {
     ToolOutcome { content: why.into(), is_error: true }
 }
 
-/// `note` is something else that the model must know.
 pub(crate) fn outcome(end: CommandEnd, limit: Duration, output: &str, note: Option<&str>) -> ToolOutcome {
     let fatal = end.limit.filter(|limit| limit.is_fatal());
     let mut how = match (end.timed_out, end.code, end.signal) {

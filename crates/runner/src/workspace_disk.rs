@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 pub(crate) struct WorkspaceDisk {
     workspace: PathBuf,
     limit: u64,
-    /// Before the first command.
+    /// The free space before the first command, in bytes.
     free_at_start: u64,
     is_full: AtomicBool,
     last: Arc<Mutex<LastSize>>,
@@ -22,10 +22,10 @@ pub(crate) struct WorkspaceDisk {
 #[derive(Clone, Copy, Debug)]
 struct LastSize {
     bytes: u64,
-    /// The free space at the time of the measurement.
+    /// The free space at the time of the measurement, in bytes.
     free: u64,
     at: Instant,
-    /// In CPU time.
+    /// The CPU time of the measurement.
     took: Duration,
 }
 
@@ -41,12 +41,12 @@ impl WorkspaceDisk {
         Self { workspace, limit, free_at_start: free, is_full, last: Arc::new(Mutex::new(last)) }
     }
 
-    /// When it was last measured.
+    /// Whether the workspace was too large when it was last measured.
     pub(crate) fn is_full(&self) -> bool {
         self.is_full.load(Ordering::Relaxed)
     }
 
-    /// Returns what the agent must be told if the workspace is too large.
+    /// Measures the workspace if it may be too large; returns what the agent must be told if it is.
     pub(crate) async fn check(&self) -> Option<String> {
         let (workspace, limit) = (self.workspace.clone(), self.limit);
         let (last, was_full, free_at_start) = (self.last.clone(), self.is_full(), self.free_at_start);

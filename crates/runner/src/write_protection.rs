@@ -19,7 +19,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteProtection {
     bubblewrap: Bubblewrap,
-    /// In order of depth, shallow paths first.
+    /// The paths in order of depth, shallow paths first.
     paths: Vec<(PathBuf, MountMode)>,
     /// Protected paths that do not exist and must not be created while a program with this protection runs.
     missing: Arc<PlaceholderUse>,

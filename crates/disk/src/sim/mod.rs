@@ -55,7 +55,7 @@ struct Inner {
     tree: Tree,
     rng: fastrand::Rng,
     operations: u64,
-    /// Includes changing operations that failed.
+    /// The number of changing operations so far, including failed ones.
     changes: u64,
     crash_at: Option<u64>,
     fault: Option<(u64, FaultKind, FaultDuration)>,

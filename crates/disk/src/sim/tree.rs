@@ -183,7 +183,8 @@ impl Tree {
         self.sync_dir(path.parent().ok_or_else(not_found)?)
     }
 
-    /// Does not copy the visible content: pages that a failed sync lost stay visible but are never written.
+    /// Applies the pending changes instead of copying the visible content: pages that a failed sync lost stay visible
+    /// but are never written.
     pub(super) fn sync_file(&mut self, id: NodeId) -> io::Result<()> {
         match self.nodes.get_mut(id) {
             Some(Node::File { durable, pending, .. }) => {

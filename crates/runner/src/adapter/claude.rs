@@ -106,8 +106,8 @@ impl ClaudeCode {
         }
     }
 
-    /// Tools of MCP servers are left out. `Bash(git *)` counts as `Bash`. `None` if the config has no
-    /// `allowed_tools`.
+    /// The names of Claude Code's own tools in the config's `allowed_tools`, without tools of MCP servers (`Bash(git
+    /// *)` counts as `Bash`); `None` if the config has no such list.
     fn allowed_names(task: &LaunchRequest<'_>) -> Option<Vec<String>> {
         let name = |tool: &String| tool.split('(').next().unwrap_or_default().trim().to_owned();
         Some(own_tools(task)?.map(name).collect())
@@ -199,7 +199,7 @@ impl ClaudeCode {
     }
 }
 
-/// Without tools of MCP servers. `None` if the config has no `allowed_tools`.
+/// The entries of the config's `allowed_tools` without tools of MCP servers; `None` if the config has no such list.
 fn own_tools<'a>(task: &LaunchRequest<'a>) -> Option<impl Iterator<Item = &'a String>> {
     let allowed = task.spec.options.allowed_tools.as_ref()?;
     Some(allowed.iter().filter(|tool| !tool.starts_with("mcp__")))

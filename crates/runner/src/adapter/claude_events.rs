@@ -10,12 +10,11 @@ use std::collections::HashMap;
 #[derive(Debug, Default)]
 pub(super) struct ClaudeEvents {
     session: Option<String>,
-    /// The tool calls in progress by id: the tool's name and input.
     calls: HashMap<String, (String, Value)>,
-    /// The last message that was counted as a model call.
+    /// The id of the last message that was counted as a model call.
     message: String,
     turns: u64,
-    /// By model; used only if no result event comes.
+    /// The usage of the messages by model, which counts only if no result event comes.
     messages: Vec<ModelUsage>,
     /// Why a request to the model failed most recently; kept if a later request succeeds.
     trouble: Option<String>,
@@ -163,7 +162,7 @@ impl ClaudeEvents {
         }
     }
 
-    /// For a run without a result: the messages, and one more call, which was cut off.
+    /// The usage of a run without a result event: that of its messages, and one more call, which was cut off.
     fn usage_of_messages(&mut self) -> ReportedUsage {
         let by_model = std::mem::take(&mut self.messages);
         let mut this_run = Usage { calls: 1, unpriced_calls: 1, ..Usage::default() };

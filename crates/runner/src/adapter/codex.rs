@@ -129,7 +129,7 @@ impl AgentAdapter for Codex {
     }
 
     fn launch_config(&self, task: &LaunchRequest<'_>) -> Option<LaunchConfig> {
-        // A daemon would outlive Codex and Althing.
+        // Without this flag Codex would start a daemon, which would outlive Codex and Althing.
         let mut args = vec!["--no-daemon".to_owned()];
         args.extend(["-c".to_owned(), project_trust(&task.spec.cwd, "trusted")]);
         if let Some(model) = &task.spec.model {
@@ -308,7 +308,7 @@ impl EventHandler for CodexEvents {
             }
             "turn.completed" => self.completed = Some(event.clone()),
             "turn.failed" => self.failed = Some(text(event, "/error/message").to_owned()),
-            // Codex goes on after such an event ("Reconnecting…").
+            // Codex goes on after an event such as "Reconnecting…".
             "error" => {
                 let said = without_counter(text(event, "/message"));
                 self.last_error = Some(said.to_owned());

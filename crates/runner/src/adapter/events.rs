@@ -8,15 +8,13 @@ use serde_json::Value;
 
 /// When the diagnostics exceed twice this size, in bytes, they are cut to their last part of this size.
 const MAX_DIAGNOSTICS: usize = 4 * 1024;
-/// In bytes.
 const MAX_RESULT: usize = 2 * 1024;
-/// In bytes.
 const MAX_DETAIL: usize = 200;
 
 pub(super) trait EventHandler: Send {
     fn event(&mut self, event: &Value, emit: &mut dyn FnMut(OutputEvent));
 
-    /// Returns whether this line of stderr is kept among the diagnostics.
+    /// Handles a line of stderr; returns whether the line is kept among the diagnostics.
     fn error_line(&mut self, _line: &str, _emit: &mut dyn FnMut(OutputEvent)) -> bool {
         true
     }
@@ -123,7 +121,6 @@ impl Diagnostics {
     }
 }
 
-/// `None` if the message is blank.
 pub(super) fn message_item(text: &str) -> Option<OutputEvent> {
     let text = crate::clean(text);
     (!text.trim().is_empty()).then_some(OutputEvent::Item(Item::Said { text }))
@@ -157,7 +154,7 @@ pub(super) fn text<'a>(event: &'a Value, pointer: &str) -> &'a str {
     event.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// In dollars; 0 if there is no cost or it is not a finite number of at least 0: a program could report a negative
+/// The cost in dollars; 0 if there is none, or if it is negative or not finite: a program could report a negative
 /// cost to hide what it spent.
 pub(crate) fn reported_cost(event: &Value, pointer: &str) -> f64 {
     let cost = event.pointer(pointer).and_then(Value::as_f64);

@@ -92,7 +92,7 @@ pub async fn program_version(
     version(launcher, program, Some(search), limit).await
 }
 
-/// Read from a file, because some CLI agents take many seconds to print their version.
+/// The version is read from a file, because some CLI agents take many seconds to print it.
 fn npm_version(path: &Path, program: &str) -> Option<String> {
     let real = path.canonicalize().ok()?;
     let is_package = |dir: &&Path| {

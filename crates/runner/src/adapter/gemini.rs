@@ -24,9 +24,10 @@ const URL_VARIABLE: &str = "ALTHING_URL";
 const READ_ONLY_TOOLS: &[&str] =
     &["glob", "grep_search", "list_directory", "read_file", "read_many_files", "google_web_search"];
 const EDIT_TOOLS: &[&str] = &["write_file", "replace"];
-/// Relative to the working directory (project settings) and to the home directory (user settings).
+/// The path of the project settings, relative to the working directory, and of the user settings, relative to the
+/// home directory.
 const SETTINGS: &str = ".gemini/settings.json";
-/// Gemini CLI uses this directory instead of the home directory.
+/// The variable that names a directory that Gemini CLI uses instead of the home directory.
 const HOME_VARIABLE: &str = "GEMINI_CLI_HOME";
 
 const OWN_DIRS: &[OwnDir] = &[OwnDir {
@@ -186,7 +187,7 @@ fn rule(condition: &str, decision: &str, priority: u16) -> String {
     format!("[[rule]]\n{condition}\ndecision = \"{decision}\"\npriority = {priority}\n")
 }
 
-/// `run_shell_command(git)` matches commands that begin with `git`.
+/// The condition for `run_shell_command(git)` matches commands that begin with `git`.
 fn condition(tool: &str) -> String {
     match tool.split_once('(') {
         Some((name, command)) => {
@@ -279,7 +280,7 @@ impl AgentAdapter for GeminiCli {
         let home = env("GEMINI_CLI_HOME").or_else(|| env("HOME"))?;
         let message =
             |line: &Value| (text(line, "/type") == "gemini").then(|| text(line, "/content").to_owned());
-        // The name contains only the beginning of the id.
+        // The file's name contains only the beginning of the id.
         let name_end = format!("-{}.jsonl", conversation.split('-').next()?);
         Some(LastMessage::Stored { dir: home.join(".gemini/tmp"), name_end, message })
     }
@@ -352,7 +353,6 @@ struct GeminiEvents {
     /// The message that is being received or, if `whole` is true, the last complete one.
     message: String,
     whole: bool,
-    /// The tool calls in progress by id: the tool's name and input.
     calls: HashMap<String, (String, Value)>,
     turns: u64,
     /// Why a request to the model failed most recently; kept if a later request succeeds.

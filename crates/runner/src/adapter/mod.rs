@@ -160,7 +160,6 @@ pub struct OwnPath {
 }
 
 impl OwnPath {
-    /// `env` looks up a variable; if it is not set, the path is below `home`.
     pub(crate) fn path(&self, home: &Path, env: &dyn Fn(&str) -> Option<PathBuf>) -> PathBuf {
         let named = self.override_variable.as_ref().and_then(|(name, below)| Some(env(name)?.join(below)));
         named.unwrap_or_else(|| home.join(&self.in_home))
@@ -320,18 +319,18 @@ pub enum LastMessage {
         /// The message in a line; `None` if the line contains no message of the agent.
         message: fn(&Value) -> Option<String>,
     },
-    /// The program prints it as `[{"text": …}]` if it is started with these arguments.
+    /// The program prints the message as `[{"text": …}]` if it is started with these arguments.
     Printed(Vec<String>),
 }
 
 /// Where in a prompt a program treats `@path` as a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mentions {
-    /// Nowhere.
+    /// The program never treats `@path` as a file.
     None,
-    /// At the beginning, and after white space.
+    /// At the beginning of the prompt, and after white space.
     AfterSpace,
-    /// Everywhere, except after a backslash.
+    /// Everywhere in the prompt, except after a backslash.
     Anywhere,
 }
 
@@ -367,7 +366,6 @@ pub struct Trouble {
 }
 
 impl Trouble {
-    /// In bytes.
     const MAX_BYTES: usize = 500;
 
     /// A problem that may go away by itself.

@@ -35,11 +35,11 @@ const SETTINGS_VARIABLE: &str = "OPENCODE_CONFIG_CONTENT";
 
 const CONFIG_VARIABLE: &str = "OPENCODE_CONFIG";
 
-/// An empty settings file. All processes of opencode write to the same log; those lines belong to the task's program
-/// whose process loaded this file.
+/// An empty settings file. All processes of opencode write to the same log; the lines of the process that loaded this
+/// file belong to the task's program.
 const MARKER: &str = "opencode-task.json";
 
-/// The database contains conversations, but also permissions that the user gave for ever.
+/// opencode's database contains conversations, but also permissions that the user gave for ever.
 const OWN_DIRS: &[OwnDir] = &[
     OwnDir {
         name: "config",
@@ -118,8 +118,8 @@ const OWN_DIRS: &[OwnDir] = &[
 ];
 
 impl Opencode {
-    /// Empty if opencode may do everything. Each permission is named, because a project's own settings override the
-    /// rule `*`.
+    /// The permission rules of a headless run; empty if opencode may do everything. Each permission is named, because
+    /// a project's own settings override the rule `*`.
     fn rules(task: &LaunchRequest<'_>) -> Map<String, Value> {
         // Our sandbox hides everything that the agent may not read.
         let looks = task.permissions == PermissionLevel::ReadOnly && task.sandboxed;
@@ -217,7 +217,7 @@ impl Opencode {
         mut settings: Map<String, Value>,
         config: &mut LaunchConfig,
     ) {
-        // With its default settings opencode would ask nobody.
+        // With its default settings opencode would not ask a person.
         let rules = Self::apply_tool_lists(Self::interactive_rules(task), task);
         settings.insert("permission".to_owned(), Value::Object(rules));
         Self::model_settings(task, &mut settings, config);
@@ -256,7 +256,7 @@ impl AgentAdapter for Opencode {
         if let Some(id) = task.resume {
             args.extend(["-s".to_owned(), id.to_owned()]);
         }
-        // At this level the log shows the id of the conversation.
+        // At this log level, the log shows the id of the conversation.
         args.extend(["--log-level", "INFO"].map(str::to_owned));
         let mut config = LaunchConfig { program: NAME.to_owned(), args, ..LaunchConfig::default() };
         Self::interactive_settings(task, Map::new(), &mut config);

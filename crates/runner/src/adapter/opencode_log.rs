@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// From the end of the log, in bytes.
+/// How many bytes of the end of the log are read.
 const MAX_READ: u64 = 8 * 1024 * 1024;
 
 /// The id of the first conversation that was begun by the last process that loaded the settings file `marker`.

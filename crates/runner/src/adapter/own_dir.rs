@@ -53,12 +53,10 @@ pub enum Treatment {
 }
 
 impl OwnDir {
-    /// `env` looks up the variable.
     pub(crate) fn path(&self, home: &Path, env: &dyn Fn(&str) -> Option<PathBuf>) -> PathBuf {
         env(self.variable).map_or_else(|| home.join(self.in_home), |named| named.join(self.below))
     }
 
-    /// `None` if the copy does not contain the entry.
     pub(crate) fn treatment(&self, name: &str) -> Option<Treatment> {
         let files = self.files.iter().find(|files| files.names.iter().any(|known| matches(known, name)));
         files.map(|files| files.treatment)

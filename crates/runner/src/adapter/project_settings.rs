@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 struct ProjectSettings {
     adapter: &'static str,
-    /// Relative to the working directory.
+    /// Files and directories, relative to the working directory.
     names: &'static [&'static str],
-    /// `None` if the CLI agent cannot be made to ignore them.
+    /// What makes the CLI agent ignore these settings; `None` if nothing does.
     ignored_by: Option<IgnoredBy>,
 }
 
@@ -37,7 +37,7 @@ fn of_adapter(adapter: &str) -> Option<&'static ProjectSettings> {
     PROJECT_SETTINGS.iter().find(|settings| settings.adapter == adapter)
 }
 
-/// Leaves out files that Althing made.
+/// The existing project settings of a CLI agent, without files that Althing made.
 pub(crate) fn find_project_settings<'a>(adapter: &str, dirs: impl Iterator<Item = &'a Path>) -> Vec<PathBuf> {
     let names = of_adapter(adapter).map_or(&[][..], |settings| settings.names);
     let paths = dirs.flat_map(|dir| names.iter().map(move |name| dir.join(name)));

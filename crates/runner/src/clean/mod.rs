@@ -6,22 +6,22 @@ mod scan;
 
 use scan::{COPY, Step, copy_colored, plain_length, skip_string};
 
-/// In bytes; a longer line is returned before it ends.
+/// A line of more bytes is returned before it ends.
 const LONGEST_LINE: usize = 64 * 1024;
-/// In bytes: what follows in a longer string sequence (OSC, DCS and the like) that has not ended is treated as text.
+/// What follows in a string sequence (OSC, DCS and the like) of more bytes that has not ended is treated as text.
 const LONGEST_STRING: usize = 1024 * 1024;
 const MOST_SPACES: u32 = 500;
 
 /// Cleans one stream.
 #[derive(Debug, Default)]
 pub struct Cleaner {
-    /// First what the last call returned (up to `given`), then what is held back.
+    /// Clean text: first what the last call returned (up to `given`), then what is held back.
     text: String,
     given: usize,
     state: EscapeState,
     /// The beginning of a character that was split between reads.
     cut: Vec<u8>,
-    /// After a carriage return, the next printed character replaces the line.
+    /// Whether a carriage return was read, after which the next printed character replaces the line.
     returned: bool,
     /// Whether the beginning of the current line was already returned and cannot be replaced.
     line_started: bool,
@@ -289,7 +289,7 @@ impl Cleaner {
         bytes.get(skipped..).unwrap_or_default()
     }
 
-    /// A backslash ends the string; anything else begins a new sequence.
+    /// After ESC in a string sequence, a backslash ends the string; anything else begins a new sequence.
     fn ending<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
         if let Some((b'\\', rest)) = bytes.split_first() {
             self.state = EscapeState::Text;

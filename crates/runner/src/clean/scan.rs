@@ -1,15 +1,15 @@
 //! Scans terminal output for special bytes in bulk, with code that the compiler vectorizes.
 
-/// For general text, in bytes.
+/// The block size for general text, in bytes.
 const BLOCK: usize = 32;
-/// For plain ASCII, the most common case, in bytes.
+/// The block size for plain ASCII, the most common case, in bytes.
 const ASCII_BLOCK: usize = 128;
-/// Bytes that are scanned at once: few enough that they are still in the cache when they are copied.
+/// How many bytes are scanned at once: few enough that they are still in the cache when they are copied.
 const NEAR: usize = 16 * 1024;
 
-/// In bytes.
+/// The size of the buffer for colored text, in bytes.
 pub(super) const COPY: usize = 8 * 1024;
-/// Two machine words, in bytes.
+/// The size of two machine words, in bytes.
 const PAIR: usize = 16;
 /// After this many bytes without a color sequence, the bulk scan is faster than `copy_colored`.
 const LONG_RUN: usize = 16 * PAIR;
@@ -101,8 +101,8 @@ pub(super) fn copy_colored(bytes: &[u8], copy: &mut [u8; COPY]) -> (usize, usize
     (read, copied)
 }
 
-/// 1 for the `\r` of a `\r\n`. 0 if there is no color sequence at `at`, if it is longer than a machine word, or if
-/// fewer bytes than a machine word are left.
+/// The length of the color sequence at `at`; 1 for the `\r` of a `\r\n`. 0 if there is neither, if the sequence is
+/// longer than a machine word, or if fewer bytes than a machine word are left.
 #[inline]
 fn color_length(bytes: &[u8], at: usize) -> usize {
     let Some(word) = chunk(bytes, at).map(|word| u64::from_le_bytes(*word)) else { return 0 };
@@ -151,12 +151,10 @@ fn unusual_in(word: u64) -> u64 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Ends,
-    /// An ESC, which may begin the terminator.
     Escape,
     Inside,
 }
 
-/// Returns how many bytes were skipped.
 pub(super) fn skip_string(bytes: &[u8], is_command: bool) -> (Step, usize) {
     // A command (OSC) is one line, so a newline means that it was never terminated. Other strings, such as images,
     // may contain newlines.
@@ -168,7 +166,7 @@ pub(super) fn skip_string(bytes: &[u8], is_command: bool) -> (Step, usize) {
     let Some(at) = found else { return (Step::Inside, bytes.len()) };
     match bytes.get(at) {
         Some(b'\x1b') => (Step::Escape, at + 1),
-        // The newline itself is text.
+        // The newline itself is text, so it is not skipped.
         Some(b'\n') => (Step::Ends, at),
         _ => (Step::Ends, at + 1),
     }

@@ -7,7 +7,6 @@ use crate::mount_check::{ExpectedMount, was_changed};
 use bollard::Docker;
 use bollard::query_parameters::InspectContainerOptions;
 
-/// The container's first process must have the argument `token`.
 pub(super) async fn check(
     docker: &Docker,
     id: &str,

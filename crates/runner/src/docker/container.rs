@@ -31,7 +31,7 @@ use tokio::sync::RwLock;
 #[derive(Debug)]
 pub struct Container {
     pub(super) docker: Docker,
-    /// Used to remove the container when no async runtime is left.
+    /// The daemon's socket, used to remove the container when no async runtime is left.
     socket: PathBuf,
     pub(super) spec: ContainerSpec,
     /// The id of a container, and its counters when they were last read.
@@ -46,9 +46,7 @@ pub(super) struct ContainerState {
     /// `None` once the container was closed.
     pub(super) id: Option<String>,
     access: ContextAccess,
-    /// The mounts that commands can write to.
     written: WrittenPaths,
-    /// The mount points for missing protected paths.
     placeholders: PlaceholderUse,
 }
 
@@ -69,7 +67,7 @@ impl Container {
         self.state.read().await.id.clone()
     }
 
-    /// Returns the counters that were stored before; zeros if those were of another container.
+    /// Stores the counters and returns those that were stored before; zeros if those were of another container.
     pub(super) fn counted(&self, id: &str, now: Counters) -> Counters {
         let mut stored = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *stored, (id.to_owned(), now));
@@ -198,7 +196,6 @@ impl Drop for Container {
     }
 }
 
-/// Tries once more if a path was replaced meanwhile.
 async fn create(
     docker: &Docker,
     spec: &ContainerSpec,

@@ -10,7 +10,7 @@ use bollard::models::{ContainerCreateBody, HostConfig, Mount, MountType, Resourc
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// Keeps the container running and reaps orphans, with nothing but a shell and `sleep`.
+/// This command keeps the container running and reaps orphans, with nothing but a shell and `sleep`.
 pub(super) const KEEP_ALIVE: &str = "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done";
 
 /// Which network a container has.
@@ -84,7 +84,7 @@ impl ContainerSpec {
             image: Some(self.image.clone()),
             entrypoint: Some(vec!["/bin/sh".to_owned(), "-c".to_owned(), KEEP_ALIVE.to_owned()]),
             cmd: Some(vec![token.to_owned()]),
-            // So that files in mounts belong to the user.
+            // The container runs as this process's user, so that files in mounts belong to the user.
             user: Some(user()),
             working_dir: Some(text(&self.sandbox_paths.workspace)),
             labels: Some(labels.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()),
@@ -151,13 +151,13 @@ impl ContainerSpec {
     }
 }
 
-/// As `uid:gid`.
+/// The user and group of this process as `uid:gid`.
 pub(super) fn user() -> String {
     format!("{}:{}", rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw())
 }
 
-/// Lossless: `SandboxPaths::checked`, `MountTable::with_text_paths` and `find_all_live_sockets` let only UTF-8 paths
-/// through.
+/// The conversion is lossless: `SandboxPaths::checked`, `MountTable::with_text_paths` and `find_all_live_sockets` let
+/// only UTF-8 paths through.
 fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }

@@ -27,10 +27,10 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
 const MARK: &str = "ALTHING_CALL";
 
-/// Prepended to [`SHELL`] if the command must not write any file.
+/// Put before [`SHELL`] if the command must not write any file.
 const WRITE_NOTHING: &str = "ulimit -f 0 || exit 1; ";
 
-/// Models write bash.
+/// Models write bash, so bash is used if the image contains it.
 const SHELL: &str = r#"if command -v bash >/dev/null 2>&1; then exec bash -c "$0"; else exec sh -c "$0"; fi"#;
 
 /// Sends a signal to every process in the container with the marker; if the image does not contain grep, to every
@@ -58,7 +58,7 @@ else
 fi
 "#;
 
-/// The first process, which keeps the container alive, is not killed.
+/// Kills every process in the container except the first one, which keeps the container alive.
 const KILL_ALL: &str = "kill -KILL -1; echo killed";
 const KILLED: &str = "killed";
 
@@ -68,7 +68,7 @@ pub(crate) struct Exec<'a> {
     pub(crate) home: &'a Path,
     pub(crate) env: Vec<(String, String)>,
     pub(crate) time: CommandTimes,
-    /// Then the command may delete files but not write any.
+    /// Whether the workspace is full, so that the command may delete files but not write any.
     pub(crate) is_full: bool,
 }
 
@@ -196,7 +196,6 @@ async fn stream_output(
     }
 }
 
-/// `Some` once the command has ended, with its exit code if known.
 async fn ended(docker: &Docker, exec: &str) -> Result<Option<Option<i64>>, DockerError> {
     let now = docker.inspect_exec(exec).await?;
     Ok((now.running == Some(false)).then_some(now.exit_code))
@@ -229,16 +228,16 @@ pub(super) async fn kill_leftovers(container: &Container) {
     let _ = container.replace(&mut state).await;
 }
 
-/// The keep-alive shell and its `sleep` are expected.
+/// Whether only the keep-alive shell and its `sleep` are running.
 async fn is_quiet(docker: &Docker, id: &str) -> bool {
     let top = docker.top_processes(id, None).await;
     top.is_ok_and(|top| top.processes.is_some_and(|list| list.len() <= 2))
 }
 
-/// In bytes; the rest is dropped.
+/// Output of internal commands beyond this number of bytes is dropped.
 const MAX_INTERNAL_OUTPUT: usize = 16 * 1024;
 
-/// Best effort: the container may be gone.
+/// Runs an internal command in the container, which may be gone.
 pub(super) async fn exec_internal(docker: &Docker, id: &str, argv: &[&str]) -> String {
     let config = ExecConfig {
         attach_stdout: Some(true),

@@ -12,14 +12,13 @@ use bollard::query_parameters::InspectContainerOptions;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// The time between two looks at the workspace.
 const LOOK: Duration = Duration::from_millis(500);
 /// The container's processes and the deleted files that they hold open are examined once in this many looks.
 const LOOKS_PER_LIST: u32 = 4;
 /// The container's own size, which the daemon has to add up, is read once in this many looks.
 const LOOKS_PER_SIZE: u32 = 2;
 
-/// For both versions of cgroups: refused forks, and processes that were killed for memory.
+/// Prints, for both versions of cgroups, the counters of refused forks and of processes that were killed for memory.
 const PRINT_COUNTERS: &str = "\
     cat /sys/fs/cgroup/pids.events /sys/fs/cgroup/pids/pids.events 2>/dev/null; echo --; \
     cat /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control 2>/dev/null";
@@ -66,7 +65,6 @@ pub(super) fn reached<'a>(
 
 struct ContainerDisk {
     disk: DiskWatch,
-    /// The deleted files when the processes were last listed.
     unnamed: UnnamedFiles,
     /// Whether the previous list of processes showed signs of files that cannot be measured.
     was_hidden: bool,
@@ -85,7 +83,7 @@ impl ContainerDisk {
     }
 }
 
-/// Their ids on this machine, outside the container.
+/// The ids of the container's processes on this machine, outside the container.
 async fn processes(docker: &Docker, id: &str) -> Vec<i32> {
     let Ok(top) = docker.top_processes(id, None).await else { return Vec::new() };
     let titles = top.titles.unwrap_or_default();
@@ -101,13 +99,13 @@ fn is_full(pids: &[i32], limits: MachineLimits) -> bool {
     pids.len() as u64 * 10 >= u64::from(limits.processes) * 9
 }
 
-/// Measures the container's own file system, outside the mounts.
+/// Checks the size of the container's own file system, outside the mounts.
 pub(super) async fn disk_limit(container: &Container, id: &str) -> Option<ReachedLimit> {
     let limit = MachineLimits::from(container.spec.limits).disk;
     (size(&container.docker, id).await > limit).then_some(ReachedLimit::Disk(limit))
 }
 
-/// In bytes; 0 if it is not known.
+/// The size of what was written to the container's own file system, in bytes; 0 if it is not known.
 async fn size(docker: &Docker, id: &str) -> u64 {
     let inspected = docker.inspect_container(id, Some(InspectContainerOptions { size: true })).await;
     let size = inspected.ok().and_then(|container| container.size_rw);

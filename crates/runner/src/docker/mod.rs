@@ -25,7 +25,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// For a single request; does not apply to commands, which are streams.
+/// The time limit of a single request in seconds. It does not apply to commands, which are streams.
 const REQUEST_SECONDS: u64 = 60;
 
 /// A connection to a Docker daemon.
@@ -110,11 +110,11 @@ impl DockerClient {
     }
 }
 
-/// Also removes anonymous volumes. A container that does not exist is not an error.
+/// Removes a container with its anonymous volumes. A container that does not exist is not an error.
 async fn remove(docker: &Docker, id: &str) -> Result<(), DockerError> {
     let options = RemoveContainerOptions { force: true, v: true, link: false };
     match docker.remove_container(id, Some(options)).await {
-        // Gone, or being removed by another process.
+        // The container is gone, or is being removed by another process.
         Ok(()) | Err(bollard::errors::Error::DockerResponseServerError { status_code: 404 | 409, .. }) => {
             Ok(())
         }

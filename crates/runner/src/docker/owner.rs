@@ -11,10 +11,10 @@ pub(super) const LABEL: &str = "althing.owner";
 pub(super) struct Owner {
     host: String,
     boot: String,
-    /// Pids are only meaningful within one pid namespace.
+    /// The pid namespace, because pids are only meaningful within one pid namespace.
     namespace: String,
     pid: u32,
-    /// In clock ticks since boot.
+    /// When the process started, in clock ticks since boot.
     started: u64,
 }
 
@@ -55,7 +55,7 @@ impl Owner {
     }
 }
 
-/// In clock ticks since boot; `None` if there is no such process, or only a zombie.
+/// When the process started, in clock ticks since boot; `None` if there is no such process, or only a zombie.
 fn started(pid: u32) -> Option<u64> {
     let stat = read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();

@@ -23,16 +23,16 @@ use std::time::Duration;
 use tokio::time::{Instant, interval, sleep_until};
 
 const REPOSITORY: &str = "althing-packages";
-/// Its value is the image to which packages were added.
+/// The label of an image with packages; its value is the image to which the packages were added.
 const LABEL: &str = "althing.packages";
 /// Part of each tag: change it when the same packages must be installed again in another way.
 const RECIPE: &str = "1";
-/// For all installations of an image together, and separately for storing the image.
+/// The time limit for all installations of an image together, and another time for storing the image.
 const TIME_LIMIT: Duration = Duration::from_secs(30 * 60);
 const MEASURE_INTERVAL: Duration = Duration::from_secs(2);
-/// In bytes.
+/// How many bytes of the output of a failed installation are shown.
 const SHOWN_OUTPUT: usize = 2000;
-/// Package managers need these to give files to their owners and to change the user.
+/// The capabilities that package managers need to give files to their owners and to change the user.
 const CAPABILITIES: [&str; 6] = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "SETGID", "SETUID"];
 
 const SYSTEM: &str = r#"
@@ -80,7 +80,7 @@ impl Packages {
         self.steps().is_empty()
     }
 
-    /// In the order of installation: pip and npm may need system packages.
+    /// The kinds of packages in the order of installation: pip and npm may need system packages.
     fn steps(&self) -> Vec<(&'static str, &'static str, &[String])> {
         let all = [
             ("system", SYSTEM, self.system.as_slice()),
@@ -90,7 +90,6 @@ impl Packages {
         all.into_iter().filter(|(.., names)| !names.is_empty()).collect()
     }
 
-    /// `base` is the id of the image to which the packages are added.
     fn tag(&self, base: &str) -> String {
         let mut hash = Sha256::new();
         let mut add = |text: &str| {
@@ -109,7 +108,6 @@ impl Packages {
         digest.get(..32).unwrap_or(&digest).to_owned()
     }
 
-    /// Such as `system: vim; Python: numpy, pytest`.
     fn list(&self) -> String {
         let steps = self.steps().into_iter().map(|(kind, _, names)| format!("{kind}: {}", names.join(", ")));
         steps.collect::<Vec<_>>().join("; ")
@@ -154,7 +152,7 @@ pub(super) async fn image_with(
     Ok(made)
 }
 
-/// Removed when this value is dropped.
+/// The container in which packages are installed, removed when this value is dropped.
 struct InstallContainer<'a> {
     docker: &'a Docker,
     id: String,
@@ -248,7 +246,7 @@ impl<'a> InstallContainer<'a> {
         }
     }
 
-    /// In bytes; 0 if it is not known.
+    /// The size of what was installed, in bytes; 0 if it is not known.
     async fn size(&self) -> u64 {
         let options = InspectContainerOptions { size: true };
         let size = |container: ContainerInspectResponse| container.size_rw;
@@ -292,7 +290,7 @@ fn keep_tail(text: &mut String) {
     }
 }
 
-/// Package managers say at the end what went wrong.
+/// The end of the output, where package managers say what went wrong.
 fn shown(output: &str) -> String {
     let output = output.trim();
     let from = output.ceil_char_boundary(output.len().saturating_sub(SHOWN_OUTPUT));

@@ -6,10 +6,9 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// In bytes; a longer command is not examined.
+/// A command of more bytes is not examined.
 const MAX_BYTES: usize = 16 << 10;
 const MAX_NAMES: usize = 5_000;
-/// The maximum number of pieces of which a name is composed.
 const MAX_PIECES: usize = 10;
 
 /// Programs that also find a file without its extension, or a file of a certain name in a directory.
@@ -48,7 +47,6 @@ pub(super) struct Mentions {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Word {
     pub(super) text: Vec<u8>,
-    /// What the shell puts in front of the word, such as the value of `$HOME`.
     prefix: Prefix,
 }
 
@@ -56,7 +54,7 @@ pub(super) struct Word {
 enum Prefix {
     None,
     Home,
-    /// Usually the top directory of the repository.
+    /// Anything else, usually the top directory of the repository.
     Unknown,
 }
 
@@ -104,7 +102,7 @@ pub(crate) fn paths_in_command(command: &[u8], top: &Path) -> Vec<PathBuf> {
     words.iter().map(path).collect()
 }
 
-/// A word ends at white space, at an operator, and where a shell would expand something.
+/// Splits a command into words. A word ends at white space, at an operator, and where a shell would expand something.
 fn words(text: &[u8]) -> Vec<Word> {
     let is_end = |byte: &u8| byte.is_ascii_whitespace() || b";&|<>(){}`$=,:!".contains(byte);
     let (mut words, mut start, mut before, mut last) = (Vec::new(), 0, 0, Vec::new());
@@ -132,8 +130,8 @@ fn words(text: &[u8]) -> Vec<Word> {
     words
 }
 
-/// Each run of letters, digits and certain other characters, and each sequence of up to [`MAX_PIECES`] such runs with
-/// the characters between them.
+/// Everything that may be a name: each run of letters, digits and certain other characters, and each sequence of up
+/// to [`MAX_PIECES`] such runs with the characters between them.
 fn names(text: &[u8]) -> BTreeSet<Vec<u8>> {
     let is_piece = |byte: &u8| byte.is_ascii_alphanumeric() || *byte >= 0x80 || b"_-+@%~".contains(byte);
     let mut names = BTreeSet::new();
@@ -156,7 +154,7 @@ fn names(text: &[u8]) -> BTreeSet<Vec<u8>> {
                     let name = part.get(start..*end).filter(|name| !name.is_empty() && name.len() <= 255);
                     names.extend(name.map(<[u8]>::to_ascii_lowercase));
                 }
-                // With the space or another character at the end, as in the quoted name `"a "`.
+                // Also a name that ends with a space or another character, as the quoted name `"a "`.
                 let longer = part.get(*start..end + 1).filter(|name| name.len() <= 255);
                 names.extend(longer.map(<[u8]>::to_ascii_lowercase));
             }

@@ -7,20 +7,20 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// As in git.
+/// How deep includes are followed, as in git.
 const MAX_INCLUDES: usize = 10;
-/// For one repository.
+/// The maximum number of config files that are read for one repository.
 const MAX_CONFIGS: usize = 200;
 
 #[derive(Default)]
 pub(super) struct Config {
     pub(super) settings: Vec<Setting>,
     pub(super) files: Vec<ConfigFile>,
-    /// Whether a file could not be read, or there were too many.
+    /// Whether a file could not be read, or there were too many files.
     pub(super) is_incomplete: bool,
 }
 
-/// The file need not exist.
+/// A config file, which need not exist.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct ConfigFile {
     /// The canonical path at which `path` starts.
@@ -35,7 +35,7 @@ impl ConfigFile {
 }
 
 impl Config {
-    /// Also reads the files that this one includes. A missing file belongs to the config, too.
+    /// Reads a config file and the files that it includes. A missing file belongs to the config, too.
     pub(super) fn add_file(&mut self, file: &ConfigFile, home: Option<&Path>, depth: usize) {
         if self.files.contains(file) {
             return;
@@ -97,7 +97,7 @@ impl UserConfig {
     }
 }
 
-/// Replaces `~` and `~user` by the home directory. The result may be relative.
+/// A path of a config, with `~` and `~user` replaced by the home directory. It may be relative.
 pub(super) fn expanded(path: &[u8], home: Option<&Path>) -> PathBuf {
     // Newer versions of git ignore a missing file whose path has this prefix.
     let path = path.strip_prefix(b":(optional)").unwrap_or(path);

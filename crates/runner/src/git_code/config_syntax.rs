@@ -5,9 +5,9 @@
 pub(super) struct Setting {
     /// The section and the key in lower case, such as `core.hookspath`; without the subsection.
     pub(super) name: String,
-    /// Such as the name of a filter.
+    /// The subsection, such as the name of a filter.
     pub(super) subsection: Option<Vec<u8>>,
-    /// Empty for a key without `=`.
+    /// The value; empty for a key without `=`.
     pub(super) value: Vec<u8>,
 }
 
@@ -42,12 +42,11 @@ pub(super) fn settings(text: &[u8]) -> Vec<Setting> {
     found
 }
 
-/// What git calls whitespace.
 pub(super) fn is_space(byte: u8) -> bool {
     [b' ', b'\t', b'\n', b'\r'].contains(&byte)
 }
 
-/// Reads `\r\n` as `\n`.
+/// Reads bytes, and `\r\n` as `\n`.
 struct Reader<'a> {
     text: &'a [u8],
     at: usize,
@@ -76,8 +75,8 @@ impl Reader<'_> {
     }
 }
 
-/// Starts after the `[`: `[section]`, `[section "sub\"section"]` or, as older versions of git wrote it,
-/// `[section.subsection]`.
+/// Reads a section header after its `[`: `[section]`, `[section "sub\"section"]` or, as older versions of git wrote
+/// it, `[section.subsection]`.
 fn header(reader: &mut Reader<'_>) -> (Vec<u8>, Option<Vec<u8>>) {
     let mut name = Vec::new();
     while let Some(byte) = reader.next_if(|byte| !is_space(byte) && ![b'"', b']'].contains(&byte)) {
@@ -101,8 +100,8 @@ fn header(reader: &mut Reader<'_>) -> (Vec<u8>, Option<Vec<u8>>) {
     (section, subsection)
 }
 
-/// The value after a `=`, without the whitespace around it and without a comment. Quotes keep whitespace and the
-/// characters of comments; a backslash at the end of a line continues the value. Git ignores what follows a NUL.
+/// Reads the value after a `=`, without the whitespace around it and without a comment. Quotes keep whitespace and
+/// the characters of comments; a backslash at the end of a line continues the value. Git ignores what follows a NUL.
 fn value(reader: &mut Reader<'_>) -> Vec<u8> {
     let (mut value, mut spaces, mut is_quoted, mut has_begun) = (Vec::new(), Vec::new(), false, false);
     while let Some(byte) = reader.next_if(|byte| byte != b'\n') {
@@ -138,7 +137,6 @@ fn value(reader: &mut Reader<'_>) -> Vec<u8> {
 mod tests {
     use super::settings;
 
-    /// As `name|subsection=value`.
     fn read(text: &[u8]) -> Vec<String> {
         let text_of = |bytes: &[u8]| bytes.escape_ascii().to_string();
         let shown = |setting: super::Setting| {

@@ -33,17 +33,16 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// The maximum number of entries that are searched for repositories.
 const MAX_ENTRIES: usize = 2_000_000;
-/// For the directories `elsewhere` of [`git_code`].
+/// The maximum number of entries that are searched in the directories `elsewhere` of [`git_code`].
 const MAX_ENTRIES_ELSEWHERE: usize = 100_000;
-/// In one directory of hooks.
+/// The maximum number of files in a directory of hooks that are examined.
 const MAX_HOOKS: usize = 200;
 /// How deep the directories that a command names are followed.
 const MAX_DEPTH: usize = 8;
-/// For all commands in the configs of one repository.
+/// The maximum size of all commands in the configs of one repository.
 const MAX_COMMAND_BYTES: usize = 256 << 10;
-/// For one repository.
+/// The maximum number of names that are looked up in directories for one repository.
 const MAX_LOOKUPS: usize = 5_000_000;
 
 /// What git runs in directories of the user. The paths are canonical or symlinks, and need not exist: git would use a
@@ -79,8 +78,6 @@ pub(crate) fn git_code_of(roots: &[PathBuf], found: &[PathBuf], elsewhere: &[Pat
     code_in(&roots, all, &UserConfig::read()).paths
 }
 
-/// The repositories around the directories `dirs`, and those near their top that are not in the `searched`
-/// directories.
 fn repositories_elsewhere(dirs: &[PathBuf], searched: &[PathBuf]) -> Vec<Repository> {
     let dirs: BTreeSet<PathBuf> = canonical(dirs).into_iter().collect();
     let mut found: Vec<Repository> = dirs.iter().flat_map(|dir| around(dir)).collect();
@@ -154,7 +151,7 @@ fn code_in(roots: &[PathBuf], repositories: impl Iterator<Item = Repository>, us
     }
 }
 
-/// By their names in lower case.
+/// The entries of a directory, by their names in lower case.
 type Listing = Rc<HashMap<Vec<u8>, Vec<(OsString, FileType)>>>;
 
 struct CodePaths<'a> {
@@ -170,7 +167,7 @@ struct CodePaths<'a> {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Which {
-    /// Files, and paths that do not exist.
+    /// Existing files, and paths that do not exist.
     AlsoMissing,
     Existing,
     Executable,
@@ -260,7 +257,7 @@ impl<'a> CodePaths<'a> {
         }
     }
 
-    /// If the directory is or contains the working tree, only the hooks themselves are added.
+    /// Adds a directory of hooks; if it is or contains the working tree, only the hooks themselves.
     fn add_hooks(&mut self, base: &Path, dir: &Path, top: &Path) {
         if self.add_unless_around(base, dir, top) {
             // A hook may be a symlink to a file elsewhere.
@@ -289,7 +286,7 @@ impl<'a> CodePaths<'a> {
         is_free
     }
 
-    /// False if the command is too long, or names too much.
+    /// Adds the files that a command names; false if the command is too long, or names too much.
     fn add_command(
         &mut self,
         command: &[u8],
@@ -298,7 +295,7 @@ impl<'a> CodePaths<'a> {
         repository: &Repository,
     ) -> bool {
         let Some(mentions) = Mentions::of(command) else { return false };
-        // 1 stands for a directory that the command names, 0 for one in which it runs.
+        // The value 1 stands for a directory that the command names, 0 for one in which it runs.
         let mut dirs: BTreeMap<PathBuf, usize> = tops.iter().map(|top| (top.clone(), 0)).collect();
         for (n, word) in mentions.words.iter().enumerate() {
             for base in tops.iter().chain(&repository.git_dirs) {
@@ -357,7 +354,7 @@ impl<'a> CodePaths<'a> {
                 })
             };
             found.extend(listing.values().flatten().filter(is_script));
-            // The command names this directory.
+            // The depth is 0 only in a directory in which the command runs.
             if depth > 0 {
                 found.extend(ENTRY_FILES.iter().flat_map(|name| entries(name.as_bytes())));
             }
@@ -424,7 +421,6 @@ impl<'a> CodePaths<'a> {
         self.found.extend(inside);
     }
 
-    /// Keeps all places but the last one.
     fn keep_links(&mut self, places: &[PathBuf]) {
         self.keep(places.split_last().map(|(_, links)| links.to_vec()).unwrap_or_default());
     }
@@ -434,7 +430,7 @@ impl<'a> CodePaths<'a> {
     }
 }
 
-/// Such as `git -c core.hooksPath=tools/hooks commit`.
+/// The directory of hooks that a command such as `git -c core.hooksPath=tools/hooks commit` names.
 fn hooks_in(command: &[u8]) -> Option<&[u8]> {
     const NAME: &[u8] = b"core.hookspath";
     let at = command.windows(NAME.len()).position(|part| part.eq_ignore_ascii_case(NAME))?;
@@ -445,8 +441,8 @@ fn hooks_in(command: &[u8]) -> Option<&[u8]> {
     path.split(|byte| is_between(byte) || *byte == b';').next().filter(|path| !path.is_empty())
 }
 
-/// Changes with the settings of a config file with which git runs code; `None` if the file cannot be read or is too
-/// large.
+/// A number that changes with the settings of a config file with which git runs code; `None` if the file cannot be
+/// read or is too large.
 pub(crate) fn settings_digest(file: &Path) -> Option<u64> {
     let bytes = try_read_file(file, MAX_BYTES).ok()?.unwrap_or_default();
     let mut hasher = DefaultHasher::new();

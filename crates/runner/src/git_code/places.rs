@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
-/// As in the kernel.
+/// How many symlinks are followed, as in the kernel.
 const MAX_LINKS: usize = 40;
 
 /// The places that decide what `path`, which starts at the canonical path `base`, leads to: the symlinks on the way,
@@ -45,7 +45,6 @@ pub(crate) fn places(base: &Path, path: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The last one first.
 fn names_from_the_end(path: &Path) -> Vec<OsString> {
     let is_name = |part: &Component<'_>| matches!(part, Component::Normal(_) | Component::ParentDir);
     path.components().filter(is_name).map(|part| part.as_os_str().to_owned()).rev().collect()

@@ -7,9 +7,8 @@ use std::collections::{BTreeSet, VecDeque};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// In bytes.
 const MAX_PATH: usize = 3_500;
-/// For submodules and worktrees inside a git directory.
+/// The maximum number of entries of a git directory that are searched for submodules and worktrees.
 const MAX_INNER_ENTRIES: usize = 20_000;
 
 pub(super) struct Repository {
@@ -18,14 +17,14 @@ pub(super) struct Repository {
     pub(super) top: PathBuf,
     /// Another working tree, if a file in the git directory names one.
     pub(super) tree: Option<PathBuf>,
-    /// Its own, and the one that it shares with other worktrees.
+    /// The repository's own git directory, and the one that it shares with other worktrees.
     pub(super) git_dirs: Vec<PathBuf>,
     /// The places that lead from the `.git` to the git directories.
     pub(super) leads: Vec<PathBuf>,
 }
 
 impl Repository {
-    /// `path` is a `.git` of any kind, or a git directory under another name.
+    /// The repository of a `.git` of any kind, or of a git directory under another name.
     fn at(path: &Path) -> Option<Self> {
         let is_named = path.file_name().is_some_and(|name| name.eq_ignore_ascii_case(GIT_DIR));
         let top = if is_named { path.parent()? } else { path };
@@ -37,7 +36,7 @@ impl Repository {
         (!git_dirs.is_empty()).then(|| Self { top: top.to_owned(), tree, git_dirs, leads })
     }
 
-    /// With the repositories inside its git directories.
+    /// The repository at a path, with the repositories inside its git directories.
     pub(super) fn all_at(path: &Path) -> Vec<Self> {
         let Some(repository) = Self::at(path) else { return Vec::new() };
         let inner = repository.git_dirs.iter().flat_map(|dir| inner_git_dirs(dir));
@@ -47,7 +46,7 @@ impl Repository {
     }
 }
 
-/// A working tree inside a git directory does not count.
+/// Whether a directory is, or is inside, a git directory. A working tree inside a git directory does not count.
 pub(super) fn is_in_git_dir(dir: &Path) -> bool {
     for above in dir.ancestors() {
         let is_named = above.file_name().is_some_and(|name| name.eq_ignore_ascii_case(GIT_DIR));
@@ -66,7 +65,6 @@ pub(super) fn around(root: &Path) -> impl Iterator<Item = Repository> {
     root.ancestors().skip(1).flat_map(|dir| Repository::all_at(&dir.join(GIT_DIR)))
 }
 
-/// Adds the number of searched entries to `entries`, and stops at `max_entries`.
 pub(super) fn repositories(root: &Path, entries: &mut usize, max_entries: usize) -> Vec<Repository> {
     let mut found = Vec::new();
     let mut dirs = vec![root.to_owned()];
@@ -96,8 +94,8 @@ pub(super) fn repositories(root: &Path, entries: &mut usize, max_entries: usize)
     found
 }
 
-/// Leaves out the `searched` directories and packages. Searches the directories near the top first, and gives up
-/// after `max_entries`.
+/// Finds repositories except in the `searched` directories and in packages. Searches the directories near the top
+/// first, and gives up after `max_entries`.
 pub(super) fn repositories_near_the_top(
     roots: &BTreeSet<PathBuf>,
     searched: &[PathBuf],
@@ -134,7 +132,6 @@ pub(super) fn repositories_near_the_top(
     found
 }
 
-/// The git directories of submodules and worktrees, which are inside the git directory of their repository.
 pub(crate) fn inner_git_dirs(git_dir: &Path) -> Vec<PathBuf> {
     let (mut found, mut entries) = (Vec::new(), 0);
     let mut dirs = vec![git_dir.join("modules"), git_dir.join("worktrees")];

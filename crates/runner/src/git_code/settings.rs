@@ -7,9 +7,9 @@ pub(super) enum Named {
     Hooks(Vec<u8>),
     /// A directory whose content git copies into new repositories, with hooks.
     Template(Vec<u8>),
-    /// Relative to the file that contains the setting.
+    /// Another config file, relative to the file that contains the setting.
     Config(Vec<u8>),
-    /// Relative to the git directory.
+    /// The top of the working tree, relative to the git directory.
     WorkTree(Vec<u8>),
     /// A command for a shell, a program, or a program with arguments.
     Command(Vec<u8>),
@@ -19,7 +19,7 @@ pub(super) enum Named {
     Unknown(Vec<u8>),
 }
 
-/// `*` stands for any key.
+/// Settings whose value is a command. `*` stands for any key.
 const COMMANDS: [&str; 42] = [
     "core.alternaterefscommand",
     "core.askpass",
@@ -113,7 +113,7 @@ const DATA: [&str; 34] = [
     "user.*",
 ];
 
-/// From `git help hooks`.
+/// The names of git's hooks (`git help hooks`).
 pub(super) const HOOKS: [&str; 28] = [
     "applypatch-msg",
     "commit-msg",
@@ -145,7 +145,7 @@ pub(super) const HOOKS: [&str; 28] = [
     "update",
 ];
 
-/// `None` if git runs no code because of this setting.
+/// What a setting names; `None` if git runs no code because of it.
 pub(super) fn named(setting: &Setting) -> Option<Named> {
     let is = |known: &str| match known.strip_suffix('*') {
         Some(section) => setting.name.starts_with(section),

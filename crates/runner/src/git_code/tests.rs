@@ -7,7 +7,7 @@ fn put(root: &Path, path: &str, text: &str) {
     std::fs::write(root.join(path), text).unwrap();
 }
 
-/// Searches `root/top`; the result is relative to it.
+/// The paths that are found in `root/top`, relative to it.
 fn found(root: &Path, user: &UserConfig) -> Vec<String> {
     let top = root.join("top");
     let code = code_within(std::slice::from_ref(&top), &[], &[], MAX_ENTRIES, user);
@@ -21,7 +21,7 @@ fn what_the_config_of_a_repository_names_is_found_even_if_it_is_missing() {
         ("[core]\nhooksPath = tools/hooks\n", &["tools/hooks"] as &[&str]),
         ("[core] hooksPath = \"tools/hooks\" ; ours\n", &["tools/hooks"]),
         ("[core]\nhooksPath = not/yet\n", &["not/yet"]),
-        // Relative to the git directory, in which git runs the hooks of a push.
+        // Git runs the hooks of a push in the git directory, so the path is relative to it.
         ("[core]\nhooksPath = ../elsewhere\n", &["elsewhere"]),
         ("[core]\nhooksPath = ../../elsewhere\n", &[]),
         ("[core]\nhooksPath = link/hooks\n", &["link", "tools/hooks"]),

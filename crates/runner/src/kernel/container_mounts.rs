@@ -84,7 +84,8 @@ impl ContainerRoot {
         openat2(&dir, rest, flags, Mode::empty(), resolve)
     }
 
-    /// Older versions of Docker mount a directory read-only, but not the file systems in it.
+    /// Fails if a writable file system is mounted inside a read-only path: older versions of Docker mount a directory
+    /// read-only, but not the file systems in it.
     fn check_below(&self, expected: &[ExpectedMount]) -> io::Result<()> {
         for seen in self.mounts.iter().filter(|seen| !seen.is_read_only) {
             let around = expected.iter().filter(|mount| seen.path.starts_with(&mount.path));
@@ -119,7 +120,7 @@ fn seen_mounts(mountinfo: &[u8]) -> Vec<SeenMount> {
         .collect()
 }
 
-/// `mountinfo` writes some characters of a path as three octal digits after a backslash.
+/// Decodes a path of `mountinfo`, in which some characters are three octal digits after a backslash.
 fn unescaped(text: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;

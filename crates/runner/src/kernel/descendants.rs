@@ -39,7 +39,7 @@ pub(crate) fn signal_tree(signal: Signal, exempt: Option<Pid>) {
     }
 }
 
-/// Stops each process before its children are looked for, so that it cannot fork meanwhile.
+/// Each process is stopped before its children are looked for, so that it cannot fork meanwhile.
 pub(crate) fn kill_tree() {
     for child in children().into_iter().filter_map(Process::child) {
         child.walk(Some(Signal::STOP), Signal::KILL, None, MAX_DEPTH);
@@ -48,8 +48,8 @@ pub(crate) fn kill_tree() {
 
 struct Process {
     pid: Pid,
-    /// Refers to the same process even if its id is used again; `None` if the kernel has no such descriptors (before
-    /// Linux 5.3).
+    /// A descriptor of the process (pidfd), valid even if the id is used again; `None` before Linux 5.3, which has
+    /// none.
     descriptor: Option<OwnedFd>,
 }
 
@@ -106,7 +106,7 @@ impl Process {
     }
 }
 
-/// The children of all threads of a process. Empty without `CONFIG_PROC_CHILDREN`.
+/// The children that all threads of a process started. Empty without `CONFIG_PROC_CHILDREN`.
 fn children_of(pid: i32) -> Vec<i32> {
     let mut children = Vec::new();
     for task in std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
@@ -137,7 +137,6 @@ pub(crate) fn children() -> Vec<Pid> {
         Ok(children) => {
             children.split_ascii_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
         }
-        // A kernel without CONFIG_PROC_CHILDREN.
         Err(_) => children_among(&parents()),
     }
 }

@@ -6,9 +6,7 @@ use rustix::fs::{stat, statfs};
 use std::fs;
 use std::path::Path;
 
-/// The maximum number of open files that are examined for sockets.
 const MAX_FILES: usize = 20_000;
-/// The maximum number of processes whose mappings are examined.
 const MAX_PROCESSES: usize = 500;
 /// The kernel memory of one file in tmpfs, beside its contents, in bytes.
 const FILE_OVERHEAD: u64 = 1024;
@@ -29,7 +27,7 @@ pub(crate) fn has_files_in_transit(pids: &[i32]) -> bool {
     })
 }
 
-/// Linux reports files in transit for a socket since version 5.8.
+/// The number of files in transit that a socket reports (since Linux 5.8).
 fn in_transit(info: &str) -> u64 {
     let number = info.lines().find_map(|line| line.strip_prefix("scm_fds:"));
     number.and_then(|number| number.trim().parse().ok()).unwrap_or_default()
@@ -61,7 +59,7 @@ pub(crate) fn written_bytes(pids: &[i32]) -> u64 {
     others.fold(own, u64::saturating_add)
 }
 
-/// `None` if the process has ended, or if the kernel does not count written bytes.
+/// The bytes that a process has written; `None` if the process has ended, or if the kernel does not count them.
 fn written_by(process: &Path) -> Option<u64> {
     match fs::read_to_string(process.join("io")) {
         Ok(counts) => {
@@ -92,7 +90,6 @@ pub(crate) fn sandbox_files_in_memory(pids: &[i32]) -> u64 {
     pids.iter().take(16).find_map(used).unwrap_or_default()
 }
 
-/// `None` if the file system at this path cannot be examined, or is not private to the sandbox.
 fn held_by(process: &Path, name: &str) -> Option<u64> {
     let path = process.join("root").join(name);
     let is_own =

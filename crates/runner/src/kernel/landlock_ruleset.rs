@@ -36,7 +36,6 @@ fn restrict_self(landlock_rules: &[LandlockRule], network: bool) -> Result<Rules
         rules = rules.handle_access(AccessNet::from_all(FILES))?;
     }
     let mut rules = rules.create()?;
-    // A path that does not exist gets no rule.
     for (path, allow) in SYSTEM.into_iter().chain(ETC.map(|path| (path, LandlockAccess::Read))) {
         if let Ok(path_fd) = PathFd::new(path) {
             rules = rules.add_rule(PathBeneath::new(path_fd, allowed(allow, Path::new(path).is_dir())))?;

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 
 pub(crate) use super::landlock_ruleset::abi as landlock_abi;
 
-/// Ten times the share of an ordinary program.
+/// With this priority, a guard gets about ten times the CPU share of an ordinary program.
 const GUARD_PRIORITY: i32 = -10;
 
 /// The running executable, even if its file was replaced meanwhile.
@@ -28,7 +28,7 @@ pub(crate) fn adopt_orphans() -> io::Result<()> {
     Ok(set_child_subreaper(Some(getpid()))?)
 }
 
-/// May fail: an unprivileged user may have used up the quota for pipes.
+/// Sets a pipe's capacity; a failure is ignored, because an unprivileged user may have used up the quota for pipes.
 pub(crate) fn set_pipe_size(pipe: impl AsFd, bytes: usize) {
     let _ = rustix::pipe::fcntl_setpipe_size(pipe, bytes);
 }
@@ -62,7 +62,8 @@ pub(crate) fn confine(restrictions: &Restrictions) -> io::Result<()> {
     }
 }
 
-/// Landlock restricts files, not privileges: root with capabilities could load a kernel module or set the clock.
+/// Drops all capabilities: Landlock restricts files, not privileges, so root with capabilities could load a kernel
+/// module or set the clock.
 fn drop_capabilities() -> io::Result<()> {
     let none = CapabilitySet::empty();
     // Fails without the necessary privilege; then there is nothing to drop.

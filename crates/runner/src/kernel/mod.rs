@@ -42,7 +42,7 @@ pub(crate) use usage::*;
 
 #[derive(Debug, Default)]
 pub(crate) struct TreeUsage {
-    /// Without the calling process.
+    /// The processes, without the calling one.
     pub(crate) pids: Vec<i32>,
     /// The number of processes and threads, including processes that ended and were not reaped.
     pub(crate) tasks: usize,
@@ -93,15 +93,14 @@ pub(crate) struct UnnamedFiles {
 pub(crate) enum TerminalRead {
     By(TerminalReader),
     None,
-    /// The system does not show what the programs do, or does not show it to this user.
+    /// The system does not show this user what the programs do.
     Unseen,
 }
 
-/// The thread that sleeps until there is input from its terminal.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "other systems do not tell who reads"))]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TerminalReader {
-    /// The program's name is cut to 15 bytes.
+    /// The program's name, cut to 15 bytes.
     pub(crate) program: String,
     pub(crate) thread: i32,
     /// How often the thread has gone to sleep so far. If this has not changed, the thread has slept all the time.

@@ -17,7 +17,7 @@ use std::path::{Component, Path, PathBuf};
 /// The type of tmpfs, as `statfs` reports it.
 const TMPFS: i64 = 0x0102_1994;
 
-/// An agent could have created a symlink in the path a moment ago.
+/// Opens exactly this path and follows no symlink, which an agent could have created a moment ago.
 pub(super) fn open_exactly(path: &Path) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
@@ -68,7 +68,7 @@ pub(crate) fn with_accessible_parent(dir: &File, act: impl FnOnce()) {
     }
 }
 
-/// The placeholder of a file may be missing.
+/// Checks that the expected thing is mounted at a path of this sandbox. The placeholder of a file may be missing.
 pub(crate) fn check_mount(expected: &ExpectedMount) -> io::Result<()> {
     let opened = match open_in_sandbox(&expected.path) {
         Err(Errno::NOENT) if expected.content == MountContent::EmptyFile => return Ok(()),
@@ -101,7 +101,7 @@ pub(super) fn check_opened(opened: &OwnedFd, expected: &ExpectedMount) -> io::Re
     if is_expected { Ok(()) } else { Err(io::Error::other("what is mounted there is not what was expected")) }
 }
 
-/// In the sandbox only `/var/tmp` may be a symlink.
+/// Opens a path of the sandbox, in which only `/var/tmp` may be a symlink.
 fn open_in_sandbox(path: &Path) -> rustix::io::Result<OwnedFd> {
     match (open_exactly(path), path.strip_prefix("/var/tmp")) {
         (Err(Errno::LOOP), Ok(rest)) => open_exactly(&PathBuf::from("/tmp").join(rest)),

@@ -66,7 +66,7 @@ pub(crate) fn landlock_abi() -> Option<u8> {
     None
 }
 
-/// Runs inside the guard, which waits for `ps` to end, so `ps` needs no guard.
+/// `ps` runs inside the guard, which waits for its end, so `ps` needs no guard of its own.
 fn parents() -> Vec<(i32, i32)> {
     let listed = Command::new("/bin/ps").args(["-A", "-o", "pid=,ppid="]).env_clear().output();
     let text = listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
@@ -113,7 +113,7 @@ pub(crate) fn kill_tree() {
     }
 }
 
-/// A process whose parent has ended is not found, so all descendants have to be found before the first one is killed.
+/// All descendants of `root`, except orphans: a process whose parent has ended is not found.
 fn below(root: Pid) -> Vec<Pid> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
     for (pid, parent) in parents() {

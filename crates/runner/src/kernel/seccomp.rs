@@ -147,7 +147,8 @@ const NAMESPACES: [i32; 7] = [
     libc::CLONE_NEWPID,
     libc::CLONE_NEWNET,
 ];
-/// Creates a time namespace; for `unshare` only, because in `clone` this bit is part of a signal number.
+/// The flag that creates a time namespace; for `unshare` only, because in `clone` this bit is part of a signal
+/// number.
 const NEW_TIME: i32 = 0x80;
 
 /// Terminal operations (`ioctl`) that are denied in every sandbox: with them a program could type into its terminal.
@@ -174,7 +175,7 @@ const FILE_OPERATIONS: [(u64, &[u64]); 4] = [
 const X32_NUMBERS: [(c_long, i64); 3] =
     [(libc::SYS_ioctl, 514), (libc::SYS_mq_notify, 527), (libc::SYS_kexec_load, 528)];
 
-/// No sandbox allows socket families other than these: most of them belong to no network namespace.
+/// Which sockets a sandbox allows. Other families are never allowed: most of them belong to no network namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sockets {
     /// Unix sockets, internet sockets and netlink.
@@ -191,7 +192,6 @@ type Denied = Vec<(c_long, Vec<SeccompRule>)>;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Filter {
     sockets: Sockets,
-    /// Whether the command has its own namespaces, which separate processes and shared memory and hide files.
     own_namespaces: bool,
 }
 
@@ -205,7 +205,8 @@ impl Filter {
         Self { sockets, own_namespaces: true }
     }
 
-    /// Landlock itself restricts no sockets other than TCP and abstract ones.
+    /// The filter restricts Unix and, without network, internet sockets, because Landlock restricts only TCP and
+    /// abstract sockets.
     pub(super) fn beside_landlock(network: bool) -> Self {
         Self { sockets: if network { Sockets::InternetOnly } else { Sockets::None }, own_namespaces: false }
     }
@@ -285,7 +286,7 @@ impl Filter {
         Ok(vec![SeccompRule::new(families.iter().map(other).collect::<Result<_, _>>()?)?])
     }
 
-    /// A datagram socket of a pair can still send to any name.
+    /// When creating a pair of sockets is denied: a datagram socket of a pair can still send to any name.
     fn socket_pair(&self) -> Result<Vec<SeccompRule>, BackendError> {
         let not_unix = int(0, SeccompCmpOp::Ne, libc::AF_UNIX.unsigned_abs().into())?;
         let mut rules = vec![SeccompRule::new(vec![not_unix])?];
@@ -308,7 +309,6 @@ fn int(argument: u8, operator: SeccompCmpOp, value: u64) -> Result<SeccompCondit
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)
 }
 
-/// Denies creating files with the set-user-id bit.
 fn set_user_id() -> Result<Denied, BackendError> {
     let has = |argument: u8, bits: u64| int(argument, SeccompCmpOp::MaskedEq(bits), bits);
     let mut denied = Denied::new();
@@ -341,7 +341,7 @@ fn of_other_processes() -> Result<Denied, BackendError> {
     Ok(denied)
 }
 
-/// In its own user namespace a command would have capabilities.
+/// Denies new namespaces, because in its own user namespace a command would have capabilities.
 fn new_namespaces() -> Result<Denied, BackendError> {
     let has = |flag: i32| {
         let flag = u64::from(flag.cast_unsigned());
@@ -363,7 +363,7 @@ pub(super) fn apply(filter: &Filter) -> io::Result<()> {
     Ok(())
 }
 
-/// One program for each error, because a program has one error.
+/// One filter program for each error, because a program has one error.
 fn programs(filter: &Filter) -> Result<Vec<BpfProgram>, BackendError> {
     let all = [
         (filter.forbidden()?, libc::EPERM),

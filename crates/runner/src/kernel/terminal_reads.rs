@@ -8,13 +8,12 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
-/// A process group with more threads counts as working.
+/// The maximum number of threads that are examined. A process group with more threads counts as working.
 const MAX_THREADS: usize = 4_000;
-/// The maximum number of descriptors that are examined if a thread waits for several.
 const MAX_DESCRIPTORS: u64 = 4_096;
 /// The device number of `/dev/tty`, which stands for the controlling terminal of the process that opened it.
 const DEV_TTY: u64 = 5 << 8;
-/// `POLLIN` and `EPOLLIN`.
+/// The value of both `POLLIN` and `EPOLLIN`.
 const INPUT: u32 = 1;
 
 #[cfg(target_arch = "x86_64")]
@@ -37,7 +36,7 @@ pub(crate) fn terminal_id(path: &std::path::Path) -> Option<(u64, u64)> {
     Some((file.dev(), file.ino()))
 }
 
-/// `group` must be the foreground group of the terminal with this device and inode.
+/// Whether a program of the foreground group `group` waits for input from the terminal with this device and inode.
 pub(crate) fn terminal_read(group: Pid, terminal: (u64, u64)) -> TerminalRead {
     let group = group.as_raw_nonzero().get();
     let (mut polling, mut unseen, mut threads) = (None, false, 0);
@@ -101,7 +100,7 @@ fn wait(pid: i32, call: &str, terminal: (u64, u64)) -> Option<Wait> {
     descriptors.unwrap_or_default().into_iter().any(is_terminal).then_some(Wait::Poll)
 }
 
-/// From an array of `struct pollfd`.
+/// The descriptors in an array of `struct pollfd` that wait for input.
 fn polled(pid: i32, address: u64, count: u64) -> Option<Vec<u64>> {
     let bytes = memory(pid, address, count.min(MAX_DESCRIPTORS) * 8)?;
     let (entries, _) = bytes.as_chunks::<8>();
@@ -113,7 +112,7 @@ fn polled(pid: i32, address: u64, count: u64) -> Option<Vec<u64>> {
     Some(wanted.collect())
 }
 
-/// From an `fd_set`.
+/// The descriptors in an `fd_set`.
 fn selected(pid: i32, count: u64, address: u64) -> Option<Vec<u64>> {
     if address == 0 {
         return None;

@@ -8,12 +8,12 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// The maximum number of open files that are examined.
 const MAX_FILES: usize = 50_000;
 /// The type of tmpfs. Files made with `memfd_create`, which never have a name, are on one, too.
 pub(super) const TMPFS: FsWord = 0x0102_1994;
 
-/// Stops counting once there are more than `most` processes and threads.
+/// The resources that the descendants of this process use. Stops counting once there are more than `most` processes
+/// and threads.
 pub(crate) fn tree_usage(most: usize) -> TreeUsage {
     let own = std::process::id().cast_signed();
     let mut usage = TreeUsage::default();
@@ -39,7 +39,6 @@ pub(crate) fn tree_usage(most: usize) -> TreeUsage {
     usage
 }
 
-/// The number of threads of a process, and the children that they started.
 fn tasks_and_children(pid: i32) -> (usize, Vec<i32>) {
     let mut children = Vec::new();
     let mut tasks = 0;
@@ -81,18 +80,17 @@ fn memory_of(status: &str) -> ResidentMemory {
     }
 }
 
-/// 0 on kernels before Linux 6.2, which do not report the number of open files as the directory's size.
+/// The number of open files; 0 on kernels before Linux 6.2, which do not report it as the directory's size.
 fn open_files(dir: &Path) -> u64 {
     fs::metadata(dir.join("fd")).map_or(0, |fd| fd.size())
 }
 
-/// A page that several processes share is divided among them; it counts in full for a process whose mappings cannot
-/// be read.
+/// The memory of these processes. A page that several processes share is divided among them; it counts in full for a
+/// process whose mappings cannot be read.
 pub(crate) fn resident_memory(pids: &[i32]) -> ResidentMemory {
     let of = |pid: &i32| {
         let (dir, status) = task_status(*pid);
         let Ok(rollup) = fs::read_to_string(dir.join("smaps_rollup")) else {
-            // The process is gone, or may not be examined so closely.
             return memory_of(&status);
         };
         let tables = kilobytes(&status, &["VmPTE:"]);
@@ -107,7 +105,7 @@ pub(crate) fn resident_memory(pids: &[i32]) -> ResidentMemory {
     })
 }
 
-/// Includes processes that were not reaped.
+/// The number of processes and threads on the machine, including processes that were not reaped.
 pub(crate) fn tasks_of_machine() -> Option<u64> {
     let load = fs::read_to_string("/proc/loadavg").ok()?;
     load.split_ascii_whitespace().nth(3)?.split_once('/')?.1.parse().ok()
@@ -170,9 +168,7 @@ pub(crate) fn unnamed_files(pids: &[i32]) -> UnnamedFiles {
 
 enum FilesDir {
     Readable(PathBuf),
-    /// The process exists, but its open files cannot be listed.
     Refused,
-    /// The process has ended, or has no open files.
     Gone,
 }
 

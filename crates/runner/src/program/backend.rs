@@ -30,9 +30,9 @@ use tokio::sync::Notify;
 
 /// How long a program may continue after it called one of our tools and was told to end its turn.
 const STOP_AFTER_TOOL_CALL: Duration = Duration::from_secs(60);
-/// How long to wait for a program that was asked to end.
 const END_TIMEOUT: Duration = Duration::from_secs(20);
-/// After its first call a program is told to end its turn, so no honest program comes near this number.
+/// The maximum number of recorded tool calls. After its first call a program is told to end its turn, so no honest
+/// program comes near this number.
 const MAX_RECORDED: usize = 1000;
 const CALL_RECORDED: &str =
     "Recorded. End your turn now without any further tool call; the result is in the next message.";
@@ -215,7 +215,7 @@ impl CliBackend {
             .prepare(&start_request)
             .map_err(|(why, hint)| error(BackendErrorKind::NotFound, &why, hint))?;
         let late = request.call_context.as_ref().map(|call_context| call_context.late_notices.clone());
-        // Once per conversation is enough.
+        // The notice about ignored settings is given once per conversation.
         let ignored = notice_of_ignored(prepared.adapter.name(), &prepared.ignored_settings);
         let ignored = ignored.filter(|_| native.is_none());
         if let (Some(late), Some(notice)) = (&late, ignored) {
@@ -335,7 +335,8 @@ impl CliBackend {
         if let Some(workspace) = call_context.and_then(|call_context| call_context.workspace.as_ref()) {
             return Ok(PathBuf::from(workspace));
         }
-        // Shared by all attempts, because a conversation can only be resumed in the directory where it began.
+        // All attempts share this directory, because a conversation can only be resumed in the directory where it
+        // began.
         let empty = dir.parent().unwrap_or(dir).join("workspace");
         std::fs::create_dir_all(&empty)
             .map_err(|why| error(BackendErrorKind::Server, &format!("{}: {why}", empty.display()), None))?;
@@ -407,7 +408,7 @@ impl EndpointHandler for RecordedCalls {
             let content = format!("Refused: {MAX_RECORDED} calls are recorded already. End your turn.");
             return Box::pin(async { ToolOutcome { content, is_error: true } });
         }
-        // Unique within the reply, independent of the MCP request id.
+        // The id is unique within the reply, independent of the MCP request id.
         call.id = format!("call-{}", calls.len() + 1);
         calls.push(call);
         drop(calls);

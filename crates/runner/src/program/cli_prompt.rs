@@ -15,7 +15,7 @@ const AGENT_ID: &str = "agent_id";
 /// How a conclusion begins in the final message of an agent that cannot call tools.
 const CONCLUSION_LINE: &str = "Conclusion:";
 
-/// For a CLI agent that ended its turn without ever listing our tools.
+/// The message to a CLI agent that ended its turn without ever listing our tools.
 pub(super) const TOOLS_WERE_MISSING: &str = "The tools could not be reached during your last turn. They can be reached \
      now. If you needed one of them, continue your work with it. Otherwise repeat your last message.";
 
@@ -46,7 +46,7 @@ pub(super) fn render(request: &ModelRequest, resumes: bool, kind: &AgentKind) ->
     text
 }
 
-/// For an agent without MCP, the note describes what [`call_from_text`] accepts.
+/// How the agent can use the tools. For an agent without MCP, the note describes what [`call_from_text`] accepts.
 fn tool_note(tools: &[ToolSpec], kind: &AgentKind) -> String {
     if kind.tool_name_pattern.is_some() {
         let names: Vec<String> = tools.iter().filter_map(|tool| kind.tool_name(SERVER, &tool.name)).collect();
@@ -124,8 +124,9 @@ fn tool_of_call<'a>(id: &str, before: &'a [Message]) -> &'a str {
     calls.flatten().find(|call| call.id == id).map_or("a tool", |call| &call.name)
 }
 
-/// If `new_answer` is offered, the message is an answer, unless it consists only of a vote. Otherwise the call is the
-/// vote that the message contains as JSON. `None` if the message is blank, or is neither an answer nor a vote.
+/// Converts the final message of an agent that never connected to our tools into a call. If `new_answer` is offered,
+/// the message is an answer, unless it consists only of a vote. Otherwise the call is the vote that the message
+/// contains as JSON. `None` if the message is blank, or is neither an answer nor a vote.
 pub(super) fn call_from_text(text: &str, tools: &[ToolSpec]) -> Option<ToolCall> {
     let offered = |name: &str| tools.iter().find(|tool| tool.name == name);
     let call = |name: &str, arguments: Value| ToolCall {

@@ -16,7 +16,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// In bytes, for a file with credentials.
+/// The maximum size of a file with credentials, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
 /// The time between two checks of the copies for new tokens.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -47,7 +47,7 @@ impl CopiedCredentials {
         &self.bytes
     }
 
-    /// Does nothing if anything but tokens differs, or if the user's file was changed in the meantime.
+    /// Writes new tokens back, unless anything but tokens differs, or the user's file was changed in the meantime.
     fn write_back(&mut self) {
         let read = read_plain(self.dir.as_fd(), &self.name);
         let Some(new) = read.filter(|new| *new != self.bytes) else { return };
@@ -67,7 +67,6 @@ impl CopiedCredentials {
     }
 }
 
-/// `is_token` says whether the value itself may be a token or a time.
 fn only_tokens_differ(before: &Value, after: &Value, is_token: bool) -> bool {
     match (before, after) {
         (Value::Object(before), Value::Object(after)) => {
@@ -101,7 +100,6 @@ fn read_plain(dir: BorrowedFd<'_>, path: &OsStr) -> Option<Vec<u8>> {
     (bytes.len() as u64 <= MAX_BYTES).then_some(bytes)
 }
 
-/// Replaces a file atomically.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".althing-{:016x}", fastrand::u64(..)));
@@ -201,7 +199,6 @@ mod tests {
         new["claudeAiOauth"]["expiresAt"] = json!(2);
         let text = new.to_string();
         let found = after(|copy, _| {
-            // Claude Code replaces the file.
             fs::write(copy.with_extension("new"), &text).unwrap();
             fs::rename(copy.with_extension("new"), copy).unwrap();
         });

@@ -4,7 +4,7 @@
 
 use crate::adapter::Mentions;
 
-/// Put before a prompt that would otherwise be read as a command.
+/// This line is put before a prompt that would otherwise be read as a command.
 const FIRST_LINE: &str = "Task:\n";
 
 /// Punctuation that has no special meaning to any CLI agent at the beginning of a prompt.
@@ -52,7 +52,8 @@ fn captures_return(prompt: &str) -> bool {
     last.ends_with('\\') || last.contains(['@', '$']) || last.starts_with('/')
 }
 
-/// Ignores leading whitespace, and control characters, which are not typed.
+/// Whether a CLI agent could read the prompt as a command, ignoring leading whitespace, and control characters, which
+/// are not typed.
 fn is_command(prompt: &str) -> bool {
     let typed: String = prompt.chars().filter(|c| c.is_whitespace() || !c.is_control()).collect();
     let typed = typed.trim();

@@ -1,6 +1,6 @@
 //! A bounded excerpt of a program's output: its beginning and its end.
 
-/// In bytes, without the note about what was left out.
+/// The maximum length of an excerpt in bytes, without the note about what was left out.
 pub(crate) const MAX_BYTES: usize = 64 * 1024;
 const HALF: usize = MAX_BYTES / 2;
 
@@ -20,7 +20,7 @@ impl OutputExcerpt {
         self.head.push_str(first);
         let from = ceil(rest, rest.len().saturating_sub(HALF));
         self.tail.push_str(rest.get(from..).unwrap_or_default());
-        // Trimmed only occasionally, so that many small pieces stay cheap.
+        // The tail is trimmed only occasionally, so that many small pieces stay cheap.
         if self.tail.len() > 2 * HALF {
             self.trim();
         }

@@ -38,7 +38,6 @@ pub(super) fn find_executable(
     }
 }
 
-/// A plain name is returned unchanged.
 fn resolve_program(program: &str, cwd: &Path) -> String {
     if program.contains('/') { cwd.join(program).to_string_lossy().into_owned() } else { program.to_owned() }
 }

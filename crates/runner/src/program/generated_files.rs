@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// In bytes; a larger existing file at the path of a generated one is an error.
+/// An existing file of more bytes at the path of a generated one is an error.
 const MOST_BYTES: u64 = 4 << 20;
 
 /// An existing file, which may belong to the user, is renamed and kept next to the new file. If Althing is killed
@@ -60,7 +60,7 @@ impl GeneratedFiles {
             Ok(_) => return Err(io::Error::other("it exists and is not a regular file")),
             Err(_) => (file.text.clone(), Before::Nothing),
         };
-        // Recorded before it is written, so that a partly written file is removed, too.
+        // The file is recorded before it is written, so that a partly written file is removed, too.
         self.0.push((file.path.clone(), before, dir));
         write(&file.path, text.as_bytes())
     }
@@ -82,13 +82,13 @@ impl Drop for GeneratedFiles {
                 let (path, aside) = (path.display(), aside.display());
                 tracing::warn!(%path, %aside, %error, "could not restore a file; it is at `aside`");
             }
-            // Removes the directory only if it is empty.
+            // `remove_dir` removes the directory only if it is empty.
             let _ = path.parent().map(std::fs::remove_dir);
         }
     }
 }
 
-/// Fails if the path is a symlink, which the program could have made.
+/// The device and inode of a directory; fails if the path is a symlink, which the program could have made.
 fn real_dir(path: &Path) -> io::Result<DirId> {
     let data = path.symlink_metadata()?;
     if !data.is_dir() {
@@ -97,7 +97,6 @@ fn real_dir(path: &Path) -> io::Result<DirId> {
     Ok((data.dev(), data.ino()))
 }
 
-/// The name under which an existing file is kept.
 fn aside(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".before-althing");
@@ -109,7 +108,8 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?.write_all(bytes)
 }
 
-/// Only our text if the existing file is not JSON. Fails if the existing file is JSON and ours is not.
+/// Merges our keys into the existing settings; returns only our text if the existing file is not JSON. Fails if the
+/// existing file is JSON and ours is not.
 fn added(before: &[u8], ours: &str) -> io::Result<String> {
     let Ok(mut settings) = serde_json::from_slice::<Value>(before) else { return Ok(ours.to_owned()) };
     merge(&mut settings, serde_json::from_str(ours)?);

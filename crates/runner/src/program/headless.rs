@@ -12,7 +12,6 @@ use std::time::Duration;
 pub(super) struct Headless<'a> {
     pub(super) guarded_command: &'a GuardedCommand,
     pub(super) prompt: &'a str,
-    /// How long the program may be silent.
     pub(super) idle: Duration,
     pub(super) parser: Box<dyn OutputParser>,
     pub(super) raw: &'a mut RawOutputFile,

@@ -13,17 +13,17 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// From the end of a stored conversation, in bytes.
+/// How many bytes of the end of a stored conversation are read.
 const MAX_READ: u64 = 16 * 1024 * 1024;
 /// How many levels of directories are searched for a stored conversation.
 const MAX_DEPTH: usize = 4;
-/// For a command that prints the last message.
+/// The time limits of a command that prints the last message.
 const TIMES: CommandTimes = CommandTimes {
     limit: Duration::from_secs(30),
     grace: Duration::from_secs(1),
     drain: Duration::from_millis(200),
 };
-/// In bytes, of the output of a command that prints the last message.
+/// How many bytes of the output of a command that prints the last message are read.
 const MAX_PRINTED: usize = 4 * 1024 * 1024;
 
 #[derive(Clone, Debug, Default)]
@@ -60,7 +60,6 @@ pub(super) struct EndedProgram<'a> {
 }
 
 impl EndedProgram<'_> {
-    /// `None` if the message cannot be found.
     pub(super) async fn last_message(self, conversation: &KnownConversation) -> Option<String> {
         let (mut command, own_args) = self.command;
         let env = |name: &str| {
@@ -109,7 +108,7 @@ fn stored(dir: &Path, name_end: &str, message: fn(&Value) -> Option<String>) -> 
     messages.into_iter().find(|message| !message.trim().is_empty())
 }
 
-/// Links in the directory are not followed.
+/// Symlinks in the directory are not followed.
 fn find(dir: &Path, name_end: &str, depth: usize, found: &mut Vec<(SystemTime, PathBuf)>) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let Ok(kind) = entry.file_type() else { continue };

@@ -145,8 +145,8 @@ impl ProgramRunner {
         Self { unwritable_dirs, ..self }
     }
 
-    /// The program may write to its working directory, but only read the protected paths in it and, in a sandbox, the
-    /// code that git runs or that [`linked_code`] finds there.
+    /// Lets the program write to its working directory, but only read the protected paths in it and, in a sandbox,
+    /// the code that git runs or that [`linked_code`] finds there.
     async fn grant(&self, job: &ProgramJob) -> Grant {
         // The path was resolved when the workflow began. A missing directory is reported when the program is started.
         let real = PathBuf::from(&job.spec.cwd);

@@ -22,7 +22,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 const PARTIAL_LINE_DELAY: Duration = Duration::from_millis(200);
 
 pub(super) enum ProgramEvent<'a> {
-    /// Raw and as clean text.
+    /// The output, raw and as clean text.
     Output(Stream, &'a [u8], &'a str),
     Parsed(OutputEvent),
     /// `Ok`: the whole prompt was written to the program's stdin. `Err`: why it could not be written.
@@ -52,7 +52,7 @@ pub(super) trait PipeExchange: Send {
     /// failed.
     fn sent(&mut self, result: Result<(), String>, sink: EventSink<'_>);
 
-    /// Must be cancel-safe.
+    /// The future must be cancel-safe.
     fn next_answer(&mut self) -> impl Future<Output = Self::Answer> + Send;
 
     fn answer(&mut self, answer: Self::Answer, outbox: &mut Outbox, sink: EventSink<'_>);
@@ -67,7 +67,7 @@ pub(super) trait PipeExchange: Send {
 }
 
 pub(super) struct Outbox {
-    /// `None` once closed.
+    /// The program's stdin; `None` once closed.
     to: Option<pipe::Sender>,
     unsent: VecDeque<u8>,
     /// Whether to close the program's stdin once everything is written.
@@ -89,13 +89,14 @@ impl Outbox {
         self.closing = true;
     }
 
-    /// If the program has not exited within this time, it is asked to end.
+    /// Closes the program's stdin once everything is written. If the program has not exited within this time, it is
+    /// asked to end.
     pub(super) fn close_and_expect_exit(&mut self, within: Duration) {
         self.close();
         self.exit_deadline.get_or_insert_with(|| Instant::now() + within);
     }
 
-    /// For a program that cannot complete its turn.
+    /// Ends a program that cannot complete its turn.
     pub(super) fn give_up(&mut self) {
         self.gave_up = true;
         self.close_and_expect_exit(Duration::ZERO);
@@ -139,7 +140,6 @@ impl Outbox {
 pub(super) struct Pipes<'a, X> {
     pub(super) guarded_command: &'a GuardedCommand,
     pub(super) exchange: X,
-    /// How long the program may be silent.
     pub(super) idle: Duration,
     pub(super) raw: &'a mut RawOutputFile,
 }
@@ -217,7 +217,6 @@ struct PipeDriver<'a, X> {
     outbox: Outbox,
     out: Cleaner,
     err: Cleaner,
-    /// The last part of the program's stderr.
     diagnostics: Diagnostics,
     raw: &'a mut RawOutputFile,
     idle: Duration,
@@ -277,8 +276,8 @@ impl<X: PipeExchange> PipeHandler for PipeDriver<'_, X> {
     }
 }
 
-/// Has the program killed only after the grace period when the run's future is dropped, so that it can save its own
-/// conversation first.
+/// When the run's future is dropped, asks the program to end and has it killed only after the grace period, so that
+/// it can save its own conversation first.
 struct GracefulStop {
     guarded: Option<Guarded>,
     grace: Duration,
@@ -286,7 +285,6 @@ struct GracefulStop {
     pipes: Vec<OwnedFd>,
 }
 
-/// If duplicating fails, the program may get SIGPIPE while it ends.
 fn clone_handles(pipes: &[&pipe::Receiver]) -> Vec<OwnedFd> {
     pipes.iter().filter_map(|pipe| pipe.as_fd().try_clone_to_owned().ok()).collect()
 }

@@ -25,19 +25,16 @@ struct State {
 
 #[derive(Debug)]
 struct Running {
-    /// The directory of the program's task.
     dir: PathBuf,
     watch: CodeWatch,
 }
 
 #[derive(Debug)]
 struct Finding {
-    /// The directory of the program's task.
     dir: PathBuf,
     written: WrittenCode,
     /// What the user was told before the session was last resumed; the resume accepts it.
     accepted: Told,
-    /// What the user has been told so far.
     told: Told,
 }
 
@@ -123,8 +120,8 @@ impl PlantedCode {
         state.store_or_log(&dir);
     }
 
-    /// `None` if a program may be started without a sandbox in this directory; otherwise why not, and what the user
-    /// can do.
+    /// Why no program may be started without a sandbox in this directory, and what the user can do; `None` if
+    /// programs may.
     pub(super) async fn problem(&self, cwd: &Path) -> Option<(String, String)> {
         let running: Vec<CodeWatch> =
             self.state().running.values().map(|running| running.watch.clone()).collect();

@@ -69,8 +69,7 @@ pub(crate) struct StartRequest<'a> {
     pub(crate) spec: &'a ProgramSpec,
     pub(crate) resume: Option<&'a str>,
     pub(crate) dir: &'a Path,
-    /// Identifies the conversation of an agent or task over all its starts. Each pair of paths has its own private
-    /// copy of settings.
+    /// The same for all starts of one agent or task. Each pair of paths has its own private copy of settings.
     pub(crate) conversation_of: [&'a Path; 2],
     pub(crate) tools: Option<&'a ToolEndpoint>,
     pub(crate) grant: &'a Grant,
@@ -98,10 +97,10 @@ pub(crate) struct PreparedProgram {
     pub(crate) adapter: Arc<dyn AgentAdapter>,
     pub(crate) confined: ConfinedCommand,
     pub(crate) permissions: PermissionLevel,
-    /// Except for the user's own commands (`command`), the prompt is escaped, so that the program cannot read it as
-    /// one of its own commands.
+    /// The prompt, escaped so that the program cannot read it as one of its own commands (except for the user's own
+    /// commands, `command`).
     pub(crate) prompt: String,
-    /// Only for a run in which the program asks for approvals.
+    /// The protocol over which the program asks for approvals, if it does.
     pub(crate) structured_protocol: Option<Box<dyn StructuredProtocol>>,
     /// The id of a new conversation, if we chose it.
     pub(crate) chosen_id: Option<String>,
@@ -129,7 +128,6 @@ impl PreparedProgram {
 }
 
 impl ProgramStarter {
-    /// The error says why the program may not run.
     fn choose_sandbox(
         &self,
         adapter: &dyn AgentAdapter,
@@ -137,7 +135,7 @@ impl ProgramStarter {
     ) -> Result<ProgramSandbox<'_>, String> {
         let asks = spec.mode == ExecutionMode::Interactive || spec.approvals;
         if asks && spec.sandbox != Some(true) {
-            // A person approves the program's actions.
+            // No sandbox is needed, because a person approves the program's actions.
             return Ok(ProgramSandbox { sandbox: None, permissions: PermissionLevel::Ask });
         }
         choose_program_sandbox(adapter, spec, &self.sandbox)
@@ -197,7 +195,7 @@ impl ProgramStarter {
             self.state_dir.as_ref().is_some_and(|state| dir.starts_with(state))
                 || Some(dir) == home.as_deref()
         };
-        // A sandbox hides the other directories.
+        // A sandbox hides directories other than these.
         let is_visible = |dir: &Path| {
             !is_sandboxed || dir == cwd || request.grant.roots.iter().any(|root| dir.starts_with(&root.path))
         };
@@ -338,13 +336,13 @@ fn launch_config(
     Ok((config, None))
 }
 
-/// Without the working directory itself.
+/// The paths of the grant, without the working directory itself.
 fn readable_paths(grant: &Grant, cwd: &Path) -> Vec<PathBuf> {
     let roots = [RootKind::Context, RootKind::View].into_iter().flat_map(|kind| grant.roots(kind));
     roots.filter(|root| root.path != cwd).map(|root| root.path.clone()).collect()
 }
 
-/// Version 4. It identifies a conversation and is not a secret.
+/// A random UUID (version 4), which identifies a conversation and is not a secret.
 fn uuid() -> String {
     let bits = (fastrand::u128(..) & !(0xf << 76 | 0x3 << 62)) | 0x4 << 76 | 0x2 << 62;
     let hex = format!("{bits:032x}");

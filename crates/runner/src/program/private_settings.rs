@@ -15,17 +15,17 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-/// For each entry of a copied directory. A larger entry, such as the packages of a plugin, is linked instead, and
-/// mounted read-only.
+/// What is copied at most of each entry of a copied directory. A larger entry, such as the packages of a plugin, is
+/// linked instead, and mounted read-only.
 const MAX_COPIED: Budget = Budget { bytes: 4 << 20, entries: 500 };
-/// In bytes, for a copied file that is not in a copied directory. A larger one is left out.
+/// The maximum size, in bytes, of a copied file that is not in a copied directory. A larger one is left out.
 const MAX_FILE: u64 = 16 << 20;
 const MAX_DEPTH: usize = 64;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SettingsPlaces<'a> {
     pub(super) dir: &'a Path,
-    /// For what all agents in a sandbox share.
+    /// The directory for what all agents in a sandbox share.
     pub(super) shared: &'a Path,
 }
 
@@ -59,8 +59,8 @@ impl Drop for PrivateSettingsGuard {
 }
 
 impl PrivateSettings {
-    /// `env` looks up variables. Those generated `files` that are in the adapter's own directories are written to the
-    /// copy.
+    /// Makes the private copy. `env` looks up variables. Those generated `files` that are in the adapter's own
+    /// directories are written to the copy.
     pub(super) fn make(
         adapter: &dyn AgentAdapter,
         env: &dyn Fn(&str) -> Option<PathBuf>,
@@ -107,7 +107,7 @@ fn fd_path(dir: &OwnedFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd()))
 }
 
-/// Does not follow a link in the last component.
+/// A link in the last component is not followed.
 fn open_dir(path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
     Ok(rustix::fs::open(path, flags, Mode::empty())?)
@@ -134,7 +134,7 @@ fn clean(root: &Path, own: &[OwnDir]) -> io::Result<Vec<OwnedFd>> {
     Ok(opened)
 }
 
-/// Keeps only files and directories, no links or special files.
+/// Removes everything except the files and directories to keep; links and special files are always removed.
 fn remove_all_but(dir: &OwnedFd, keep: &dyn Fn(&str) -> bool) -> io::Result<()> {
     for entry in std::fs::read_dir(fd_path(dir))? {
         let entry = entry?;
@@ -173,7 +173,7 @@ fn make_dir(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// What is there instead of a directory is removed.
+/// Makes a directory; a file or link in its place is removed.
 fn make_real_dir(path: &Path) -> io::Result<()> {
     match path.symlink_metadata() {
         Ok(data) if data.is_dir() => return std::fs::set_permissions(path, Permissions::from_mode(0o700)),
@@ -190,7 +190,6 @@ fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 struct CopiedDir<'a> {
     dir: &'static OwnDir,
-    /// The path of the open directory.
     copy: PathBuf,
     _opened: OwnedFd,
     shared: &'a Path,
@@ -210,8 +209,8 @@ impl CopiedDir<'_> {
         Ok(())
     }
 
-    /// The JSON files lie in the directory that the variable names or, if it is not set, in the home directory. Some
-    /// of their keys are left out.
+    /// Copies JSON files without some of their keys. They lie in the directory that the variable names or, if it is
+    /// not set, in the home directory.
     fn copy_from_home(&self, home: &Path, env: &dyn Fn(&str) -> Option<PathBuf>) -> io::Result<()> {
         for files in self.dir.files {
             let Treatment::CopiedFromHome { without } = files.treatment else { continue };
@@ -257,7 +256,7 @@ impl CopiedDir<'_> {
     }
 }
 
-/// `None` if the path does not exist or a symlink leads out of `dir`.
+/// The canonical path; `None` if the path does not exist or a symlink leads out of `dir`.
 fn inside(dir: &Path, path: &Path) -> Option<PathBuf> {
     path.canonicalize().ok().filter(|real| real.starts_with(dir))
 }
@@ -274,7 +273,7 @@ struct Budget {
     entries: usize,
 }
 
-/// Entries that are too large, and those that contain symlinks, are linked.
+/// Copies a directory of settings; entries that are too large, and those that contain symlinks, are linked.
 fn copy_dir(from: &Path, to: &Path) -> io::Result<()> {
     make_real_dir(to)?;
     for entry in std::fs::read_dir(from).into_iter().flatten().flatten() {
@@ -293,7 +292,8 @@ fn copy_dir(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Leaves out special files. False if the directory is too large or too deep, or contains a symlink.
+/// Copies a directory except for special files; false if the directory is too large or too deep, or contains a
+/// symlink.
 fn copy_tree(from: &Path, to: &Path, budget: &mut Budget, depth: usize) -> io::Result<bool> {
     make_real_dir(to)?;
     for entry in std::fs::read_dir(from).into_iter().flatten().flatten() {
@@ -316,7 +316,7 @@ fn copy_tree(from: &Path, to: &Path, budget: &mut Budget, depth: usize) -> io::R
 
 /// Copies only a regular file, executable if the original is; false if it is too large.
 fn copy_file(from: &Path, to: &Path, budget: &mut Budget) -> io::Result<bool> {
-    // Somebody may be changing the settings at this moment.
+    // The settings may be changing at this moment.
     let Ok(data) = from.symlink_metadata() else { return Ok(true) };
     if !data.is_file() {
         return Ok(true);

@@ -29,17 +29,17 @@ use std::io::Read;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// In the home directory; toolchains contain no secrets.
+/// Toolchains in the home directory; they contain no secrets.
 const TOOLCHAIN_DIRS: [&str; 8] =
     [".rustup", ".cargo/bin", ".nvm", ".volta", ".pyenv", ".rbenv", ".local/bin", "go/bin"];
 
-/// Without a `sandbox`, the program runs unconfined.
+/// The program runs unconfined if `sandbox` is `None`.
 pub(super) struct ProgramSandbox<'a> {
     pub(super) sandbox: Option<&'a Sandbox>,
     pub(super) permissions: PermissionLevel,
 }
 
-/// For a program that asks no person. The error says why the program may not run.
+/// Chooses the sandbox of a program that asks no person. The error says why the program may not run.
 pub(super) fn choose_program_sandbox<'a>(
     adapter: &dyn AgentAdapter,
     spec: &ProgramSpec,
@@ -77,7 +77,7 @@ pub(super) fn choose_program_sandbox<'a>(
     Ok(ProgramSandbox { sandbox, permissions })
 }
 
-/// `None` if the program runs in Landlock.
+/// Why the program does not run in Landlock; `None` if it does.
 pub(crate) fn landlock_error(adapter: &dyn AgentAdapter) -> Option<String> {
     let problem = adapter.landlock_problem()?;
     Some(format!("{problem}: install `bubblewrap`"))
@@ -85,14 +85,12 @@ pub(crate) fn landlock_error(adapter: &dyn AgentAdapter) -> Option<String> {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ProgramPaths<'a> {
-    /// The workspace or one of the grant's roots.
+    /// The working directory: the workspace or one of the grant's roots.
     pub(super) cwd: &'a Path,
     pub(super) grant: &'a Grant,
     /// The task's own directory, mounted read-only.
     pub(super) dir: &'a Path,
-    /// Our state directory, which is hidden.
     pub(super) state: Option<&'a Path>,
-    /// Where the private copy of a CLI agent's settings is made.
     pub(super) settings: SettingsPlaces<'a>,
 }
 
@@ -194,8 +192,8 @@ pub(super) fn build_guarded_command(
     Ok(ConfinedCommand { guarded_command, placeholders, settings: settings.guard })
 }
 
-/// The agent's workspace and the task's own directory count as a whole; of other paths, such as the user's project,
-/// only the files that change.
+/// Which paths count towards the disk limit: the agent's workspace and the task's own directory as a whole, and of
+/// other paths, such as the user's project, only the files that change.
 fn written_paths(paths: ProgramPaths<'_>, writable: Vec<PathBuf>) -> WrittenPaths {
     let workspace = paths.grant.workspace.iter().map(|path| real(path));
     let own: Vec<PathBuf> = workspace.chain([real(paths.dir)]).collect();
@@ -277,7 +275,7 @@ fn program_dirs(program: &Path, search: &str, home: &Path) -> Vec<PathBuf> {
     dirs
 }
 
-/// Points the agent's variables to the private copy.
+/// Makes the private copy of the agent's settings and points the agent's variables to it.
 fn private_settings(
     adapter: &dyn AgentAdapter,
     env: &mut Vec<(String, String)>,
@@ -308,7 +306,8 @@ fn own_paths(adapter: &dyn AgentAdapter, env: &[(String, String)], home: &Path) 
     paths
 }
 
-/// Settings that exist but cannot be read or parsed count as completed dialogs.
+/// Whether to skip the first-start dialogs. Settings that exist but cannot be read or parsed count as completed
+/// dialogs.
 pub(super) fn onboarding(adapter: &dyn AgentAdapter, spec_env: &BTreeMap<String, String>) -> Onboarding {
     let Some(onboarding_check) = adapter.onboarding_check() else { return Onboarding::LeaveToAgent };
     let env = environment(adapter, &[], spec_env);
@@ -331,11 +330,10 @@ pub(super) fn onboarding(adapter: &dyn AgentAdapter, spec_env: &BTreeMap<String,
     }
 }
 
-/// In bytes.
 const MAX_SETTINGS: u64 = 16 << 20;
 
-/// Programs that run without a sandbox can leave anything there: a pipe must not block, and a device or a huge file
-/// must not fill the memory.
+/// Reads the settings of a CLI agent, where programs that run without a sandbox can leave anything: a pipe must not
+/// block, and a device or a huge file must not fill the memory.
 fn read_settings(path: &Path) -> std::io::Result<Vec<u8>> {
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let file = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
@@ -349,8 +347,8 @@ fn read_settings(path: &Path) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Agents get only the allowed variables of our environment; the user's own commands also get all others except
-/// secrets and `ALTHING_*`.
+/// The environment of a program. Agents get only the allowed variables of our environment; the user's own commands
+/// also get all others except secrets and `ALTHING_*`.
 fn environment(
     adapter: &dyn AgentAdapter,
     config: &[(String, String)],
@@ -457,7 +455,6 @@ mod tests {
             Onboarding::LeaveToAgent,
             "unreadable settings count as completed"
         );
-        // A program that ran without a sandbox may have left a pipe or a device there.
         std::fs::remove_file(&settings).unwrap();
         assert!(std::process::Command::new("mkfifo").arg(&settings).status().unwrap().success());
         assert_eq!(onboarding(&ClaudeCode, &keyed), Onboarding::LeaveToAgent, "a pipe");

@@ -8,16 +8,16 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Bytes of the beginning that are stored.
+/// How many bytes of the beginning are stored.
 const HEAD: u64 = 15 * 1024 * 1024;
-/// Bytes of the end that are stored if the beginning is not everything. With the note in between, the file stays
+/// How many bytes of the end are stored if the beginning is not everything. With the note in between, the file stays
 /// below 16 MiB.
 const TAIL: usize = 1024 * 1024 - 4096;
 
 #[derive(Debug)]
 pub(crate) struct RawOutputFile {
     path: PathBuf,
-    /// Created on the first write; `None` again after an error.
+    /// The file, created on the first write; `None` again after an error.
     file: Option<File>,
     failed: bool,
     total: u64,
@@ -76,7 +76,7 @@ impl RawOutputFile {
         }
     }
 
-    /// True if there was output and no write failed.
+    /// Writes the end of the output; true if there was output and no write failed.
     pub(crate) fn finish(&mut self) -> bool {
         if let Some(mut mask) = self.mask.take() {
             self.keep(mask.finish());

@@ -11,11 +11,9 @@ pub(super) struct ReplyCollector<'a> {
     pub(super) text: String,
     /// Whether the program streams text, so that complete messages repeat what was already sent.
     has_streamed: bool,
-    /// Used if the program sends no complete message.
+    /// The streamed text, used if the program sends no complete message.
     pub(super) streamed_text: OutputExcerpt,
-    /// The `type` of the backend.
     kind: &'static str,
-    /// Receives notices while the program runs.
     notices: LateNotices,
     /// The last reason why the program could not reach its model.
     pub(super) trouble: Option<String>,

@@ -14,12 +14,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// For a program whose turn was cut off.
+/// The prompt for a program whose turn was cut off.
 pub(crate) const CONTINUATION: &str = "You were cut off before you had finished. Continue where you stopped, and do \
                                        not repeat what is already done.";
 
-/// Sends the task's prompt in a new conversation, [`CONTINUATION`] in a turn that was cut off, and nothing after a
-/// finished turn.
+/// The job with the prompt to send now: the task's prompt in a new conversation, [`CONTINUATION`] in a turn that was
+/// cut off, and nothing after a finished turn.
 pub(super) fn with_prompt_to_send(job: &ProgramJob) -> ProgramJob {
     let mut job = job.clone();
     match job.resume.as_ref().map(|resumed| resumed.turn) {

@@ -14,10 +14,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 const NAME: &str = "written_code.json";
-/// In bytes.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// For files whose own row is not stored or no longer exists.
+/// The row for files whose own row is not stored or no longer exists.
 static UNKNOWN: RunsCode = RunsCode { names: &[], protected: true, ordinary: false, when: "it is used" };
 
 #[derive(Clone, Debug, Default)]
@@ -62,7 +61,8 @@ pub(super) fn store(dir: &Path, code: &TaskCode) -> Result<(), DiskError> {
     replace(&RealDisk, dir, NAME, &text, Durability::Synced)
 }
 
-/// `None` if nothing is stored. If it cannot be read, the task's programs count as having written anything anywhere.
+/// What is stored about a task; `None` if nothing is. If it cannot be read, the task's programs count as having
+/// written anything anywhere.
 pub(super) fn load(dir: &Path) -> Option<TaskCode> {
     let read = match read_regular(&dir.join(NAME), MAX_BYTES) {
         Ok(bytes) => serde_json::from_slice::<StoredCode>(&bytes).map_err(|error| error.to_string()),

@@ -18,7 +18,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// How long a program may take to exit once its turn is over.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
-/// Bytes of the end of stderr that are kept.
+/// How many bytes of the end of stderr are kept.
 const MAX_DIAGNOSTICS: usize = 4 * 1024;
 
 #[derive(Debug)]
@@ -38,7 +38,7 @@ impl OpenSession {
 pub(super) struct OpenSessions(Arc<Mutex<HashMap<TaskId, Arc<OpenSession>>>>);
 
 impl OpenSessions {
-    /// The session stays open until the handle is dropped.
+    /// Opens a session, which stays open until the handle is dropped.
     pub(super) fn open(
         &self,
         task: &TaskId,
@@ -50,7 +50,8 @@ impl OpenSessions {
         SessionHandle { sessions: Arc::clone(&self.0), task: task.clone(), open, answers }
     }
 
-    /// False if the task has no open session, if the question is not open (any more), or if it has no such option.
+    /// Answers a question; false if the task has no open session, if the question is not open (any more), or if it
+    /// has no such option.
     pub(super) fn answer(&self, task: &TaskId, native: &str, option: &str) -> bool {
         let Some(open) = lock(&self.0).get(task).cloned() else { return false };
         let messages = open.structured_protocol().answer(native, option);
@@ -58,7 +59,6 @@ impl OpenSessions {
     }
 }
 
-/// Dropping the handle closes the session.
 #[derive(Debug)]
 pub(super) struct SessionHandle {
     sessions: Arc<Mutex<HashMap<TaskId, Arc<OpenSession>>>>,
@@ -83,7 +83,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(super) struct StructuredRun<'a> {
     pub(super) guarded_command: &'a GuardedCommand,
     pub(super) handle: SessionHandle,
-    /// How long the program may be silent.
     pub(super) idle: Duration,
     pub(super) raw: &'a mut RawOutputFile,
 }
@@ -114,13 +113,11 @@ struct StructuredSession {
     handle: SessionHandle,
     lines: LineSplitter,
     diagnostics: String,
-    /// Ids of unanswered questions.
     open_questions: BTreeSet<String>,
     prompt: PromptProgress,
 }
 
 impl PipeExchange for StructuredSession {
-    /// The id of the answered question, and the messages for the program.
     type Answer = (String, Vec<Value>);
 
     fn begin(&mut self, outbox: &mut Outbox) {

@@ -6,13 +6,11 @@ use crate::adapter::{OutputEvent, Stream};
 use althing_protocol::{Item, Notice, NoticeLevel, ProgramReport, ReportSink};
 
 pub(super) struct TaskReporter<'a> {
-    /// The prompt as it is sent.
     pub(super) prompt: &'a str,
     pub(super) resume: Option<&'a str>,
     pub(super) reports: &'a ReportSink,
     pub(super) excerpt: OutputExcerpt,
     pub(super) conversation: Option<String>,
-    /// Whether the program said or did something.
     pub(super) acted: bool,
     pub(super) name: &'a str,
     /// Why the program could not reach its model, if that is the last thing it reported.
@@ -38,7 +36,7 @@ impl<'a> TaskReporter<'a> {
         }
     }
 
-    /// Skips a text that was reported last.
+    /// Reports why the program cannot go on, unless the same text was reported last.
     fn report_trouble(&mut self, text: String) {
         if self.trouble.as_ref() == Some(&text) {
             return;

@@ -30,7 +30,7 @@ impl UsageTracker {
     }
 }
 
-/// The last reported totals of the newest conversations, oldest first.
+/// The file with the last reported totals of the newest conversations, oldest first.
 const STORED_TOTALS: &str = "usage.json";
 const MOST_STORED: usize = 200;
 
@@ -43,7 +43,7 @@ fn stored_total(dir: &Path, conversation: &str) -> Option<Usage> {
     stored_totals(dir).into_iter().find(|(id, _)| id == conversation).map(|(_, total)| total)
 }
 
-/// If storing fails, a later process counts too much.
+/// Ignores a failure, after which a later process counts too much.
 fn store_total(dir: &Path, conversation: &str, total: Usage) {
     let mut totals = stored_totals(dir);
     totals.retain(|(id, _)| id != conversation);

@@ -24,11 +24,10 @@ pub struct Acp {
     cwd: String,
     resume: Option<String>,
     session: String,
-    /// Updates before the prompt was sent replay the history and are ignored.
+    /// Whether the prompt was sent; updates before that replay the history and are ignored.
     prompted: bool,
     /// The open questions by id: the id of the request, and the outcome to send for each option.
     open: BTreeMap<String, (Value, BTreeMap<String, Value>)>,
-    /// The tool calls in progress by id: kind and title.
     tools: BTreeMap<String, (String, String)>,
     /// The message that is being received or, if `whole` is true, the last complete one.
     message: String,

@@ -12,7 +12,6 @@ use std::collections::BTreeMap;
 pub struct ClaudeControl {
     prompt: String,
     parser: Box<dyn OutputParser>,
-    /// The open questions by request id: the tool and its input.
     open: BTreeMap<String, (String, Value)>,
 }
 
@@ -26,7 +25,7 @@ impl std::fmt::Debug for ClaudeControl {
 const ASK_TOOL: &str = "AskUserQuestion";
 
 impl ClaudeControl {
-    /// Sends this prompt. `parser` is the parser of headless output.
+    /// A conversation that sends this prompt. `parser` is the parser of headless output.
     pub fn new(prompt: &str, parser: Box<dyn OutputParser>) -> Self {
         Self { prompt: prompt.to_owned(), parser, open: BTreeMap::new() }
     }

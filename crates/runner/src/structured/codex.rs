@@ -24,7 +24,6 @@ pub struct AppServer {
     thread: String,
     /// The open questions: the request id, and Codex's decision for each option.
     open: BTreeMap<String, (Value, BTreeMap<String, Value>)>,
-    /// The announced changes of files, by item id.
     changes: BTreeMap<String, String>,
     message: String,
     usage: Usage,

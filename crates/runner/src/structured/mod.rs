@@ -69,7 +69,6 @@ fn list<'a>(message: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value
     message.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
 }
 
-/// Appends the last line of the diagnostics that is not blank, if there is one.
 fn explain_failure(failure: &str, diagnostics: &str) -> String {
     match diagnostics.lines().map(str::trim).rfind(|line| !line.is_empty()) {
         Some(line) => format!("{failure}: {line}"),

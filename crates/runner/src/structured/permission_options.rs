@@ -24,7 +24,6 @@ impl OptionKind {
     }
 }
 
-/// An option of a CLI agent, with the answer that is sent to the agent.
 #[derive(Clone, Debug)]
 pub(super) struct Offered<T> {
     pub(super) kind: OptionKind,
@@ -33,8 +32,9 @@ pub(super) struct Offered<T> {
     pub(super) answer: T,
 }
 
-/// If some option has a known meaning but none rejects, `rejection` is added. An option of unknown meaning, and the
-/// second one of two with the same meaning, keeps the agent's own id.
+/// The options for a person, with the answers to the agent. If some option has a known meaning but none rejects,
+/// `rejection` is added. An option of unknown meaning, and the second one of two with the same meaning, keeps the
+/// agent's own id.
 pub(super) fn permission_options<T>(
     mut offered: Vec<Offered<T>>,
     rejection: Offered<T>,

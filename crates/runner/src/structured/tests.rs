@@ -54,7 +54,7 @@ fn replay(
     (replayed, ours)
 }
 
-/// `clientInfo` differs from the recording.
+/// Removes `clientInfo`, which differs from the recording.
 fn anonymous(messages: &[Value]) -> Vec<Value> {
     let strip = |message: &Value| {
         let mut message = message.clone();

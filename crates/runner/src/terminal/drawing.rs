@@ -5,7 +5,6 @@
 pub(super) struct DrawingDetector {
     /// Whether the cursor was ever moved up or to a given position.
     pub(super) goes_back: bool,
-    /// Whether a scroll region is set.
     pub(super) has_region: bool,
     /// An incomplete sequence at the end of the last read.
     sequence: Option<SequenceState>,

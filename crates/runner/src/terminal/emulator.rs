@@ -40,11 +40,8 @@ pub(crate) struct EmulatorOutput {
 /// The screen around the cursor, in whole lines: rows that the terminal wrapped are joined.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CursorView {
-    /// The lines above the cursor's line, without trailing blanks.
     pub(crate) above: Vec<String>,
-    /// The cursor's line up to the cursor, with trailing blanks.
     pub(crate) before: String,
-    /// The rest of the cursor's line, and the lines below it.
     pub(crate) after: Vec<String>,
     pub(crate) is_alternate: bool,
 }
@@ -90,7 +87,6 @@ impl Emulator {
         self.drawing.goes_back || self.parser.screen().alternate_screen()
     }
 
-    /// Rows that no longer fit scroll off.
     pub(crate) fn resize(&mut self, size: TerminalSize) -> EmulatorOutput {
         let (rows, cols) = nonzero(size);
         self.parser.set_size(rows, cols);
@@ -118,7 +114,7 @@ impl Emulator {
         usize::from(self.parser.screen().cursor_position().0)
     }
 
-    /// Without trailing blanks, unless the row's line continues in the next row.
+    /// Trailing blanks are left out, unless the row's line continues in the next row.
     pub(crate) fn rows(&self) -> Vec<ScreenRow> {
         let screen = self.parser.screen();
         let clean = |(row, number): (String, u16)| {
@@ -185,7 +181,6 @@ impl Emulator {
     }
 }
 
-/// How many bytes at the end are an incomplete character.
 fn unfinished(bytes: &[u8]) -> usize {
     for (n, byte) in (1..=3).zip(bytes.iter().rev()) {
         let whole = match byte {

@@ -7,9 +7,9 @@ pub(super) const BATCH: usize = 256 * 1024;
 /// This many bytes within [`FLOOD_WINDOW`] are a flood: reading then waits briefly for more output, so that most of a
 /// large piece need not be drawn.
 pub(super) const FLOOD: usize = 32 * 1024;
-/// How long to wait for more output during a flood.
 pub(super) const FLOOD_WAIT: Duration = Duration::from_millis(4);
-/// The first read after the end of a window, or after a pause of this length, starts a new window.
+/// The length of the window in which bytes are counted. The first read after its end, or after a pause of this
+/// length, starts a new window.
 pub(super) const FLOOD_WINDOW: Duration = Duration::from_millis(100);
 /// The screen is read (matched against the patterns) when it has not changed for this long.
 pub(super) const READ_AFTER_QUIET: Duration = Duration::from_millis(40);
@@ -42,7 +42,7 @@ pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 pub(super) const MAX_REPORTED_RAW: usize = 16 * 1024 * 1024;
 /// The maximum number of bytes of clean text that are reported.
 pub(super) const MAX_REPORTED_CLEAN: usize = 16 * 1024 * 1024;
-/// In bytes: more input for a program that does not read is refused.
+/// Further input for a program that does not read its input is refused at this number of bytes.
 pub(super) const MAX_PENDING_INPUT: usize = 1024 * 1024;
 /// The maximum length of `ProgramEnd::output`, in bytes; only the end of the output is stored there.
 pub(super) const MAX_FINAL_OUTPUT: usize = 64 * 1024;

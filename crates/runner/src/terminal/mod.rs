@@ -62,13 +62,13 @@ pub(crate) struct TypedPrompt<'a> {
     pub(crate) for_agent: bool,
 }
 
-/// Gets the id of the program's guard.
+/// Finds the id of a program's conversation, given the process id of its guard.
 pub(crate) type FindConversation = Arc<dyn Fn(u32) -> Option<String> + Send + Sync>;
 
 /// How often the id of a conversation is searched for until it is found.
 const SEARCH_INTERVAL: Duration = Duration::from_millis(300);
 
-/// Never ends, even after it has reported the id.
+/// Reports the id of the conversation once it is found, and never ends.
 async fn report_conversation(
     find: Option<FindConversation>,
     guard: Option<u32>,
@@ -93,13 +93,12 @@ pub(crate) struct AgentRunner {
 }
 
 impl AgentRunner {
-    /// `output_masking` masks secrets in the raw output file.
     pub fn new(launcher: GuardLauncher, output_masking: Option<Arc<dyn OutputMasking>>) -> Self {
         Self { launcher, output_masking, running: Arc::default() }
     }
 
-    /// Types the prompt, unless the program's arguments contain it. Dropping the future ends the program and
-    /// everything it started.
+    /// Runs a program to its end and types the prompt, unless the program's arguments contain it. Dropping the future
+    /// ends the program and everything it started.
     pub(crate) async fn run(
         &self,
         job: &ProgramJob,
@@ -188,8 +187,8 @@ impl AgentRunner {
         })
     }
 
-    /// Returns false, and types nothing, if there is no such terminal, or if too much input is queued because the
-    /// program does not read.
+    /// Types into a terminal. Returns false, and types nothing, if there is no such terminal, or if too much input is
+    /// queued because the program does not read.
     pub fn input(&self, task: &TaskId, bytes: &[u8]) -> bool {
         self.find(task).is_some_and(|terminal| terminal.queue_input(bytes))
     }
@@ -204,7 +203,8 @@ impl AgentRunner {
         Some(self.find(task)?.model().emulator.snapshot())
     }
 
-    /// Oldest line first, including lines that scrolled off the screen; empty if the program is not running.
+    /// The last lines of the transcript, oldest first, including lines that scrolled off the screen; empty if the
+    /// program is not running.
     pub fn history(&self, task: &TaskId) -> Vec<String> {
         let lines = |terminal: Arc<Terminal>| {
             let model = terminal.model();
@@ -235,14 +235,13 @@ const TERMINAL: [(&str, &str); 2] = [("TERM", "xterm-256color"), ("COLORTERM", "
 struct Terminal {
     pty: Pty,
     model: Mutex<TerminalModel>,
-    /// Input that still has to be written.
     typing: Mutex<VecDeque<u8>>,
     question: Mutex<PendingQuestion>,
     /// When to type what is left of the command that ends the program.
     leaving: Mutex<Option<(Instant, String)>>,
     /// When the PTY thread must end; set once the program has ended or the run's future was dropped.
     end_deadline: Mutex<Option<Instant>>,
-    /// A byte written here wakes the PTY thread.
+    /// A byte that is written here wakes the PTY thread.
     wake: OwnedFd,
 }
 
@@ -327,12 +326,11 @@ impl Terminal {
     fn resize(&self, size: TerminalSize) {
         let mut model = self.model();
         model.resize(size);
-        // Fails only if the terminal is gone.
         let _ = self.pty.resize(size);
     }
 
-    /// Returns the id of the stored question. `None` if the same question was already reported, unless the program
-    /// has ignored an answer to it: then it is asked again.
+    /// Stores a question and returns its id; `None` if the same question was already reported, unless the program has
+    /// ignored an answer to it.
     fn ask(&self, question: &ProgramQuestion, now: Instant) -> Option<String> {
         let mut pending = lock(&self.question);
         let is_pending = pending.question.as_ref().is_some_and(|before| question.is_same(before));
@@ -428,7 +426,6 @@ impl Terminal {
     }
 }
 
-/// Registers a terminal as running until this value is dropped.
 struct RunningTerminal {
     running: Arc<Mutex<HashMap<TaskId, Arc<Terminal>>>>,
     task: TaskId,
@@ -460,7 +457,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// At most the last `most` bytes, in whole characters.
 fn tail(text: &str, most: usize) -> &str {
     let from = text.ceil_char_boundary(text.len().saturating_sub(most));
     text.get(from..).unwrap_or_default()

@@ -42,7 +42,6 @@ impl TerminalModel {
         self.transcript.record(&drawn.left, &self.emulator, &mut output.clean);
     }
 
-    /// Returns the lines that scrolled off.
     pub(crate) fn resize(&mut self, size: TerminalSize) -> String {
         let drawn = self.emulator.resize(size);
         let mut clean = String::new();

@@ -27,7 +27,6 @@ pub(crate) struct PromptTyper {
     one_line: bool,
     limit: Duration,
     stage: TypingStage,
-    /// Whether the program was not ready when the text was typed.
     is_blind: bool,
     is_seen: bool,
 }
@@ -53,7 +52,6 @@ enum TypingStage {
 }
 
 impl PromptTyper {
-    /// `None` if there is nothing to type.
     pub(crate) fn new(text: &str, one_line: bool, limit: Duration, now: Instant) -> Option<Self> {
         let text = plain(text);
         let stage = TypingStage::Awaited { until: now + limit };
@@ -79,7 +77,6 @@ impl PromptTyper {
         }
     }
 
-    /// What to type now.
     pub(crate) fn step(
         &mut self,
         state: &ScreenState,
@@ -94,7 +91,7 @@ impl PromptTyper {
             self.is_seen = true;
         }
         match self.stage {
-            // The time limit starts anew when the dialog is gone.
+            // Nothing is typed into a dialog, and the time limit starts anew when the dialog is gone.
             TypingStage::Awaited { .. } | TypingStage::Settling { .. }
                 if matches!(state, ScreenState::Asks(_)) =>
             {
@@ -151,7 +148,6 @@ impl PromptTyper {
         }
     }
 
-    /// Whether at least the text was typed, if not the carriage return after it.
     pub(crate) fn is_begun(&self) -> bool {
         matches!(self.stage, TypingStage::Pasted { .. } | TypingStage::Typed)
     }
@@ -190,7 +186,6 @@ mod tests {
             }
         }
 
-        /// The screen shows everything that was pasted.
         fn at(&mut self, millis: u64, state: &ScreenState) -> &mut Self {
             let screen = format!("do it?\n│ > {} │", self.typed.replace("do it", "do │\n│ it"));
             self.seeing(&screen, millis, state)

@@ -5,11 +5,11 @@ use super::pty::TerminalModes;
 use super::sanitize_line::sanitize_line;
 use althing_protocol::AskOption;
 
-/// If a list is longer, none of its answers are offered.
+/// The maximum number of answers; if a list is longer, none of its answers are offered.
 const MOST: usize = 20;
-/// In characters.
+/// The maximum length of an answer's label, in characters.
 const LONGEST: usize = 100;
-/// The preferred refusal comes first.
+/// Answers that refuse, the preferred one first.
 const REFUSALS: [&str; 10] = ["no", "none", "n", "reject", "deny", "skip", "cancel", "abort", "quit", "q"];
 
 /// The answers to a question, each with the keys to type. `above` are the lines above the question's `line`.
@@ -81,7 +81,7 @@ fn known_word(word: &str) -> Option<&'static str> {
     }
 }
 
-/// Yes and no, together with something else: `(yes/no/[fingerprint])`.
+/// Finds yes and no together with something else: `(yes/no/[fingerprint])`.
 fn yes_or_no(line: &str) -> Option<Vec<Choice>> {
     let line = line.to_lowercase();
     let pairs = [("yes/no", "yes", "no"), ("y/n", "y", "n")];
@@ -96,7 +96,7 @@ fn yes_or_no(line: &str) -> Option<Vec<Choice>> {
     Some(vec![choice("Yes", yes), choice("No", no)])
 }
 
-/// Answers whose first letter is in brackets: `[y]es, [n]o, [A]ll`.
+/// Finds answers whose first letter is in brackets: `[y]es, [n]o, [A]ll`.
 fn spelled(line: &str) -> Option<Vec<Choice>> {
     let pieces = line.split('[').skip(1).filter_map(|piece| {
         let (letter, rest) = piece.split_once(']')?;
@@ -112,7 +112,7 @@ fn spelled(line: &str) -> Option<Vec<Choice>> {
     Some(pieces.collect::<Vec<_>>()).filter(|choices| choices.len() >= 2)
 }
 
-/// A numbered list just above the question: `1) one`, `2. two`. A line may contain several entries.
+/// Finds a numbered list just above the question: `1) one`, `2. two`. A line may contain several entries.
 fn numbered(above: &[String]) -> Option<Vec<Choice>> {
     let blank = above.iter().rev().take(2).take_while(|line| line.trim().is_empty()).count();
     let mut rows: Vec<Vec<Choice>> = Vec::new();
@@ -130,7 +130,7 @@ fn numbered(above: &[String]) -> Option<Vec<Choice>> {
     Some(choices).filter(|choices| choices.len() >= 2 && counts_up)
 }
 
-/// Empty if the line does not begin with a numbered entry.
+/// The numbered entries of a line; empty if the line does not begin with one.
 fn entries(line: &str) -> Vec<Choice> {
     let line = line.trim_start_matches([' ', '*', '>', '❯', '›', '│']);
     let Some((number, rest)) = entry(line) else { return Vec::new() };

@@ -89,7 +89,6 @@ const QUESTION_WORDS: [&str; 18] = [
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Shown {
-    /// Nothing that a person has to see.
     Nothing,
     /// The prompt of a command language, or nothing but a cursor: the program takes any input.
     Turn,
@@ -101,16 +100,13 @@ pub(crate) enum Shown {
 pub(crate) struct Prompt {
     pub(crate) question: ProgramQuestion,
     place: Place,
-    /// The line that shows the question.
     line: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Cursor,
-    /// The last line above the cursor's.
     Above,
-    /// Anywhere at the bottom of the screen.
     Anywhere,
 }
 
@@ -126,20 +122,17 @@ impl Prompt {
 }
 
 struct Words {
-    /// `Press any key`, `hit enter to continue`.
+    /// Matches `Press any key`, `hit enter to continue`.
     press: Regex,
-    /// What a working program says about its keys: `press q to quit`.
+    /// Matches what a working program says about its keys: `press q to quit`.
     hint: Regex,
-    /// The last line of a pager.
     pager: Regex,
-    /// A percentage or a bar that shows progress.
     progress: Regex,
-    /// A line that asks something if nothing follows it.
+    /// Matches a line that asks something if nothing follows it.
     imperative: Regex,
-    /// The chosen entry of a list.
+    /// Matches the chosen entry of a list.
     pointer: Regex,
     secret: Regex,
-    /// A button of a dialog.
     button: Regex,
 }
 
@@ -165,7 +158,8 @@ static WORDS: LazyLock<Result<Words, regex::Error>> = LazyLock::new(|| {
     })
 });
 
-/// `reader` is `None` if it is unknown whether the program waits; then only a request for a password is recognized.
+/// What the screen shows. `reader` is `None` if it is unknown whether the program waits; then only a request for a
+/// password is recognized.
 pub(crate) fn shown(view: &CursorView, modes: TerminalModes, reader: Option<&TerminalReader>) -> Shown {
     let Ok(words) = &*WORDS else { return Shown::Nothing };
     let line = plain(&view.before);
@@ -215,7 +209,7 @@ fn password(view: &CursorView, line: &str) -> Shown {
     }
 }
 
-/// For a program that waits with no text before the cursor.
+/// What a waiting program shows if there is no text before the cursor.
 fn without_prompt(view: &CursorView, reader: &TerminalReader, words: &Words) -> Shown {
     // A program that polls may be a server that also accepts commands.
     let Some(above) = last_line(&view.above).filter(|_| reader.blocks) else {
@@ -230,7 +224,7 @@ fn without_prompt(view: &CursorView, reader: &TerminalReader, words: &Words) -> 
     question(AskKind::Question, above, view.above.get(..lines).unwrap_or_default(), modes, Place::Above)
 }
 
-/// A list, below a line that asks, in which the arrow keys choose an entry.
+/// Finds a list, below a line that asks, in which the arrow keys choose an entry.
 fn list(view: &CursorView, words: &Words) -> Option<Shown> {
     let lines = bottom(view);
     let mut chosen = lines.iter().enumerate().filter(|(_, line)| words.pointer.is_match(line));
@@ -254,7 +248,7 @@ fn list(view: &CursorView, words: &Words) -> Option<Shown> {
     Some(shown_question(AskKind::Question, text, Vec::new(), header, Place::Anywhere))
 }
 
-/// A dialog in a frame with buttons, as drawn by `whiptail` and `dialog`.
+/// Finds a dialog in a frame with buttons, as drawn by `whiptail` and `dialog`.
 fn dialog(view: &CursorView, words: &Words) -> Shown {
     let lines = bottom(view);
     let Some(buttons) = lines.iter().position(|line| words.button.is_match(line)) else {
@@ -277,8 +271,8 @@ fn dialog(view: &CursorView, words: &Words) -> Shown {
     }
 }
 
-/// If the prompt is short and offers no answers, or if there are more than three answers, the nearest lines above the
-/// prompt are part of the question.
+/// Makes a question. If the prompt is short and offers no answers, or if there are more than three answers, the
+/// nearest lines above the prompt are part of the question.
 fn question(about: AskKind, line: &str, above: &[String], modes: TerminalModes, place: Place) -> Shown {
     let answers = if about == AskKind::Password { Vec::new() } else { answers(line, above, modes) };
     let is_short = !line.contains('?') && line.split_whitespace().count() <= 3;
@@ -324,7 +318,7 @@ fn is_command_prompt(line: &str) -> bool {
     is_debugger || is_cell || (ends_so && is_short && !asks && !is_share)
 }
 
-/// Such as `Name:`, `Go on?`, `package name: (x)`.
+/// Recognizes lines such as `Name:`, `Go on?`, `package name: (x)`.
 fn looks_like_prompt(line: &str) -> bool {
     if line.ends_with(['?', ':', '>', '›', '»']) {
         return true;

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
-/// Neither number is ever zero, because programs divide by them.
+/// The size of a terminal. Neither number is ever zero, because programs divide by them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TerminalSize {
     pub(crate) cols: u16,
@@ -19,9 +19,9 @@ pub(crate) struct TerminalSize {
 }
 
 impl TerminalSize {
-    /// The size before anybody attaches.
+    /// The size before a user attaches.
     pub(crate) const DEFAULT: Self = Self { cols: 120, rows: 40 };
-    /// Larger screens would only waste memory.
+    /// The maximum number of rows and of columns; larger screens would only waste memory.
     const MOST: u16 = 1000;
 
     pub(crate) fn clamped(cols: u16, rows: u16) -> Self {
@@ -32,7 +32,6 @@ impl TerminalSize {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PtyRead {
     Bytes(usize),
-    /// No output at the moment.
     Nothing,
     /// The program's side of the pseudo-terminal is closed.
     End,
@@ -42,7 +41,6 @@ pub(crate) enum PtyRead {
 pub(crate) struct TerminalModes {
     /// Whether the program reads whole lines (canonical mode).
     pub(crate) lines: bool,
-    /// Whether the terminal echoes what is typed.
     pub(crate) echo: bool,
 }
 
@@ -70,19 +68,17 @@ impl Pty {
         Ok(pty)
     }
 
-    /// Does not make the terminal our controlling terminal.
+    /// Opens the program's side without making the terminal our controlling terminal.
     pub(crate) fn open_program_end(&self) -> io::Result<OwnedFd> {
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         Ok(rustix::fs::open(&self.path, flags, Mode::empty())?)
     }
 
-    /// The kernel notifies the program of the new size.
     pub(crate) fn resize(&self, size: TerminalSize) -> io::Result<()> {
         let size = Winsize { ws_row: size.rows, ws_col: size.cols, ws_xpixel: 0, ws_ypixel: 0 };
         Ok(tcsetwinsize(&self.master, size)?)
     }
 
-    /// `None` once the terminal is gone.
     pub(crate) fn modes(&self) -> Option<TerminalModes> {
         let modes = tcgetattr(&self.master).ok()?.local_modes;
         let (lines, echo) = (modes.contains(LocalModes::ICANON), modes.contains(LocalModes::ECHO));
@@ -109,7 +105,6 @@ impl Pty {
         }
     }
 
-    /// Writes as much as fits.
     pub(crate) fn write(&self, bytes: &[u8]) -> usize {
         // An error means that nothing fits at the moment, or that the program's side is closed, which the next `read`
         // reports.

@@ -21,13 +21,12 @@ use std::time::{Duration, Instant};
 
 pub(super) struct PtyThread {
     terminal: Arc<Terminal>,
-    /// Becomes readable when another thread wakes this one.
     woken: OwnedFd,
     reader: ScreenReader,
     prompt: Option<PromptTyper>,
     /// A typer for the same prompt, while the typed prompt may be lost.
     doubtful: Option<PromptTyper>,
-    /// To be reported when the prompt was typed or could not be typed.
+    /// The text of the prompt, to be reported when the prompt was typed or could not be typed.
     prompt_text: String,
     reports: ReportSink,
     raw: RawOutputFile,
@@ -45,14 +44,11 @@ pub(super) struct PtyThread {
     blocked_undrawn_since: Option<Instant>,
     asked: bool,
     times: PtyTimes,
-    /// How many bytes of raw output may still be reported.
     raw_left: usize,
-    /// How many bytes of clean text may still be reported.
     clean_left: usize,
 }
 
 pub(super) struct PtyEnd {
-    /// The last lines of the transcript.
     pub(super) history: String,
     /// Whether the program ended before any of its prompt was typed.
     pub(super) is_unasked: bool,
@@ -127,7 +123,6 @@ impl PtyThread {
         }
     }
 
-    /// Waits for output, a wake-up, or the next due time.
     fn wait(&self) {
         let now = Instant::now();
         let due = [
@@ -283,7 +278,6 @@ impl PtyThread {
         self.update_question(now);
     }
 
-    /// Reports that the program waits for a person, or no longer does.
     fn update_question(&mut self, now: Instant) {
         if let ScreenState::Asks(question) = &self.state {
             self.question_gone_since = None;
@@ -400,7 +394,7 @@ impl PtyTimes {
 fn timespec(duration: Duration) -> Timespec {
     Timespec {
         tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
-        // Rounded up, so that the wait does not end just before the due time.
+        // The time is rounded up, so that the wait does not end just before the due time.
         tv_nsec: i64::from(duration.subsec_nanos().saturating_add(999_999).min(999_999_999)),
     }
 }

@@ -7,15 +7,14 @@ use super::status::{self, Status, StatusMessage};
 use std::fmt;
 use vt100::Screen;
 
-/// In bytes; further replies that are not yet written back are dropped.
+/// The maximum size of the replies that are not yet written back, in bytes; further replies are dropped.
 const MOST: usize = 16 * 1024;
-/// In characters; longer titles are truncated.
+/// The maximum length of a title, in characters; longer titles are truncated.
 const LONGEST_TITLE: usize = 200;
 
 /// Handles what a program sends to its terminal besides drawing.
 #[derive(Debug, Default)]
 pub(crate) struct TerminalCallbacks {
-    /// Replies to be written back to the program.
     pub(crate) answers: Vec<u8>,
     pub(crate) title: String,
     /// The status that the program last reported (OSC 7501).
@@ -65,17 +64,18 @@ impl vt100::Callbacks for TerminalCallbacks {
         let (row, col) = screen.cursor_position();
         let (row, col) = (u32::from(row) + 1, u32::from(col) + 1);
         match (first, second, letter, param) {
-            // Device attributes: a VT220 with colors; then secondary attributes and the version.
+            // The device attributes say that this is a VT220 with colors; then come secondary attributes and the
+            // version.
             (None, None, 'c', 0) => self.answer(b"\x1b[?62;22c"),
             (Some(b'>'), None, 'c', 0) => self.answer(b"\x1b[>1;10;0c"),
             (Some(b'>'), None, 'q', 0) => {
                 self.answer(concat!("\x1bP>|althing(", env!("CARGO_PKG_VERSION"), ")\x1b\\").as_bytes());
             }
-            // Device status, and cursor position.
+            // Replies to queries for the device status and the cursor position.
             (None, None, 'n', 5) => self.answer(b"\x1b[0n"),
             (None, None, 'n', 6) => self.answer(format!("\x1b[{row};{col}R").as_bytes()),
             (Some(b'?'), None, 'n', 6) => self.answer(format!("\x1b[?{row};{col}R").as_bytes()),
-            // Color scheme: dark.
+            // The color scheme is dark.
             (Some(b'?'), None, 'n', 996) => self.answer(b"\x1b[?997;1n"),
             (Some(b'?'), Some(b'$'), 'p', mode) => self.mode(screen, mode),
             (None, None, 't', 18) => {
@@ -88,7 +88,7 @@ impl vt100::Callbacks for TerminalCallbacks {
 
     fn unhandled_osc(&mut self, _: &mut Screen, params: &[&[u8]]) {
         match params {
-            // Foreground and background color: light on dark.
+            // The foreground and background colors are light on dark.
             [b"10", b"?", ..] => self.answer(b"\x1b]10;rgb:d8d8/d8d8/d8d8\x1b\\"),
             [b"11", b"?", ..] => self.answer(b"\x1b]11;rgb:1818/1818/1818\x1b\\"),
             [b"7501", payload, ..] => match status::read(payload) {
@@ -119,7 +119,6 @@ impl vt100::Callbacks for TerminalCallbacks {
     }
 }
 
-/// Keeps the first character that is written and rejects the rest.
 struct FirstLetter(Option<char>);
 
 impl fmt::Write for FirstLetter {

@@ -9,7 +9,7 @@ use crate::adapter::{Pattern, PatternTarget, TerminalTraits};
 use althing_protocol::{AskKind, AskOption};
 use regex::Regex;
 
-/// In characters; the text of a whole screen fits. A longer question is truncated.
+/// The maximum length of a question, in characters; the text of a whole screen fits. A longer question is truncated.
 const LONGEST: usize = 8000;
 
 #[derive(Debug)]
@@ -30,9 +30,9 @@ struct CompiledAsk {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ScreenState {
-    /// Waiting for a person.
+    /// The program waits for a person.
     Asks(ProgramQuestion),
-    /// Accepting a prompt.
+    /// The program accepts a prompt.
     Ready,
     Busy,
     Unknown,
@@ -42,7 +42,6 @@ pub(crate) enum ScreenState {
 pub(crate) struct ProgramQuestion {
     pub(crate) about: AskKind,
     pub(crate) text: String,
-    /// Answers that can be given by id, with the keys to type.
     pub(crate) answers: Vec<(AskOption, String)>,
     /// Whether the question is on the screen; a status may be reported before the question is drawn.
     pub(crate) drawn: bool,
@@ -59,7 +58,6 @@ impl ProgramQuestion {
 }
 
 impl ScreenReader {
-    /// The error names the invalid pattern and the reason.
     pub(crate) fn new(traits: &TerminalTraits) -> Result<Self, String> {
         let one = |pattern: &Pattern| Ok((pattern.on, compile(&pattern.regex)?));
         let all = |patterns: &[Pattern]| patterns.iter().map(one).collect::<Result<Vec<_>, String>>();
@@ -122,7 +120,6 @@ impl ScreenReader {
         }
     }
 
-    /// The id of the conversation, if the program printed it.
     pub(crate) fn conversation(&self, text: &str) -> Option<String> {
         let found = self.conversation.as_ref()?.captures_iter(text).last()?;
         Some(found.get(1)?.as_str().to_owned())
@@ -153,7 +150,7 @@ fn compile(regex: &str) -> Result<Regex, String> {
     Regex::new(regex).map_err(|error| format!("invalid pattern {regex:?}: {error}"))
 }
 
-/// For a question whose own text cannot be read.
+/// The text of a question whose own text cannot be read.
 fn default_question(about: AskKind) -> &'static str {
     match about {
         AskKind::Permission => "The program is asking for permission.",

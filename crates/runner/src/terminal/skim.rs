@@ -6,22 +6,22 @@ use std::borrow::Cow;
 
 /// Below this number of bytes, drawing is faster than splitting.
 const LEAST: usize = 16 * 1024;
-/// In bytes; the compiler vectorizes the check of a block.
+/// The block size in bytes; the compiler vectorizes the check of a block.
 const BLOCK: usize = 64;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct SkimmedOutput<'a> {
-    /// Drawn first: the rest of the line that the previous piece began.
+    /// The rest of the line that the previous piece began, drawn first.
     pub(super) first: &'a [u8],
     /// The text of complete lines that would not be visible.
     skipped: Cow<'a, [u8]>,
-    /// Drawn before `last`: the color sequences in effect after the skipped lines.
+    /// The color sequences in effect after the skipped lines, drawn before `last`.
     pub(super) colors: Vec<u8>,
-    /// Drawn last: slightly more lines than the screen has.
+    /// Slightly more lines than the screen has, drawn last.
     pub(super) last: &'a [u8],
 }
 
-/// `None` if splitting saves no work, or would change what is visible.
+/// Splits output into drawn and skipped parts; `None` if that saves no work, or would change what is visible.
 pub(super) fn split(bytes: &[u8], rows: u16, scrolls_plainly: bool) -> Option<SkimmedOutput<'_>> {
     if bytes.len() < LEAST || !scrolls_plainly {
         return None;
@@ -62,14 +62,12 @@ fn without_colors(bytes: &[u8]) -> Option<(Cow<'_, [u8]>, Vec<u8>)> {
     is_plain(&text).then_some((Cow::Owned(text), colors))
 }
 
-/// The length of the color sequence at the start, if there is one.
 fn color_length(bytes: &[u8]) -> Option<usize> {
     let arguments = bytes.strip_prefix(b"\x1b[")?;
     let last = arguments.iter().position(|byte| !matches!(byte, b'0'..=b';'))?;
     (arguments.get(last) == Some(&b'm')).then_some(last + 3)
 }
 
-/// Whether the output consists only of text, tabs and line breaks.
 fn is_plain(bytes: &[u8]) -> bool {
     let plain = |byte: &u8| matches!(byte, b' '..=b'~' | b'\n' | b'\r' | b'\t' | 0x80..);
     bytes.chunks(BLOCK).all(|block| block.iter().fold(true, |all, byte| all & plain(byte)))

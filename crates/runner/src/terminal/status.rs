@@ -2,28 +2,26 @@
 
 use althing_protocol::AskKind;
 
-/// In characters; longer messages are truncated.
+/// The maximum length of a message, in characters; longer messages are truncated.
 const LONGEST: usize = 500;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProgramState {
-    /// Accepting a prompt.
+    /// The program accepts a prompt.
     Idle,
     Working,
-    /// Waiting for a person.
+    /// The program waits for a person.
     Blocked,
-    /// Finished a turn and accepting another prompt.
+    /// The program finished a turn and accepts another prompt.
     Done,
-    /// Failed and accepting another prompt.
+    /// The program failed and accepts another prompt.
     Error,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Status {
     pub(crate) state: ProgramState,
-    /// What the program waits for.
     pub(crate) kind: AskKind,
-    /// The program's own text; may be empty.
     pub(crate) message: String,
 }
 
@@ -36,7 +34,7 @@ pub(crate) enum StatusMessage {
     Clear,
 }
 
-/// `payload` is what follows `7501;`. `None` if it is invalid.
+/// Parses `payload`, which follows `7501;`. `None` if it is invalid.
 pub(crate) fn read(payload: &[u8]) -> Option<StatusMessage> {
     let payload = std::str::from_utf8(payload).ok()?;
     if payload == "?" {

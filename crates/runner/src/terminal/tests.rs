@@ -142,7 +142,6 @@ fn exactly_the_recorded_screens_that_wait_are_recognized() {
     assert_eq!(waiting, WAITING.len(), "every entry has a sample");
 }
 
-/// Every recording that contains a question.
 fn asked_in_recordings() -> Vec<(&'static str, Vec<(AskKind, &'static str)>)> {
     let meet = (Asked, "Meet GPT-6 Sol");
     let titled = (Permission, "The program is asking for permission.");

@@ -8,9 +8,8 @@ use super::emulator::{Emulator, ScreenRow};
 use super::skim::SkimmedOutput;
 use std::collections::{HashSet, VecDeque};
 
-/// The maximum number of lines that are kept for users who attach later.
+/// Lines are kept for users who attach later.
 const MAX_HISTORY_LINES: usize = 2_000;
-/// The maximum number of bytes that are kept.
 const MAX_HISTORY_BYTES: usize = 1024 * 1024;
 
 #[derive(Debug, Default)]
@@ -85,7 +84,6 @@ impl Transcript {
         clean
     }
 
-    /// The last reported lines, oldest first.
     pub(crate) fn lines(&self) -> impl Iterator<Item = &str> {
         self.history.iter().map(String::as_str)
     }

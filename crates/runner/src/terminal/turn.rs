@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 /// A program that has worked must accept a prompt for this long: between two steps of a turn, some programs look for
 /// a moment as if they did.
 const OVER_AFTER: Duration = Duration::from_millis(1000);
-/// For a program that was not seen working, because its turn was short or because it has not begun yet.
+/// The time instead of [`OVER_AFTER`] for a program that was not seen working, because its turn was short or has not
+/// begun yet.
 const UNSEEN_OVER_AFTER: Duration = Duration::from_secs(6);
 
-/// The id of the only answer.
 const END: &str = "end";
 const TEXT: &str =
     "Your turn: the program has finished its turn. Type the next prompt in its terminal, or end it.";
@@ -41,7 +41,7 @@ impl TurnWatch {
         (self.begun, self.worked, self.over, self.ready_since) = (true, false, false, None);
     }
 
-    /// `shown` is what the screen shows. If the turn is over, the program waits for a person.
+    /// The state of the program, given what its screen shows: if the turn is over, the program waits for a person.
     pub(super) fn state(&mut self, shown: ScreenState, now: Instant) -> ScreenState {
         let Some(leave) = self.leave.as_ref().filter(|_| self.begun) else { return shown };
         match &shown {

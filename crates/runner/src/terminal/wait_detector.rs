@@ -9,7 +9,7 @@ use crate::kernel::{TerminalRead, TerminalReader};
 use althing_protocol::AskKind;
 use std::time::{Duration, Instant};
 
-/// Counted from the last output or input. After these, there is a look every [`LATER`].
+/// The times of the looks, counted from the last output or input. After these, there is a look every [`LATER`].
 const LOOKS: [Duration; 6] = [
     Duration::from_millis(150),
     Duration::from_millis(450),
@@ -23,8 +23,8 @@ const LATER: Duration = Duration::from_secs(5);
 const WHILE_OPEN: Duration = Duration::from_secs(1);
 /// How long a program that only reads from the terminal must have slept before it counts as waiting.
 const READS_FOR: Duration = Duration::from_millis(250);
-/// For a program that also waits for other things and may be working. It is longer than a second, because many
-/// working programs wake up every second to show the time.
+/// How long a program that also waits for other things, and may be working, must have slept. It is longer than a
+/// second, because many working programs wake up every second to show the time.
 const POLLS_FOR: Duration = Duration::from_millis(1_200);
 
 pub(crate) trait TerminalSigns {
@@ -44,15 +44,14 @@ impl TerminalSigns for Pty {
 
 #[derive(Debug)]
 pub(crate) struct WaitDetector {
-    /// If not, the program's own patterns decide, and besides them only a request for a password (typed without echo)
-    /// counts.
+    /// Whether any question counts. If not, the program's own patterns decide, and besides them only a request for a
+    /// password (typed without echo) counts.
     any_question: bool,
     /// When the last output or input was seen, and how many looks there were since.
     quiet: Option<(Instant, u32)>,
     next: Option<Instant>,
     /// The thread that was seen to wait, and since when.
     waiting: Option<(TerminalReader, Instant)>,
-    /// The question that is on the screen.
     open: Option<Prompt>,
     /// How many looks in a row showed that the program does not wait for an answer to the open question.
     misses: u32,
@@ -63,7 +62,6 @@ impl WaitDetector {
         Self { any_question, quiet: None, next: None, waiting: None, open: None, misses: 0 }
     }
 
-    /// Called when something was drawn or typed.
     pub(crate) fn stirred(&mut self, now: Instant) {
         self.quiet = Some((now, 0));
         self.next = LOOKS.first().map(|after| now + *after);
@@ -101,7 +99,7 @@ impl WaitDetector {
         }
     }
 
-    /// The text that a pattern found may be a quotation, or the answer may come from a pipe.
+    /// Checks a question that a pattern found: its text may be a quotation, or the answer may come from a pipe.
     fn checked(
         &mut self,
         by_patterns: ScreenState,
@@ -123,8 +121,9 @@ impl WaitDetector {
         }
     }
 
-    /// `None` if the state stays. `prompt_is_due` says that the task's prompt has not been typed yet: the prompt is
-    /// the answer to the first question that neither has fixed answers nor asks for a password.
+    /// Checks whether the program waits; `None` if the state stays. `prompt_is_due` says that the task's prompt has
+    /// not been typed yet: the prompt is the answer to the first question that neither has fixed answers nor asks for
+    /// a password.
     pub(crate) fn look(
         &mut self,
         by_patterns: &ScreenState,
@@ -179,7 +178,6 @@ impl WaitDetector {
         }
     }
 
-    /// Whether the program still waits for the answer to the open question.
     fn look_again(&mut self, read: &TerminalRead, modes: TerminalModes) -> Option<ScreenState> {
         let is_password = self.open.as_ref().is_some_and(|open| open.question.about == AskKind::Password);
         let waits = match read {

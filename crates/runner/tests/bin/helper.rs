@@ -74,7 +74,6 @@ fn print_peak() {
     println!("{}", status.lines().find(|line| line.starts_with("VmHWM")).unwrap());
 }
 
-/// Runs a script in a terminal until it waits for a person; returns its question.
 async fn waiting(dir: &str, script: &str) -> String {
     let (sender, mut asked) = tokio::sync::mpsc::unbounded_channel();
     let reports: ReportSink = Arc::new(move |report| {
@@ -88,7 +87,6 @@ async fn waiting(dir: &str, script: &str) -> String {
     }
 }
 
-/// Returns the beginning of the script's clean text, and its exit code.
 async fn terminal(dir: &str, script: &str) -> (String, Option<i32>) {
     let clean: Arc<Mutex<String>> = Arc::default();
     let reported = clean.clone();
@@ -184,7 +182,6 @@ async fn agent(dir: &Path, adapter: &str, prompt: &str, resume: Option<&String>)
     println!("{end:#?}");
 }
 
-/// Prints the container's id and waits to be killed.
 async fn container(socket: &Path, image: &str, dir: &Path) {
     let spec = ContainerSpec {
         image: image.to_owned(),

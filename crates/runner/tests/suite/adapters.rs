@@ -81,7 +81,7 @@ fn replay(case: &str, size: usize) -> (Vec<Item>, ProgramOutcome) {
     (items, outcome)
 }
 
-/// The result must not depend on the size of the pieces.
+/// Replays a recording in two ways: the result must not depend on the size of the pieces.
 fn recorded(case: &str) -> (Vec<Item>, ProgramOutcome) {
     let whole = replay(case, usize::MAX);
     assert_eq!(replay(case, 7), whole, "{case}");
@@ -364,7 +364,6 @@ fn gemini_cli_gets_its_tool_lists_as_a_policy_and_its_prompt_as_a_file() {
     let git = rule("toolName = \"run_shell_command\"\ncommandPrefix = \"git\"", "allow", 200);
     let glob = rule("toolName = \"glob\"", "deny", 900);
     assert_eq!(rules(PermissionLevel::Full), [&*ours, &others, &read, &write, &git, &glob].concat());
-    // A tool list never grants more than the permission level.
     assert_eq!(rules(PermissionLevel::Workspace), [&*ours, &others, &read, &write, &glob].concat());
     assert_eq!(rules(PermissionLevel::ReadOnly), [&*ours, &others, &read, &glob].concat());
     assert!(config.env.contains(&("GEMINI_SYSTEM_MD".to_owned(), "/task/gemini-system.md".to_owned())));
@@ -387,7 +386,6 @@ fn opencode_gets_its_tool_lists_as_permissions_and_its_prompts_as_files() {
     assert_eq!(rules(&full), ["deny", "allow", "allow", "allow", "deny", "deny", "allow"]);
     let first = full["permission"].as_object().unwrap().keys().next().unwrap();
     assert_eq!(first, "*", "the last rule that fits decides");
-    // A tool list never grants more than the permission level.
     let workspace = settings(PermissionLevel::Workspace, &options);
     assert_eq!(rules(&workspace), ["deny", "allow", "allow", "deny", "deny", "deny", "allow"]);
     let read_only = settings(PermissionLevel::ReadOnly, &options);

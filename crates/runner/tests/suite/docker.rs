@@ -362,7 +362,7 @@ async fn a_chain_of_processes_in_a_container_does_not_outlive_its_command() {
     let written = || std::fs::metadata(agent_files.path("workspace/chain.txt")).unwrap().len();
     let after = written();
     assert!(after > 0);
-    // Takes long enough for the chain to write, if it is still there.
+    // This command takes long enough for the chain to write, if it is still there.
     assert!(run(&host, "sleep 1; echo later").await.content.contains("later"));
     assert_eq!(written(), after, "it was still writing");
     container.close().await.unwrap();

@@ -242,7 +242,6 @@ async fn a_container_whose_mounts_cannot_be_looked_at_is_refused_and_removed() {
     assert_eq!(daemon.containers(), [""; 0], "the container is removed");
 }
 
-/// Replaces the container's process id in responses with another id of the same length.
 fn replace_pid(mut from: UnixStream, mut to: UnixStream) {
     let mut buffer = vec![0; 256 * 1024];
     while let Ok(length @ 1..) = from.read(&mut buffer) {
@@ -250,7 +249,7 @@ fn replace_pid(mut from: UnixStream, mut to: UnixStream) {
         let name = b"\"Pid\":";
         if let Some(at) = chunk.windows(name.len()).position(|part| part == name) {
             chunk[at + name.len()..].iter_mut().take_while(|byte| byte.is_ascii_digit()).for_each(|digit| {
-                // No process has such a number.
+                // No process has a number of nines.
                 *digit = b'9';
             });
         }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::net::unix::pipe;
 use tokio::task::JoinHandle;
 
-/// In MiB: more than the pipes can hold.
+/// The size of a flood in MiB: more than the pipes can hold.
 const MEBIBYTES: usize = 64;
 /// The limit on reads of the flood between two events. The runtime may read the flood once or twice more before the
 /// next event; unfairness would show as hundreds of reads.
@@ -53,7 +53,7 @@ impl Reads {
                 from.readable().await.unwrap();
                 let waited = reads.all.load(Ordering::Relaxed) - before;
                 reads.worst.fetch_max(waited, Ordering::Relaxed);
-                // So that the next wait is for a new event.
+                // The pipe is emptied, so that the next wait is for a new event.
                 while from.try_read(&mut [0; 8]).is_ok() {}
             }
         })

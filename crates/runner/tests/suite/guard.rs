@@ -6,7 +6,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Starts a child, a `setsid` child, a double fork, and a process that ignores TERM.
+/// A script that starts a child, a `setsid` child, a double fork, and a process that ignores TERM.
 fn family(mark: &str) -> String {
     format!(
         "sleep {mark} & setsid sleep {mark} & (setsid sh -c 'sleep {mark} & sleep {mark}' &); \

@@ -15,7 +15,6 @@ async fn stdout_and_stderr_are_reported_raw_and_clean_and_passed_to_the_adapter(
     let job = fixture.job("t", &script.replace("WORK", fixture.path("work").to_str().unwrap()));
     let run = fixture.run(&job);
     let watch = async {
-        // The output is reported while the program runs, not at its end.
         while !fixture.output().1.contains("oh") || !fixture.output().1.contains("plain") {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -141,7 +140,7 @@ async fn a_silent_program_is_ended_at_its_idle_limit_even_if_it_ignores_term() {
         let took = start.elapsed();
         assert!(!end.ok && end.error.as_deref().unwrap().contains("printed nothing for 5 s"), "{end:?}");
         assert_eq!(end.output, "hello\n");
-        // The program would have slept for a minute.
+        // Without the limit, the program would have slept for a minute.
         assert!(took >= Duration::from_secs(5), "{took:?}");
     }
 }

@@ -21,7 +21,7 @@ const LIMITS: ProcessLimits =
 
 struct Attack {
     name: &'static str,
-    /// `MARK` is replaced by a number of seconds that identifies the processes of the test.
+    /// The script, in which `MARK` is replaced by a number of seconds that identifies the processes of the test.
     script: &'static str,
     /// The last part of the config key that the message names.
     key: &'static str,

@@ -442,7 +442,7 @@ async fn a_permission_mode_only_removes_permissions() {
     }
 }
 
-/// Reports neither its usage nor the reason for a failure.
+/// A program that reports neither its usage nor the reason for a failure.
 #[derive(Debug)]
 struct PlainText;
 

@@ -52,7 +52,7 @@ impl TaskFixture {
         Self::with_limits(sandbox, limits, ProgramLimits::default())
     }
 
-    /// Its programs are not killed soon after they were asked to end.
+    /// A fixture whose programs are not killed soon after they were asked to end.
     pub fn patient() -> Self {
         let limits = ProgramLimits { grace: PATIENCE, ..ProgramLimits::default() };
         Self::with_limits(unconfined(), ProcessLimits::default(), limits)

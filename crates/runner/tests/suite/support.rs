@@ -125,7 +125,6 @@ pub async fn run_as(host: &CommandHost, command: &str, access: ContextAccess) ->
     host.call(&call(&serde_json::json!({ "command": command })), access).await
 }
 
-/// Children of this process that ended and were not reaped.
 pub fn zombies() -> Vec<u32> {
     let is_ours = |stat: &str| {
         let mut fields = stat.rsplit_once(')').unwrap_or_default().1.split_whitespace();
@@ -137,7 +136,6 @@ pub fn zombies() -> Vec<u32> {
         .collect()
 }
 
-/// Fails after [`PATIENCE`] with the last observed value.
 pub fn wait_until<T: std::fmt::Debug>(mut look: impl FnMut() -> T, done: impl Fn(&T) -> bool) -> Duration {
     let start = Instant::now();
     loop {

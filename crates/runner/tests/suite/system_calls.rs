@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use tempfile::TempDir;
 
-/// The user `nobody`.
+/// The id of the user `nobody`.
 const ORDINARY: u32 = 65534;
 
 /// The current user (`None`), and an ordinary one if the current one is root.
@@ -73,7 +73,6 @@ impl Setting {
 struct Targets {
     process: Child,
     output: BufReader<ChildStdout>,
-    /// The targets as the attacking program expects them.
     json: String,
 }
 
@@ -99,7 +98,6 @@ impl Targets {
     }
 }
 
-/// Returns the output of the attacker, and what happened to the targets.
 fn attack(setting: &Setting, kind: &str) -> (String, Vec<String>) {
     let targets = Targets::new(setting);
     let output = setting.run(kind, &format!("python3 system_calls.py inside '{}'", targets.json));

@@ -22,7 +22,6 @@ pub(super) struct Running {
     pub(super) dir: Arc<TempDir>,
 }
 
-/// Runs this script for every task.
 pub(super) fn runner(script: &str, traits: TerminalTraits) -> Arc<ProgramRunner> {
     runner_in(Sandbox::Unconfined(AcceptedByUser::explicitly()), script, traits)
 }

@@ -5,7 +5,7 @@ use althing_testkit::scale;
 use std::io::Read;
 use std::process::{Command, Stdio};
 
-/// The peak memory is in KiB.
+/// The peak memory in KiB of a process that runs this script in a terminal, and its output.
 fn flooded(script: &str) -> (u64, String) {
     let dir = tempfile::tempdir().unwrap();
     let mut helper = Command::new(HELPER);

@@ -44,7 +44,6 @@ fn screen(program: &Running) -> String {
     program.runner.screen(&program.task).map(|screen| screen.text().join("\n")).unwrap_or_default()
 }
 
-/// Returns whether `done` holds in time and before the program ended.
 async fn comes(program: &Running, done: impl Fn(&Running) -> bool) -> bool {
     let start = Instant::now();
     while !done(program) {

@@ -166,7 +166,7 @@ const fn calm(name: &'static str, script: &'static str, shows: &'static str) -> 
     Calm { name, script, shows }
 }
 
-/// A program in Python that has turned off lines and echo.
+/// A Python program that has turned off line mode and echo.
 macro_rules! raw {
     ($body:literal) => {
         concat!(
