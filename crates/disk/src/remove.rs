@@ -60,7 +60,6 @@ pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Deletes the files of a directory and moves its subdirectories into `top` under new names.
 fn empty_into(dir: &OwnedFd, top: &OwnedFd, moved: &mut u64) -> io::Result<()> {
     for (entry, is_dir) in entries(dir)? {
         if !is_dir {
@@ -73,7 +72,6 @@ fn empty_into(dir: &OwnedFd, top: &OwnedFd, moved: &mut u64) -> io::Result<()> {
             *moved += 1;
             match rustix::fs::renameat(dir, &*entry, top, format!("removing-{moved}")) {
                 Ok(()) => break,
-                // An entry of the tree already has this name.
                 Err(rustix::io::Errno::NOTEMPTY | rustix::io::Errno::EXIST | rustix::io::Errno::NOTDIR) => {}
                 Err(error) => return Err(error.into()),
             }

@@ -13,7 +13,6 @@ struct Uses {
     guards: usize,
     /// The number of dropped [`UntilEnded`] values whose content still exists.
     kept: usize,
-    /// The number of calls of [`after_end`] whose work is not done yet.
     reviews: usize,
 }
 

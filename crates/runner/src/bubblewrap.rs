@@ -45,7 +45,6 @@ impl Bubblewrap {
         Self { program, ..self }
     }
 
-    /// `sockets` are socket files that are covered by `/dev/null`.
     pub(crate) fn args(
         &self,
         mounts: &MountTable,
@@ -82,7 +81,6 @@ impl Bubblewrap {
             args.flags(&["--ro-bind"]);
             args.path("/dev/null", path);
         }
-        // Placeholders for the missing paths exist on the real disk, as mount points.
         for missing in mounts.missing() {
             if missing.is_file {
                 args.bind("--ro-bind-try", &missing.path);

@@ -46,9 +46,7 @@ pub(crate) struct Found {
     pub(crate) files: BTreeMap<PathBuf, (Stamp, &'static RunsCode)>,
     /// Whether there were too many entries to search all of them.
     pub(crate) is_incomplete: bool,
-    /// Like `is_incomplete`, for directories of packages and builds.
     pub(crate) are_packages_incomplete: bool,
-    /// Like `is_incomplete`, for the settings files directly in working directories.
     pub(crate) are_settings_incomplete: bool,
 }
 
@@ -56,7 +54,6 @@ pub(crate) struct Found {
 pub(crate) struct WrittenCode {
     pub(crate) files: Vec<(PathBuf, &'static RunsCode)>,
     pub(crate) roots: Vec<PathBuf>,
-    /// Whether the program wrote so many files that not all of them could be searched.
     pub(crate) is_incomplete: bool,
 }
 
@@ -251,7 +248,6 @@ impl Search {
         }
     }
 
-    /// Adds the settings files that lie directly in a directory, except for git directories and names with wildcards.
     fn add_settings(&mut self, dir: &Path) {
         let is_exact =
             |row: &&RunsCode| !row.names.iter().any(|name| *name == GIT_DIR || name.starts_with('*'));

@@ -126,7 +126,6 @@ impl CommandHost {
         };
         let text = output.finish();
         let end = end.map(|end| self.with_unseen_limit(end, &text));
-        // A short command may fill the disk and end before the watch measures it.
         let note = self.disk.check().await;
         match end {
             Ok(end) if is_sandbox_failure(end, &text) => {
@@ -230,8 +229,6 @@ impl CommandHost {
         end
     }
 
-    /// Refuses a directory that does not exist, is outside the mounts or is hidden. The error is written for the
-    /// model.
     fn cwd(&self, arguments: &Arguments, mounts: &MountTable) -> Result<PathBuf, String> {
         let Some(asked) = &arguments.cwd else { return Ok(self.policy.sandbox_paths.workspace.clone()) };
         let named = without_dots(&self.policy.sandbox_paths.workspace.join(asked));

@@ -141,7 +141,6 @@ async fn landlock(launcher: &GuardLauncher, scratch: &Path) -> SandboxProbe<u8> 
     }
 }
 
-/// Runs a harmless command exactly as a model's command would be run.
 async fn try_out(launcher: &GuardLauncher, scratch: &Path, sandbox: Sandbox) -> Result<(), String> {
     let trial =
         TrialDir::new(scratch).map_err(|error| format!("could not create a test directory: {error}"))?;

@@ -46,7 +46,6 @@ pub(crate) fn measure(root: &Path, since: Option<SystemTime>, without: &[PathBuf
     measurement.usage
 }
 
-/// The free space of the file systems of these paths, each counted once.
 pub(crate) fn free_space<'a>(paths: impl Iterator<Item = &'a PathBuf>) -> u64 {
     let mut systems = HashSet::new();
     let mut free = 0_u64;
@@ -71,7 +70,6 @@ struct Measurement {
     without: HashSet<(Dev, u64)>,
     usage: DiskUsage,
     entries: usize,
-    /// The inodes of counted files with several hard links.
     linked: HashSet<u64>,
 }
 

@@ -211,7 +211,6 @@ struct CommandWatch {
     kill_at: Option<Instant>,
     limit_watch: Option<LimitWatch>,
     child_watch: ChildWatch,
-    /// Whether ended children are left to reap.
     is_behind: bool,
 }
 
@@ -273,7 +272,6 @@ impl CommandWatch {
         }
     }
 
-    /// Returns true once the command itself has ended, after reporting it.
     fn reap_children(&mut self) -> bool {
         let mut is_over = false;
         let left = reap_some(|pid, status| {

@@ -19,7 +19,6 @@ const MAX_FRAME: u32 = 16 * 1024 * 1024;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct GuardedCommand {
     pub(crate) program: PathBuf,
-    /// The arguments, without the program's name (`argv[0]`).
     #[serde(with = "crate::os_text::list")]
     pub(crate) args: Vec<OsString>,
     /// The complete environment; nothing is inherited.
@@ -48,7 +47,6 @@ pub(crate) struct GuardRequest<C> {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct WrittenPaths {
-    /// The agent's own directories; everything in them counts.
     #[serde(with = "crate::os_text::list")]
     pub(crate) own: Vec<PathBuf>,
     /// Other writable directories; only files that change while the command runs count.
@@ -59,7 +57,6 @@ pub(crate) struct WrittenPaths {
 }
 
 impl WrittenPaths {
-    /// `others` are the agent's own directories besides the workspace.
     pub(crate) fn of_mounts<'a>(
         mounts: &MountTable,
         workspace: &'a PathBuf,
@@ -112,7 +109,6 @@ pub(crate) struct LandlockRule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum LandlockAccess {
     List,
-    /// Allows reading and executing.
     Read,
     /// Allows reading and writing, but not executing, creating or deleting; for devices such as `/dev/null`.
     Device,
@@ -130,7 +126,6 @@ pub(crate) enum GuardReport {
         /// process was to execute the command, because that process reports errors only as text.
         missing: bool,
     },
-    /// If the limit is fatal, the command is being killed.
     Limit(ReachedLimit),
     Exited {
         code: Option<i32>,
@@ -153,7 +148,6 @@ pub(crate) fn frame<T: Serialize>(message: &T) -> io::Result<Vec<u8>> {
     Ok(framed)
 }
 
-/// Reads one framed message and not a byte more.
 pub(crate) fn read_frame<T: for<'a> Deserialize<'a>>(from: &mut impl Read) -> io::Result<T> {
     let mut length = [0; 4];
     from.read_exact(&mut length)?;

@@ -156,7 +156,6 @@ pub(crate) struct CommandTimes {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CommandEnd {
-    /// The exit code; `None` if a signal ended the command.
     pub(crate) code: Option<i64>,
     pub(crate) signal: Option<i32>,
     /// Whether the command was stopped at its time limit or, in a container, at the disk limit.

@@ -13,7 +13,6 @@ use std::path::Path;
 /// The maximum number of rules. A mount table that needs more is refused rather than granted in part.
 const MAX_RULES: usize = 10_000;
 
-/// The rules for a mount table and the writable directory `scratch`.
 pub(crate) fn landlock_rules(mounts: &MountTable, scratch: &Path) -> io::Result<Vec<LandlockRule>> {
     let mut rules = Vec::new();
     let mut modes: BTreeMap<&Path, MountMode> =

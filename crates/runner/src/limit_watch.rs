@@ -36,7 +36,6 @@ const VERIFY_PAUSE: Duration = Duration::from_secs(1);
 pub(crate) struct LimitWatch {
     pub(crate) processes: u32,
     reached: Receiver<ReachedLimit>,
-    /// Readable when a limit was reached.
     pub(crate) woken: PipeReader,
 }
 
@@ -78,7 +77,6 @@ struct UsageWatch {
     limits: MachineLimits,
     alarm: Alarm,
     told_files: bool,
-    /// When the memory was last verified and found to be within the limit.
     verified_at: Option<Instant>,
 }
 
@@ -124,7 +122,6 @@ struct FileWatch {
     disk: DiskWatch,
     limits: MachineLimits,
     at_start: Memory,
-    /// Whether the last look found signs of files that cannot be measured.
     was_hidden: bool,
 }
 
@@ -225,7 +222,6 @@ impl DiskWatch {
         }
     }
 
-    /// How much free space the file systems have lost since the start.
     fn lost(&self) -> u64 {
         self.free_at_start.saturating_sub(free_space(self.paths.all()))
     }
@@ -236,7 +232,6 @@ impl DiskWatch {
         self.last.as_ref().is_some_and(|last| lost(last) >= self.limit.saturating_sub(last.bytes))
     }
 
-    /// Whether the limit may have been reached and hardly any space is left.
     fn is_almost_full(&self) -> bool {
         self.lost() > self.limit && free_space(self.paths.all()) < self.free_at_start / LOW
     }

@@ -6,11 +6,9 @@ use althing_protocol::ProcessLimits;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The default limit on processes and threads on a machine with few CPUs.
 const PROCESSES: u32 = 4096;
 /// The default limit per CPU, because builds and tests start threads in proportion to the number of CPUs.
 const PROCESSES_PER_CPU: u32 = 256;
-/// The default memory limit, in bytes, if the machine's memory is unknown.
 const UNKNOWN_MEMORY: u64 = 8 << 30;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,7 +42,6 @@ impl From<ProcessLimits> for MachineLimits {
 pub(crate) enum ReachedLimit {
     Processes(u32),
     Memory(u64),
-    /// The machine is almost out of memory, and the command uses much of it or may hold much of it.
     MachineMemory,
     OpenFiles(u32),
     Disk(u64),

@@ -19,7 +19,6 @@ pub(crate) struct LineSplitter {
 }
 
 impl LineSplitter {
-    /// Passes each completed line that is not blank to `take`.
     pub(crate) fn push(&mut self, bytes: &[u8], take: &mut dyn FnMut(OutputLine<'_>)) {
         let mut rest = bytes;
         while let Some(at) = memchr::memchr(b'\n', rest) {
@@ -31,7 +30,6 @@ impl LineSplitter {
         self.append(rest);
     }
 
-    /// Passes the line that has not ended yet to `take`, unless it is blank.
     pub(crate) fn finish(&mut self, take: &mut dyn FnMut(OutputLine<'_>)) {
         if std::mem::take(&mut self.too_long) {
             take(OutputLine::TooLong);

@@ -76,7 +76,6 @@ impl Search<'_> {
                     continue;
                 }
                 let is_left_out = match within {
-                    // Directories with a sealed name are not searched, because they can be large.
                     Inside::Protected(None) => true,
                     // A directory that the user named is one of the roots, and is searched as such.
                     Inside::Protected(_) => self.roots.contains(&path),
@@ -89,7 +88,6 @@ impl Search<'_> {
         }
     }
 
-    /// Adds the targets of `path`, which leads through the symlink `link`, but not the symlink itself.
     fn add(&mut self, link: &Path, path: &Path, row: Option<&'static RunsCode>) {
         for path in places(Path::new("/"), path) {
             let is_inside = self.roots.iter().any(|root| path != *root && path.starts_with(root));

@@ -36,9 +36,7 @@ pub(crate) enum MountContent {
     },
     /// An empty directory in memory that is read-only, except for mounts in it.
     EmptyDir,
-    /// A placeholder: an empty file that is read-only, or nothing if the placeholder could not be created.
     EmptyFile,
-    /// `/dev/null`, which covers a socket or a pipe.
     NullDevice,
 }
 
@@ -105,7 +103,6 @@ pub(crate) fn check_args(expected: &[ExpectedMount], errors: i32) -> io::Result<
     Ok(args)
 }
 
-/// `args` are those that [`check_args`] made, without the mode, followed by the command.
 pub(crate) fn mounts_main(args: impl Iterator<Item = OsString>) -> ExitCode {
     let mut args = args;
     let Some(errors) = args.next().and_then(|arg| arg.into_string().ok()) else { return ExitCode::FAILURE };

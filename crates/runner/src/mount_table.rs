@@ -37,7 +37,6 @@ pub(crate) const ETC: [&str; 24] = [
     "/etc/timezone",
 ];
 
-/// The maximum number of entries next to a protected symlink that stay writable, each with its own mount.
 const MAX_BESIDE_LINK: usize = 200;
 
 /// The modes are ordered from the strictest to the most permissive.
@@ -210,7 +209,6 @@ fn pin_parents(modes: &mut BTreeMap<PathBuf, MountMode>, path: &Path) {
     modes.extend(on_the_way.into_iter().map(|above| (above, MountMode::Writable)));
 }
 
-/// The outermost symlink among the directories between `path` and the mount that contains it.
 fn linked_parent(modes: &BTreeMap<PathBuf, MountMode>, path: &Path) -> Option<PathBuf> {
     let parents = path.ancestors().skip(1).take_while(|above| !modes.contains_key(*above));
     parents.filter(|above| above.is_symlink()).last().map(Path::to_owned)

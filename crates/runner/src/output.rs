@@ -13,7 +13,6 @@ use std::sync::Arc;
 pub(crate) struct OutputCollector {
     head: Vec<u8>,
     tail: VecDeque<u8>,
-    /// The capacity of `head`, and that of `tail`, in bytes.
     half: usize,
     total: u64,
     overflow: OverflowFile,
@@ -24,7 +23,6 @@ pub(crate) struct OutputCollector {
 struct OverflowFile {
     path: PathBuf,
     left: u64,
-    /// The file is created on the first write.
     file: Option<File>,
     failed: Option<String>,
 }

@@ -30,7 +30,6 @@ pub(crate) struct OutputPipes {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StopTimeouts {
-    /// The time from TERM to KILL.
     pub(crate) grace: Duration,
     /// How long to wait for more output after the program's end, while another process holds the pipe open.
     pub(crate) drain: Duration,

@@ -15,15 +15,12 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// The maximum number of attempts to create and lock a placeholder while other processes remove it.
 const MAX_ATTEMPTS: usize = 100;
 
 static USED: Mutex<BTreeMap<PathBuf, UsedPlaceholder>> = Mutex::new(BTreeMap::new());
 
 struct UsedPlaceholder {
     uses: usize,
-    /// The placeholder with a shared lock; `None` if it could not be created or locked, or if something else is
-    /// there.
     lock: Option<File>,
 }
 
@@ -48,7 +45,6 @@ pub(crate) fn is_missing(path: &Path) -> bool {
     path.symlink_metadata().is_err() || is_placeholder(path)
 }
 
-/// Dropping this value ends the use.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct PlaceholderUse(Vec<MissingPath>);
 
@@ -84,7 +80,6 @@ impl Drop for PlaceholderUse {
     }
 }
 
-/// `None` if the placeholder cannot be created or locked, or if something other than a placeholder is there.
 fn create_and_lock(missing: &MissingPath) -> Option<File> {
     let MissingPath { path, is_file } = missing;
     let mode = if *is_file { PLACEHOLDER_FILE_MODE } else { PLACEHOLDER_MODE };
@@ -121,7 +116,6 @@ fn create_and_lock(missing: &MissingPath) -> Option<File> {
     None
 }
 
-/// Removes the placeholder, unless another process uses it; then the other process removes it.
 fn remove_unless_used(path: &Path, lock: &File) {
     // Unlock first: if two processes end their uses at the same time, one of them must get the exclusive lock.
     let _ = rustix::fs::flock(lock, FlockOperation::Unlock);
@@ -166,7 +160,6 @@ impl Placeholders {
 pub(crate) struct PlaceholderLease<'a> {
     host: &'a Placeholders,
     used: Option<PlaceholderUse>,
-    /// False if the call was cancelled.
     is_released: bool,
 }
 

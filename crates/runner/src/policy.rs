@@ -287,7 +287,6 @@ impl SandboxPaths {
         Ok(self)
     }
 
-    /// Fails if a symlink has taken the place of a granted path since [`Self::checked`].
     pub(crate) fn refuse_replaced(&self) -> Result<(), ReplacedPath> {
         let context = self.context.iter().map(|mount| &mount.path);
         context.chain(&self.readable).chain([&self.workspace]).try_for_each(|path| refuse_replaced(path))

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 /// Processes that survive this long cannot be killed: they belong to another user or hang in the kernel.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long to poll without sleeping, to outpace processes that keep forking.
 const SPIN_FOR: Duration = Duration::from_secs(1);
 
 const MOST_REAPED: usize = 200;
@@ -19,7 +18,6 @@ pub(crate) enum Enclosure {
     PidNamespace,
     /// Landlock: signals of this process reach only the processes below it, so one system call kills all of them.
     SignalScope,
-    /// The processes are found and killed one by one.
     None,
 }
 
@@ -43,7 +41,6 @@ pub(crate) fn reap_some(mut on_reaped: impl FnMut(Pid, WaitStatus)) -> Left {
     Left::Ended
 }
 
-/// `exempt` must be a direct child of this process.
 pub(crate) fn signal_below(enclosure: Enclosure, signal: Signal, exempt: Option<Pid>) {
     match enclosure {
         Enclosure::SignalScope if exempt.is_none() => kernel::signal_whole_scope(signal),

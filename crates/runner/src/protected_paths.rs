@@ -15,7 +15,6 @@ use std::path::{Path, PathBuf};
 
 /// The maximum number of entries that are searched: more than in any project that people edit by hand.
 const MAX_ENTRIES: usize = 2_000_000;
-/// The maximum number of protected paths, each of which needs its own mount.
 const MAX_PROTECTED: usize = 1_000;
 /// The longest path that is searched, in bytes. The kernel accepts 4,096, and a name has up to 255.
 const MAX_PATH: usize = 3_500;
@@ -69,7 +68,6 @@ struct LinkedFile {
 struct ProtectedWalk<'a> {
     sandbox_paths: &'a SandboxPaths,
     found: Vec<PathBuf>,
-    /// Files with several hard links, by device and inode.
     linked: HashMap<(u64, u64), LinkedFile>,
     entries: usize,
     max_entries: usize,

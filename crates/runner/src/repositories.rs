@@ -8,7 +8,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// The maximum size of a file of git that is read, in bytes.
 pub(crate) const MAX_BYTES: u64 = 64 << 20;
 
 /// Whether a directory with these entries is what git calls a git directory: git runs the hooks in it and the

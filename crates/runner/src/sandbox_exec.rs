@@ -16,7 +16,6 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, Stdio};
 
-/// Starts the command and returns once it really runs. Called by the guard.
 pub(crate) fn start(guarded_command: &GuardedCommand, input: Option<OwnedFd>) -> io::Result<Pid> {
     // A controlling terminal can only be acquired from within the new session, between fork and exec.
     let is_prepared = guarded_command.restrictions.is_some()

@@ -12,8 +12,6 @@ const MAX_BYTES: u64 = 1 << 20;
 const COMMAND_KEYS: [&str; 6] =
     ["command", "args", "apiKeyHelper", "awsAuthRefresh", "awsCredentialExport", "otelHeadersHelper"];
 
-/// The existing files inside `roots` that commands in these settings files name. Files that are not settings are
-/// skipped.
 pub(crate) fn settings_code<'a>(
     files: impl Iterator<Item = &'a PathBuf>,
     roots: &[PathBuf],
@@ -49,7 +47,6 @@ fn row_of(file: &Path) -> Option<&'static RunsCode> {
     rows.into_iter().find(|row| row.protected)
 }
 
-/// The commands in a settings file, or all lines of its text if it is not JSON.
 fn commands(file: &Path) -> Vec<String> {
     let mut bytes = Vec::new();
     let read = std::fs::File::open(file).and_then(|file| file.take(MAX_BYTES).read_to_end(&mut bytes));

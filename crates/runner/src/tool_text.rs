@@ -101,7 +101,6 @@ pub(crate) fn spec(
     ToolSpec { name: name.to_owned(), description, parameters }
 }
 
-/// For a call that was refused, or that failed for a reason other than the command itself.
 pub(crate) fn refused(why: impl Into<String>) -> ToolOutcome {
     ToolOutcome { content: why.into(), is_error: true }
 }

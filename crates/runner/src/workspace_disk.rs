@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 pub(crate) struct WorkspaceDisk {
     workspace: PathBuf,
     limit: u64,
-    /// The free space before the first command, in bytes.
     free_at_start: u64,
     is_full: AtomicBool,
     last: Arc<Mutex<LastSize>>,
@@ -22,10 +21,8 @@ pub(crate) struct WorkspaceDisk {
 #[derive(Clone, Copy, Debug)]
 struct LastSize {
     bytes: u64,
-    /// The free space at the time of the measurement, in bytes.
     free: u64,
     at: Instant,
-    /// The CPU time of the measurement.
     took: Duration,
 }
 
@@ -41,7 +38,6 @@ impl WorkspaceDisk {
         Self { workspace, limit, free_at_start: free, is_full, last: Arc::new(Mutex::new(last)) }
     }
 
-    /// Whether the workspace was too large when it was last measured.
     pub(crate) fn is_full(&self) -> bool {
         self.is_full.load(Ordering::Relaxed)
     }
@@ -90,7 +86,6 @@ mod tests {
     async fn deeply_nested_files_count_although_they_cannot_be_measured() {
         let dir = tempfile::tempdir().unwrap();
         let mut disk = WorkspaceDisk::new(dir.path().to_owned(), 1 << 26);
-        // As if the disk had lost much more than the limit since then.
         disk.free_at_start = u64::MAX;
         assert_eq!(disk.check().await, None, "everything was measured");
         let deep = dir.path().join(vec!["d"; 300].join("/"));

@@ -19,9 +19,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteProtection {
     bubblewrap: Bubblewrap,
-    /// The paths in order of depth, shallow paths first.
     paths: Vec<(PathBuf, MountMode)>,
-    /// Protected paths that do not exist and must not be created while a program with this protection runs.
     missing: Arc<PlaceholderUse>,
 }
 
@@ -46,7 +44,6 @@ impl WriteProtection {
         Ok(Some(Self { bubblewrap: bubblewrap.clone(), paths, missing }))
     }
 
-    /// Fails if a path no longer exists or leads through a symlink.
     pub(crate) fn expected_mounts(&self) -> io::Result<Vec<ExpectedMount>> {
         let mode = |mode: MountMode| mode.max(MountMode::ReadOnly);
         let rules = self.paths.iter().map(|(path, kind)| MountRule { path: path.clone(), mode: mode(*kind) });

@@ -173,7 +173,6 @@ impl ClaudeCode {
             .collect()
     }
 
-    /// `own` are Claude Code's own tools that need no approval.
     fn tools(tools: Option<&ToolEndpoint>, own: Vec<String>, config: &mut LaunchConfig) {
         let ours = tools.into_iter().flat_map(ToolEndpoint::tool_names);
         let allowed: Vec<String> = ours.chain(own).collect();
@@ -199,7 +198,6 @@ impl ClaudeCode {
     }
 }
 
-/// The entries of the config's `allowed_tools` without tools of MCP servers; `None` if the config has no such list.
 fn own_tools<'a>(task: &LaunchRequest<'a>) -> Option<impl Iterator<Item = &'a String>> {
     let allowed = task.spec.options.allowed_tools.as_ref()?;
     Some(allowed.iter().filter(|tool| !tool.starts_with("mcp__")))

@@ -11,7 +11,6 @@ use std::collections::HashMap;
 pub(super) struct ClaudeEvents {
     session: Option<String>,
     calls: HashMap<String, (String, Value)>,
-    /// The id of the last message that was counted as a model call.
     message: String,
     turns: u64,
     /// The usage of the messages by model, which counts only if no result event comes.

@@ -89,7 +89,6 @@ impl AgentAdapter for UserDefinedAdapter {
     }
 
     fn is_lost_conversation(&self, error: &str) -> bool {
-        // The program is often a wrapper of a CLI agent that has a built-in adapter.
         built_in().iter().any(|adapter| adapter.is_lost_conversation(error))
     }
 

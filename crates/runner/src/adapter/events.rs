@@ -14,14 +14,12 @@ const MAX_DETAIL: usize = 200;
 pub(super) trait EventHandler: Send {
     fn event(&mut self, event: &Value, emit: &mut dyn FnMut(OutputEvent));
 
-    /// Handles a line of stderr; returns whether the line is kept among the diagnostics.
     fn error_line(&mut self, _line: &str, _emit: &mut dyn FnMut(OutputEvent)) -> bool {
         true
     }
 
     fn has_ended_turn(&self) -> bool;
 
-    /// `diagnostics` holds the last part of what the agent printed besides its events.
     fn end(
         &mut self,
         exit: Exit,

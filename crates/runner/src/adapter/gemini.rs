@@ -187,7 +187,6 @@ fn rule(condition: &str, decision: &str, priority: u16) -> String {
     format!("[[rule]]\n{condition}\ndecision = \"{decision}\"\npriority = {priority}\n")
 }
 
-/// The condition for `run_shell_command(git)` matches commands that begin with `git`.
 fn condition(tool: &str) -> String {
     match tool.split_once('(') {
         Some((name, command)) => {
@@ -280,7 +279,6 @@ impl AgentAdapter for GeminiCli {
         let home = env("GEMINI_CLI_HOME").or_else(|| env("HOME"))?;
         let message =
             |line: &Value| (text(line, "/type") == "gemini").then(|| text(line, "/content").to_owned());
-        // The file's name contains only the beginning of the id.
         let name_end = format!("-{}.jsonl", conversation.split('-').next()?);
         Some(LastMessage::Stored { dir: home.join(".gemini/tmp"), name_end, message })
     }

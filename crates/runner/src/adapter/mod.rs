@@ -368,7 +368,6 @@ pub struct Trouble {
 impl Trouble {
     const MAX_BYTES: usize = 500;
 
-    /// A problem that may go away by itself.
     pub(crate) fn passing(text: &str) -> OutputEvent {
         let text = althing_text::truncate_bytes(crate::clean(text).trim(), Self::MAX_BYTES);
         OutputEvent::Trouble(Self { text, is_final: false })

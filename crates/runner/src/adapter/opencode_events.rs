@@ -8,7 +8,6 @@ use serde_json::Value;
 #[derive(Debug, Default)]
 pub(super) struct OpencodeEvents {
     known: bool,
-    /// The text since the last tool call.
     message: String,
     reason: String,
     error: Option<String>,

@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// How many bytes of the end of the log are read.
 const MAX_READ: u64 = 8 * 1024 * 1024;
 
 /// The id of the first conversation that was begun by the last process that loaded the settings file `marker`.

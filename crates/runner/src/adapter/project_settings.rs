@@ -7,9 +7,7 @@ use std::path::{Path, PathBuf};
 
 struct ProjectSettings {
     adapter: &'static str,
-    /// Files and directories, relative to the working directory.
     names: &'static [&'static str],
-    /// What makes the CLI agent ignore these settings; `None` if nothing does.
     ignored_by: Option<IgnoredBy>,
 }
 
@@ -37,7 +35,6 @@ fn of_adapter(adapter: &str) -> Option<&'static ProjectSettings> {
     PROJECT_SETTINGS.iter().find(|settings| settings.adapter == adapter)
 }
 
-/// The existing project settings of a CLI agent, without files that Althing made.
 pub(crate) fn find_project_settings<'a>(adapter: &str, dirs: impl Iterator<Item = &'a Path>) -> Vec<PathBuf> {
     let names = of_adapter(adapter).map_or(&[][..], |settings| settings.names);
     let paths = dirs.flat_map(|dir| names.iter().map(move |name| dir.join(name)));
@@ -55,7 +52,6 @@ fn is_ours(path: &Path) -> bool {
     is_alone && std::fs::read(path.join("settings.json")).is_ok_and(|text| gemini::is_generated(&text))
 }
 
-/// False if the CLI agent cannot be made to ignore its project settings.
 pub(crate) fn ignore_project_settings(adapter: &str, config: &mut LaunchConfig) -> bool {
     let Some(IgnoredBy { args, env }) = of_adapter(adapter).and_then(|settings| settings.ignored_by) else {
         return false;

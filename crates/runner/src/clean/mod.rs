@@ -19,7 +19,6 @@ pub struct Cleaner {
     text: String,
     given: usize,
     state: EscapeState,
-    /// The beginning of a character that was split between reads.
     cut: Vec<u8>,
     /// Whether a carriage return was read, after which the next printed character replaces the line.
     returned: bool,
@@ -37,9 +36,7 @@ enum EscapeState {
         number: u32,
         more: bool,
     },
-    /// In an operating system command (OSC): bytes so far.
     Command(usize),
-    /// In another string sequence: bytes so far.
     String(usize),
     Ending,
 }
@@ -219,7 +216,6 @@ impl Cleaner {
             b'[' => EscapeState::Control { number: 0, more: true },
             b']' => EscapeState::Command(0),
             b'P' | b'X' | b'^' | b'_' => EscapeState::String(0),
-            // Intermediate bytes, or another ESC.
             0x20..=0x2f | 0x1b => EscapeState::Escape,
             0x30..=0x7e => EscapeState::Text,
             // A byte that is not part of an escape sequence keeps its usual meaning.
@@ -305,7 +301,6 @@ impl Cleaner {
         self.text.push(char::REPLACEMENT_CHARACTER);
     }
 
-    /// Text after a carriage return replaces the line.
     fn begin_printing(&mut self) {
         if std::mem::take(&mut self.returned) {
             self.erase_line();

@@ -1,15 +1,11 @@
 //! Scans terminal output for special bytes in bulk, with code that the compiler vectorizes.
 
-/// The block size for general text, in bytes.
 const BLOCK: usize = 32;
-/// The block size for plain ASCII, the most common case, in bytes.
 const ASCII_BLOCK: usize = 128;
 /// How many bytes are scanned at once: few enough that they are still in the cache when they are copied.
 const NEAR: usize = 16 * 1024;
 
-/// The size of the buffer for colored text, in bytes.
 pub(super) const COPY: usize = 8 * 1024;
-/// The size of two machine words, in bytes.
 const PAIR: usize = 16;
 /// After this many bytes without a color sequence, the bulk scan is faster than `copy_colored`.
 const LONG_RUN: usize = 16 * PAIR;
@@ -63,7 +59,6 @@ fn is_special(byte: u8) -> bool {
     control | (byte == 0x7f) | (byte == 0xc2)
 }
 
-/// Whether a byte is neither printable ASCII nor a newline nor a tab.
 #[inline]
 #[expect(clippy::needless_bitwise_bool, reason = "branch-free code can be vectorized")]
 fn is_unusual(byte: u8) -> bool {

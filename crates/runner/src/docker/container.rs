@@ -34,7 +34,6 @@ pub struct Container {
     /// The daemon's socket, used to remove the container when no async runtime is left.
     socket: PathBuf,
     pub(super) spec: ContainerSpec,
-    /// The id of a container, and its counters when they were last read.
     counters: Mutex<(String, Counters)>,
     /// Locked for reading while a command runs, and for writing while the container is replaced, closed or freed of
     /// leftover processes.
@@ -43,7 +42,6 @@ pub struct Container {
 
 #[derive(Debug)]
 pub(super) struct ContainerState {
-    /// `None` once the container was closed.
     pub(super) id: Option<String>,
     access: ContextAccess,
     written: WrittenPaths,
@@ -67,7 +65,6 @@ impl Container {
         self.state.read().await.id.clone()
     }
 
-    /// Stores the counters and returns those that were stored before; zeros if those were of another container.
     pub(super) fn counted(&self, id: &str, now: Counters) -> Counters {
         let mut stored = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *stored, (id.to_owned(), now));
@@ -177,7 +174,6 @@ impl Container {
 }
 
 impl Drop for Container {
-    /// Removes the container if it was not closed. Ignores errors.
     fn drop(&mut self) {
         let state = self.state.get_mut();
         let Some(id) = state.id.take() else { return };
@@ -255,6 +251,5 @@ fn remove_without_runtime(socket: &Path, id: &str) -> std::io::Result<()> {
     stream.set_write_timeout(Some(Duration::from_secs(1)))?;
     let request = format!("DELETE /containers/{id}?force=1&v=1 HTTP/1.0\r\nHost: docker\r\n\r\n");
     stream.write_all(request.as_bytes())?;
-    // The daemon answers once the container is removed.
     stream.read_exact(&mut [0])
 }

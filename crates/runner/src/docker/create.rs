@@ -33,7 +33,6 @@ impl NetworkMode {
 }
 
 impl From<&str> for NetworkMode {
-    /// The name of a network as written in a config.
     fn from(name: &str) -> Self {
         if name == "none" { Self::None } else { Self::Named(name.to_owned()) }
     }
@@ -151,7 +150,6 @@ impl ContainerSpec {
     }
 }
 
-/// The user and group of this process as `uid:gid`.
 pub(super) fn user() -> String {
     format!("{}:{}", rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw())
 }

@@ -27,7 +27,6 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
 const MARK: &str = "ALTHING_CALL";
 
-/// Put before [`SHELL`] if the command must not write any file.
 const WRITE_NOTHING: &str = "ulimit -f 0 || exit 1; ";
 
 /// Models write bash, so bash is used if the image contains it.
@@ -72,7 +71,6 @@ pub(crate) struct Exec<'a> {
     pub(crate) is_full: bool,
 }
 
-/// Ends a command whose future was dropped, or whose end could not be observed because of an error.
 struct EndOnDrop {
     container: Option<Arc<Container>>,
     id: String,
@@ -228,16 +226,13 @@ pub(super) async fn kill_leftovers(container: &Container) {
     let _ = container.replace(&mut state).await;
 }
 
-/// Whether only the keep-alive shell and its `sleep` are running.
 async fn is_quiet(docker: &Docker, id: &str) -> bool {
     let top = docker.top_processes(id, None).await;
     top.is_ok_and(|top| top.processes.is_some_and(|list| list.len() <= 2))
 }
 
-/// Output of internal commands beyond this number of bytes is dropped.
 const MAX_INTERNAL_OUTPUT: usize = 16 * 1024;
 
-/// Runs an internal command in the container, which may be gone.
 pub(super) async fn exec_internal(docker: &Docker, id: &str, argv: &[&str]) -> String {
     let config = ExecConfig {
         attach_stdout: Some(true),

@@ -66,12 +66,10 @@ pub(super) fn reached<'a>(
 struct ContainerDisk {
     disk: DiskWatch,
     unnamed: UnnamedFiles,
-    /// Whether the previous list of processes showed signs of files that cannot be measured.
     was_hidden: bool,
 }
 
 impl ContainerDisk {
-    /// `pids` are the container's processes, if they were listed for this look.
     fn look(&mut self, pids: Option<&[i32]>) -> Option<ReachedLimit> {
         let mut is_hidden = false;
         if let Some(pids) = pids {
@@ -99,13 +97,11 @@ fn is_full(pids: &[i32], limits: MachineLimits) -> bool {
     pids.len() as u64 * 10 >= u64::from(limits.processes) * 9
 }
 
-/// Checks the size of the container's own file system, outside the mounts.
 pub(super) async fn disk_limit(container: &Container, id: &str) -> Option<ReachedLimit> {
     let limit = MachineLimits::from(container.spec.limits).disk;
     (size(&container.docker, id).await > limit).then_some(ReachedLimit::Disk(limit))
 }
 
-/// The size of what was written to the container's own file system, in bytes; 0 if it is not known.
 async fn size(docker: &Docker, id: &str) -> u64 {
     let inspected = docker.inspect_container(id, Some(InspectContainerOptions { size: true })).await;
     let size = inspected.ok().and_then(|container| container.size_rw);

@@ -110,11 +110,9 @@ impl DockerClient {
     }
 }
 
-/// Removes a container with its anonymous volumes. A container that does not exist is not an error.
 async fn remove(docker: &Docker, id: &str) -> Result<(), DockerError> {
     let options = RemoveContainerOptions { force: true, v: true, link: false };
     match docker.remove_container(id, Some(options)).await {
-        // The container is gone, or is being removed by another process.
         Ok(()) | Err(bollard::errors::Error::DockerResponseServerError { status_code: 404 | 409, .. }) => {
             Ok(())
         }

@@ -4,7 +4,6 @@
 use super::DockerError;
 use std::fs::{read_link, read_to_string};
 
-/// The label that marks our containers.
 pub(super) const LABEL: &str = "althing.owner";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +13,6 @@ pub(super) struct Owner {
     /// The pid namespace, because pids are only meaningful within one pid namespace.
     namespace: String,
     pid: u32,
-    /// When the process started, in clock ticks since boot.
     started: u64,
 }
 
@@ -55,7 +53,6 @@ impl Owner {
     }
 }
 
-/// When the process started, in clock ticks since boot; `None` if there is no such process, or only a zombie.
 fn started(pid: u32) -> Option<u64> {
     let stat = read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();

@@ -30,7 +30,6 @@ const RECIPE: &str = "1";
 /// The time limit for all installations of an image together, and another time for storing the image.
 const TIME_LIMIT: Duration = Duration::from_secs(30 * 60);
 const MEASURE_INTERVAL: Duration = Duration::from_secs(2);
-/// How many bytes of the output of a failed installation are shown.
 const SHOWN_OUTPUT: usize = 2000;
 /// The capabilities that package managers need to give files to their owners and to change the user.
 const CAPABILITIES: [&str; 6] = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "SETGID", "SETUID"];
@@ -152,7 +151,6 @@ pub(super) async fn image_with(
     Ok(made)
 }
 
-/// The container in which packages are installed, removed when this value is dropped.
 struct InstallContainer<'a> {
     docker: &'a Docker,
     id: String,
@@ -246,7 +244,6 @@ impl<'a> InstallContainer<'a> {
         }
     }
 
-    /// The size of what was installed, in bytes; 0 if it is not known.
     async fn size(&self) -> u64 {
         let options = InspectContainerOptions { size: true };
         let size = |container: ContainerInspectResponse| container.size_rw;
@@ -272,7 +269,6 @@ impl<'a> InstallContainer<'a> {
 }
 
 impl Drop for InstallContainer<'_> {
-    /// If removing fails, [`DockerClient::sweep`] removes the container when a later session uses Docker.
     fn drop(&mut self) {
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let (docker, id) = (self.docker.clone(), std::mem::take(&mut self.id));

@@ -16,7 +16,6 @@ const INTERPRETERS: [&str; 22] = [
     "bun", "bunx", "deno", "dotnet", "go", "java", "lua", "luajit", "node", "nodejs", "npm", "npx", "perl",
     "php", "pnpm", "pypy", "pypy3", "ruby", "ts-node", "tsx", "yarn", "uv",
 ];
-/// The extensions that an [interpreter](INTERPRETERS) adds.
 pub(super) const EXTENSIONS: [&str; 16] = [
     ".js", ".mjs", ".cjs", ".json", ".node", ".ts", ".mts", ".py", ".pyc", ".rb", ".pl", ".pm", ".php",
     ".lua", ".jar", ".class",
@@ -39,7 +38,6 @@ pub(super) struct Mentions {
     pub(super) words: Vec<Word>,
     /// Everything that may be the name of a file or directory, in lower case.
     pub(super) names: BTreeSet<Vec<u8>>,
-    /// Names of directories, in lower case, in which a pattern such as `*.sh` names files.
     pub(super) searched_dirs: BTreeSet<Vec<u8>>,
     pub(super) has_interpreter: bool,
 }
@@ -59,7 +57,6 @@ enum Prefix {
 }
 
 impl Mentions {
-    /// `None` if the command is too long or contains too many names.
     pub(super) fn of(command: &[u8]) -> Option<Self> {
         if command.len() > MAX_BYTES {
             return None;
@@ -76,7 +73,6 @@ impl Mentions {
 }
 
 impl Word {
-    /// The path that the word names in a repository with this top directory; `None` if the word contains no slash.
     pub(super) fn path(&self, top: &Path, home: Option<&Path>) -> Option<PathBuf> {
         if !self.text.contains(&b'/') {
             return None;

@@ -9,18 +9,15 @@ use std::path::{Path, PathBuf};
 
 /// How deep includes are followed, as in git.
 const MAX_INCLUDES: usize = 10;
-/// The maximum number of config files that are read for one repository.
 const MAX_CONFIGS: usize = 200;
 
 #[derive(Default)]
 pub(super) struct Config {
     pub(super) settings: Vec<Setting>,
     pub(super) files: Vec<ConfigFile>,
-    /// Whether a file could not be read, or there were too many files.
     pub(super) is_incomplete: bool,
 }
 
-/// A config file, which need not exist.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct ConfigFile {
     /// The canonical path at which `path` starts.
@@ -35,7 +32,6 @@ impl ConfigFile {
 }
 
 impl Config {
-    /// Reads a config file and the files that it includes. A missing file belongs to the config, too.
     pub(super) fn add_file(&mut self, file: &ConfigFile, home: Option<&Path>, depth: usize) {
         if self.files.contains(file) {
             return;

@@ -5,9 +5,7 @@
 pub(super) struct Setting {
     /// The section and the key in lower case, such as `core.hookspath`; without the subsection.
     pub(super) name: String,
-    /// The subsection, such as the name of a filter.
     pub(super) subsection: Option<Vec<u8>>,
-    /// The value; empty for a key without `=`.
     pub(super) value: Vec<u8>,
 }
 

@@ -36,13 +36,10 @@ use std::rc::Rc;
 const MAX_ENTRIES: usize = 2_000_000;
 /// The maximum number of entries that are searched in the directories `elsewhere` of [`git_code`].
 const MAX_ENTRIES_ELSEWHERE: usize = 100_000;
-/// The maximum number of files in a directory of hooks that are examined.
 const MAX_HOOKS: usize = 200;
-/// How deep the directories that a command names are followed.
 const MAX_DEPTH: usize = 8;
 /// The maximum size of all commands in the configs of one repository.
 const MAX_COMMAND_BYTES: usize = 256 << 10;
-/// The maximum number of names that are looked up in directories for one repository.
 const MAX_LOOKUPS: usize = 5_000_000;
 
 /// What git runs in directories of the user. The paths are canonical or symlinks, and need not exist: git would use a
@@ -151,7 +148,6 @@ fn code_in(roots: &[PathBuf], repositories: impl Iterator<Item = Repository>, us
     }
 }
 
-/// The entries of a directory, by their names in lower case.
 type Listing = Rc<HashMap<Vec<u8>, Vec<(OsString, FileType)>>>;
 
 struct CodePaths<'a> {
@@ -257,7 +253,6 @@ impl<'a> CodePaths<'a> {
         }
     }
 
-    /// Adds a directory of hooks; if it is or contains the working tree, only the hooks themselves.
     fn add_hooks(&mut self, base: &Path, dir: &Path, top: &Path) {
         if self.add_unless_around(base, dir, top) {
             // A hook may be a symlink to a file elsewhere.
@@ -286,7 +281,6 @@ impl<'a> CodePaths<'a> {
         is_free
     }
 
-    /// Adds the files that a command names; false if the command is too long, or names too much.
     fn add_command(
         &mut self,
         command: &[u8],

@@ -8,23 +8,18 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 const MAX_PATH: usize = 3_500;
-/// The maximum number of entries of a git directory that are searched for submodules and worktrees.
 const MAX_INNER_ENTRIES: usize = 20_000;
 
 pub(super) struct Repository {
     /// Where git runs code: the directory that contains the `.git` or, for a git directory with another name, that
     /// directory itself.
     pub(super) top: PathBuf,
-    /// Another working tree, if a file in the git directory names one.
     pub(super) tree: Option<PathBuf>,
-    /// The repository's own git directory, and the one that it shares with other worktrees.
     pub(super) git_dirs: Vec<PathBuf>,
-    /// The places that lead from the `.git` to the git directories.
     pub(super) leads: Vec<PathBuf>,
 }
 
 impl Repository {
-    /// The repository of a `.git` of any kind, or of a git directory under another name.
     fn at(path: &Path) -> Option<Self> {
         let is_named = path.file_name().is_some_and(|name| name.eq_ignore_ascii_case(GIT_DIR));
         let top = if is_named { path.parent()? } else { path };
@@ -36,7 +31,6 @@ impl Repository {
         (!git_dirs.is_empty()).then(|| Self { top: top.to_owned(), tree, git_dirs, leads })
     }
 
-    /// The repository at a path, with the repositories inside its git directories.
     pub(super) fn all_at(path: &Path) -> Vec<Self> {
         let Some(repository) = Self::at(path) else { return Vec::new() };
         let inner = repository.git_dirs.iter().flat_map(|dir| inner_git_dirs(dir));

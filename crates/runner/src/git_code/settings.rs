@@ -11,7 +11,6 @@ pub(super) enum Named {
     Config(Vec<u8>),
     /// The top of the working tree, relative to the git directory.
     WorkTree(Vec<u8>),
-    /// A command for a shell, a program, or a program with arguments.
     Command(Vec<u8>),
     /// Arguments for git itself, which may contain commands.
     Arguments(Vec<u8>),
@@ -65,7 +64,6 @@ const COMMANDS: [&str; 42] = [
     "uploadpack.packobjectshook",
 ];
 
-/// The settings whose value is a command only if it starts with this text.
 const MARKED_COMMANDS: [(&str, &str); 5] = [
     ("alias.*", "!"),
     ("submodule.update", "!"),

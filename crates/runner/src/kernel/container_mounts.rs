@@ -12,7 +12,6 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long the container's first process may take to execute its program.
 const START: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -120,7 +119,6 @@ fn seen_mounts(mountinfo: &[u8]) -> Vec<SeenMount> {
         .collect()
 }
 
-/// Decodes a path of `mountinfo`, in which some characters are three octal digits after a backslash.
 fn unescaped(text: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;

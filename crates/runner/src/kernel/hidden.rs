@@ -10,7 +10,6 @@ const MAX_FILES: usize = 20_000;
 const MAX_PROCESSES: usize = 500;
 /// The kernel memory of one file in tmpfs, beside its contents, in bytes.
 const FILE_OVERHEAD: u64 = 1024;
-/// The file systems in memory that a sandbox has for itself.
 const SANDBOX_DIRECTORIES: [&str; 2] = ["tmp", "dev/shm"];
 
 /// Whether a socket of these processes holds files that were sent and not received.
@@ -27,7 +26,6 @@ pub(crate) fn has_files_in_transit(pids: &[i32]) -> bool {
     })
 }
 
-/// The number of files in transit that a socket reports (since Linux 5.8).
 fn in_transit(info: &str) -> u64 {
     let number = info.lines().find_map(|line| line.strip_prefix("scm_fds:"));
     number.and_then(|number| number.trim().parse().ok()).unwrap_or_default()
@@ -59,7 +57,6 @@ pub(crate) fn written_bytes(pids: &[i32]) -> u64 {
     others.fold(own, u64::saturating_add)
 }
 
-/// The bytes that a process has written; `None` if the process has ended, or if the kernel does not count them.
 fn written_by(process: &Path) -> Option<u64> {
     match fs::read_to_string(process.join("io")) {
         Ok(counts) => {
@@ -70,7 +67,6 @@ fn written_by(process: &Path) -> Option<u64> {
     }
 }
 
-/// The most that one socket can hold of the kernel's memory, in bytes.
 pub(crate) fn socket_capacity() -> u64 {
     let most = ["wmem_max", "rmem_max"].map(|name| {
         let text = fs::read_to_string(format!("/proc/sys/net/core/{name}")).unwrap_or_default();

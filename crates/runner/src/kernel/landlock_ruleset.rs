@@ -86,7 +86,6 @@ pub(crate) fn abi() -> Option<u8> {
     by_files.chain(by_scope).max()
 }
 
-/// System paths that every command may access, because programs need them.
 const SYSTEM: [(&str, LandlockAccess); 15] = [
     ("/usr", LandlockAccess::Read),
     ("/bin", LandlockAccess::Read),

@@ -18,7 +18,6 @@ pub(crate) use super::landlock_ruleset::abi as landlock_abi;
 /// With this priority, a guard gets about ten times the CPU share of an ordinary program.
 const GUARD_PRIORITY: i32 = -10;
 
-/// The running executable, even if its file was replaced meanwhile.
 pub(crate) fn own_executable() -> PathBuf {
     PathBuf::from("/proc/self/exe")
 }

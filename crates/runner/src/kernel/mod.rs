@@ -49,14 +49,12 @@ pub(crate) struct TreeUsage {
     /// Memory that is not backed by a file on disk, and page tables, in bytes. Pages that several processes share
     /// count for each.
     pub(crate) memory: u64,
-    /// The number of open files of the process that has the most.
     pub(crate) most_files: u64,
 }
 
 /// The memory of one or more processes, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ResidentMemory {
-    /// Anonymous memory and page tables.
     pub(crate) private: u64,
     /// Shared memory: files in tmpfs, memfds and shared anonymous memory.
     pub(crate) in_files: u64,
@@ -93,14 +91,12 @@ pub(crate) struct UnnamedFiles {
 pub(crate) enum TerminalRead {
     By(TerminalReader),
     None,
-    /// The system does not show this user what the programs do.
     Unseen,
 }
 
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "other systems do not tell who reads"))]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TerminalReader {
-    /// The program's name, cut to 15 bytes.
     pub(crate) program: String,
     pub(crate) thread: i32,
     /// How often the thread has gone to sleep so far. If this has not changed, the thread has slept all the time.

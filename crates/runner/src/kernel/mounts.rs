@@ -14,7 +14,6 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 
-/// The type of tmpfs, as `statfs` reports it.
 const TMPFS: i64 = 0x0102_1994;
 
 /// Opens exactly this path and follows no symlink, which an agent could have created a moment ago.
@@ -101,7 +100,6 @@ pub(super) fn check_opened(opened: &OwnedFd, expected: &ExpectedMount) -> io::Re
     if is_expected { Ok(()) } else { Err(io::Error::other("what is mounted there is not what was expected")) }
 }
 
-/// Opens a path of the sandbox, in which only `/var/tmp` may be a symlink.
 fn open_in_sandbox(path: &Path) -> rustix::io::Result<OwnedFd> {
     match (open_exactly(path), path.strip_prefix("/var/tmp")) {
         (Err(Errno::LOOP), Ok(rest)) => open_exactly(&PathBuf::from("/tmp").join(rest)),

@@ -14,7 +14,6 @@ pub(crate) fn own_executable() -> PathBuf {
     std::env::current_exe().unwrap_or_else(|_| PathBuf::from("althing"))
 }
 
-/// This system does not show which files another process holds open.
 pub(crate) fn open_files_below(_: u32) -> Vec<PathBuf> {
     Vec::new()
 }
@@ -25,7 +24,6 @@ pub(crate) fn adopt_orphans() -> io::Result<()> {
     Ok(())
 }
 
-/// This system cannot set the size of a pipe.
 pub(crate) fn set_pipe_size(_: impl AsFd, _: usize) {}
 
 /// This system has no parent-death signal; the guard ends what it started.
@@ -177,7 +175,6 @@ pub(crate) fn terminal_id(_: &Path) -> Option<(u64, u64)> {
     None
 }
 
-/// This system does not say what a program waits for.
 pub(crate) fn terminal_read(_: Pid, _: (u64, u64)) -> TerminalRead {
     TerminalRead::Unseen
 }

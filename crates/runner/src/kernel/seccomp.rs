@@ -109,7 +109,6 @@ const OLD_SET_MODE: [(c_long, u8); 3] = [(libc::SYS_chmod, 1), (libc::SYS_creat,
 #[cfg(not(target_arch = "x86_64"))]
 const OLD_SET_MODE: [(c_long, u8); 0] = [];
 
-/// Calls that open a file and set its mode if they create it, with the position of the flags; the mode follows.
 #[cfg(target_arch = "x86_64")]
 const OPEN: [(c_long, u8); 2] = [(libc::SYS_openat, 2), (libc::SYS_open, 1)];
 #[cfg(not(target_arch = "x86_64"))]
@@ -137,7 +136,6 @@ const MAX_SEGMENT: u64 = 64 << 10;
 /// The maximum number of System V semaphores in a set, in bubblewrap; the kernel allows 32,000 sets.
 const MAX_SEMAPHORES: u64 = 64;
 
-/// The flags that create namespaces, for `unshare` and `clone`.
 const NAMESPACES: [i32; 7] = [
     libc::CLONE_NEWNS,
     libc::CLONE_NEWCGROUP,
@@ -170,7 +168,6 @@ const FILE_OPERATIONS: [(u64, &[u64]); 4] = [
     (0x9400, &[0x4004_9409, 0x4020_940d, 0xc018_9436]),
 ];
 
-/// System calls that have a number of their own in the x32 variant of x86-64.
 #[cfg(target_arch = "x86_64")]
 const X32_NUMBERS: [(c_long, i64); 3] =
     [(libc::SYS_ioctl, 514), (libc::SYS_mq_notify, 527), (libc::SYS_kexec_load, 528)];
@@ -178,7 +175,6 @@ const X32_NUMBERS: [(c_long, i64); 3] =
 /// Which sockets a sandbox allows. Other families are never allowed: most of them belong to no network namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sockets {
-    /// Unix sockets, internet sockets and netlink.
     Local,
     /// Internet sockets and netlink. Pairs of Unix sockets are allowed if they cannot be connected to a name.
     InternetOnly,
@@ -186,7 +182,6 @@ enum Sockets {
     None,
 }
 
-/// System calls with the conditions under which they are denied; no condition means always.
 type Denied = Vec<(c_long, Vec<SeccompRule>)>;
 
 #[derive(Debug, PartialEq, Eq)]
@@ -211,7 +206,6 @@ impl Filter {
         Self { sockets: if network { Sockets::InternetOnly } else { Sockets::None }, own_namespaces: false }
     }
 
-    /// What is denied with the error "operation not permitted".
     fn forbidden(&self) -> Result<Denied, BackendError> {
         let mut denied: Denied = NEVER.map(always).to_vec();
         denied.extend(set_user_id()?);
@@ -262,8 +256,6 @@ impl Filter {
         Ok(denied)
     }
 
-    /// What is denied with the error "not supported", which programs know from file systems without extended
-    /// attributes.
     fn unsupported(&self) -> Denied {
         let reads: &[c_long] = if self.own_namespaces { &[] } else { &READ_ATTRIBUTES };
         CHANGE_ATTRIBUTES.iter().chain(reads).copied().map(always).collect()

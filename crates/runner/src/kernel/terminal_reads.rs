@@ -8,7 +8,6 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
-/// The maximum number of threads that are examined. A process group with more threads counts as working.
 const MAX_THREADS: usize = 4_000;
 const MAX_DESCRIPTORS: u64 = 4_096;
 /// The device number of `/dev/tty`, which stands for the controlling terminal of the process that opened it.
@@ -30,13 +29,11 @@ const EPOLLS: [libc::c_long; 3] = [libc::SYS_epoll_wait, libc::SYS_epoll_pwait, 
 const EPOLLS: [libc::c_long; 2] = [libc::SYS_epoll_pwait, libc::SYS_epoll_pwait2];
 const READS: [libc::c_long; 2] = [libc::SYS_read, libc::SYS_readv];
 
-/// The device and inode of the program's side of a pseudo-terminal.
 pub(crate) fn terminal_id(path: &std::path::Path) -> Option<(u64, u64)> {
     let file = fs::metadata(path).ok()?;
     Some((file.dev(), file.ino()))
 }
 
-/// Whether a program of the foreground group `group` waits for input from the terminal with this device and inode.
 pub(crate) fn terminal_read(group: Pid, terminal: (u64, u64)) -> TerminalRead {
     let group = group.as_raw_nonzero().get();
     let (mut polling, mut unseen, mut threads) = (None, false, 0);
@@ -100,7 +97,6 @@ fn wait(pid: i32, call: &str, terminal: (u64, u64)) -> Option<Wait> {
     descriptors.unwrap_or_default().into_iter().any(is_terminal).then_some(Wait::Poll)
 }
 
-/// The descriptors in an array of `struct pollfd` that wait for input.
 fn polled(pid: i32, address: u64, count: u64) -> Option<Vec<u64>> {
     let bytes = memory(pid, address, count.min(MAX_DESCRIPTORS) * 8)?;
     let (entries, _) = bytes.as_chunks::<8>();
@@ -112,7 +108,6 @@ fn polled(pid: i32, address: u64, count: u64) -> Option<Vec<u64>> {
     Some(wanted.collect())
 }
 
-/// The descriptors in an `fd_set`.
 fn selected(pid: i32, count: u64, address: u64) -> Option<Vec<u64>> {
     if address == 0 {
         return None;
@@ -127,7 +122,6 @@ fn selected(pid: i32, count: u64, address: u64) -> Option<Vec<u64>> {
     Some((0..count).filter(is_set).collect())
 }
 
-/// The descriptors that an epoll descriptor watches for input.
 fn watched(pid: i32, epoll: u64) -> Option<Vec<u64>> {
     let info = fs::read_to_string(format!("/proc/{pid}/fdinfo/{epoll}")).ok()?;
     let lines = info.lines().filter_map(|line| line.strip_prefix("tfd:"));

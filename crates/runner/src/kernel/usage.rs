@@ -64,7 +64,6 @@ fn task_status(pid: i32) -> (PathBuf, String) {
     tasks.find(|(_, status)| status.contains("\nVmRSS:")).unwrap_or((process, status))
 }
 
-/// Whether all threads of the process have ended, and it was not reaped.
 fn is_zombie(status: &str) -> bool {
     status.contains("\nState:\tZ") && status.contains("\nThreads:\t1\n")
 }
@@ -105,7 +104,6 @@ pub(crate) fn resident_memory(pids: &[i32]) -> ResidentMemory {
     })
 }
 
-/// The number of processes and threads on the machine, including processes that were not reaped.
 pub(crate) fn tasks_of_machine() -> Option<u64> {
     let load = fs::read_to_string("/proc/loadavg").ok()?;
     load.split_ascii_whitespace().nth(3)?.split_once('/')?.1.parse().ok()

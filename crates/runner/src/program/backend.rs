@@ -94,7 +94,6 @@ impl CliBackend {
         let native = call_context.and_then(|call_context| call_context.native.as_deref());
         let owner = self.owner(call_context);
         let call = BackendCall { request, endpoint: endpoint.as_deref(), recorded: &recorded, owner: &owner };
-        // Only the chat agent starts outside its workspace. The run itself tracks what its members write.
         let watch = match call_context.filter(|call_context| call_context.grant.start.is_some()) {
             Some(call_context) => Some(CodeWatch::start(&call_context.grant).await),
             None => None,
@@ -194,7 +193,6 @@ impl CliBackend {
         let spec = self.spec(cli_prompt::render(request, native.is_some(), self.kind), &cwd);
         let mut grant =
             request.call_context.as_ref().map(|call_context| call_context.grant.clone()).unwrap_or_default();
-        // Without a workspace the program works in an empty directory.
         grant.workspace.get_or_insert_with(|| cwd.clone());
         let tool_endpoint = call.tool_endpoint(self.kind);
         let start_request = StartRequest {
@@ -281,7 +279,6 @@ impl CliBackend {
         native: Option<String>,
         said: String,
     ) -> Result<Reply, BackendError> {
-        // Each attempt has a directory of its own; the conversation can continue in a later attempt.
         let dir = self.dir(call.request.call_context.as_ref());
         let shared = dir.parent().unwrap_or(&dir);
         let usage = self.usage_tracker.settle(native.as_deref(), &done.outcome.usage, shared);

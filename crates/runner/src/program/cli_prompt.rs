@@ -12,10 +12,8 @@ const VOTE: &str = "vote";
 const CONCLUSION: &str = "conclusion";
 const RANKING: &str = "ranking";
 const AGENT_ID: &str = "agent_id";
-/// How a conclusion begins in the final message of an agent that cannot call tools.
 const CONCLUSION_LINE: &str = "Conclusion:";
 
-/// The message to a CLI agent that ended its turn without ever listing our tools.
 pub(super) const TOOLS_WERE_MISSING: &str = "The tools could not be reached during your last turn. They can be reached \
      now. If you needed one of them, continue your work with it. Otherwise repeat your last message.";
 
@@ -151,7 +149,6 @@ pub(super) fn call_from_text(text: &str, tools: &[ToolSpec]) -> Option<ToolCall>
     })
 }
 
-/// Splits off a last line `Conclusion: …`, unless no other text would remain.
 fn split_conclusion(text: &str) -> (&str, Option<&str>) {
     let Some((content, last)) = text.trim_end().rsplit_once('\n') else { return (text, None) };
     let conclusion = last.trim().strip_prefix(CONCLUSION_LINE).map(str::trim).filter(|text| !text.is_empty());

@@ -16,11 +16,8 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// The maximum size of a file with credentials, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
-/// The time between two checks of the copies for new tokens.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Parts of the names of values that may change, in lower case.
 const TOKEN_WORDS: [&str; 4] = ["token", "access", "refresh", "expir"];
 
 #[derive(Debug)]
@@ -29,7 +26,6 @@ pub(super) struct CopiedCredentials {
     /// The directory of the copy stays open, because the program could put a link in its place.
     dir: OwnedFd,
     name: OsString,
-    /// What the user's file contained when it was copied or last replaced.
     bytes: Vec<u8>,
 }
 
@@ -165,7 +161,6 @@ mod tests {
         })
     }
 
-    /// Changes the files with `plant`, and returns what the user's file contains afterwards.
     fn after(plant: impl Fn(&std::path::Path, &std::path::Path)) -> Value {
         let dir = tempfile::tempdir().unwrap();
         let (real, copy) = (dir.path().join("real.json"), dir.path().join("copies/copy.json"));

@@ -4,7 +4,6 @@
 
 use crate::adapter::Mentions;
 
-/// This line is put before a prompt that would otherwise be read as a command.
 const FIRST_LINE: &str = "Task:\n";
 
 /// Punctuation that has no special meaning to any CLI agent at the beginning of a prompt.

@@ -1,6 +1,5 @@
 //! A bounded excerpt of a program's output: its beginning and its end.
 
-/// The maximum length of an excerpt in bytes, without the note about what was left out.
 pub(crate) const MAX_BYTES: usize = 64 * 1024;
 const HALF: usize = MAX_BYTES / 2;
 

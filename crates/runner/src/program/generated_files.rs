@@ -7,7 +7,6 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// An existing file of more bytes at the path of a generated one is an error.
 const MOST_BYTES: u64 = 4 << 20;
 
 /// An existing file, which may belong to the user, is renamed and kept next to the new file. If Althing is killed
@@ -88,7 +87,6 @@ impl Drop for GeneratedFiles {
     }
 }
 
-/// The device and inode of a directory; fails if the path is a symlink, which the program could have made.
 fn real_dir(path: &Path) -> io::Result<DirId> {
     let data = path.symlink_metadata()?;
     if !data.is_dir() {

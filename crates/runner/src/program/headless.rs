@@ -18,7 +18,6 @@ pub(super) struct Headless<'a> {
 }
 
 impl Headless<'_> {
-    /// Dropping the future asks the program to end and kills it after the grace period.
     pub(super) async fn run(self, launcher: &GuardLauncher, sink: EventSink<'_>) -> io::Result<FinishedRun> {
         let exchange = OnePrompt { prompt: self.prompt, parser: self.parser };
         let pipes = Pipes { guarded_command: self.guarded_command, exchange, idle: self.idle, raw: self.raw };

@@ -15,15 +15,12 @@ use std::time::{Duration, SystemTime};
 
 /// How many bytes of the end of a stored conversation are read.
 const MAX_READ: u64 = 16 * 1024 * 1024;
-/// How many levels of directories are searched for a stored conversation.
 const MAX_DEPTH: usize = 4;
-/// The time limits of a command that prints the last message.
 const TIMES: CommandTimes = CommandTimes {
     limit: Duration::from_secs(30),
     grace: Duration::from_secs(1),
     drain: Duration::from_millis(200),
 };
-/// How many bytes of the output of a command that prints the last message are read.
 const MAX_PRINTED: usize = 4 * 1024 * 1024;
 
 #[derive(Clone, Debug, Default)]
@@ -108,7 +105,6 @@ fn stored(dir: &Path, name_end: &str, message: fn(&Value) -> Option<String>) -> 
     messages.into_iter().find(|message| !message.trim().is_empty())
 }
 
-/// Symlinks in the directory are not followed.
 fn find(dir: &Path, name_end: &str, depth: usize, found: &mut Vec<(SystemTime, PathBuf)>) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let Ok(kind) = entry.file_type() else { continue };

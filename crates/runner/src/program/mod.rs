@@ -220,7 +220,6 @@ impl ProgramRunner {
         }
         let end = self.run_headless(&with_prompt_to_send(job), grant, resumed_id(job), reports).await;
         match end {
-            // Nothing was done yet, so the task starts over in a new conversation.
             HeadlessAttempt::ConversationLost => match self.run_headless(job, grant, None, reports).await {
                 HeadlessAttempt::Ended(end) => end,
                 HeadlessAttempt::ConversationLost => failed(
@@ -346,7 +345,6 @@ fn failed(error: String, hint: Option<String>) -> ProgramEnd {
     ProgramEnd { error: Some(error), hint, ..ProgramEnd::default() }
 }
 
-/// `None` if the directory was not replaced by a symbolic link after the workflow began.
 fn replaced_directory(dir: &Path) -> Option<ProgramEnd> {
     let replaced = refuse_replaced(dir).err()?;
     let hint = "start the workflow again if the task is to work there".to_owned();
@@ -370,7 +368,6 @@ impl Programs for ProgramRunner {
                 return failed(error, Some(hint));
             }
             let grant = self.grant(job).await;
-            // The user's own commands are watched only if they run in a sandbox.
             let watch = if is_agent || is_confined { Some(CodeWatch::start(&grant).await) } else { None };
             let number = match watch.as_ref().filter(|_| is_confined) {
                 Some(watch) => match self.planted.started(Path::new(&job.dir), watch) {

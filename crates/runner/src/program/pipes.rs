@@ -18,14 +18,11 @@ use tokio::time::{Instant, sleep_until};
 
 /// How long to wait for more output after a program's end, while another process holds the pipe open.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
-/// An incomplete line is reported after this time without output.
 const PARTIAL_LINE_DELAY: Duration = Duration::from_millis(200);
 
 pub(super) enum ProgramEvent<'a> {
-    /// The output, raw and as clean text.
     Output(Stream, &'a [u8], &'a str),
     Parsed(OutputEvent),
-    /// `Ok`: the whole prompt was written to the program's stdin. `Err`: why it could not be written.
     PromptSent(Result<(), String>),
     Waiting(Ask),
     MovedOn,
@@ -34,7 +31,6 @@ pub(super) enum ProgramEvent<'a> {
 pub(super) struct FinishedRun {
     pub(super) exit: Exit,
     pub(super) outcome: ProgramOutcome,
-    /// Whether the program was ended because it was silent for too long.
     pub(super) idle: bool,
 }
 
@@ -60,21 +56,16 @@ pub(super) trait PipeExchange: Send {
     /// While the program waits for a person, the limit on its silence does not apply.
     fn waits_for_person(&self) -> bool;
 
-    /// Called when the program has ended, even after an error.
     fn closed(&mut self, sink: EventSink<'_>);
 
     fn end(&mut self, exit: Exit, sink: EventSink<'_>) -> ProgramOutcome;
 }
 
 pub(super) struct Outbox {
-    /// The program's stdin; `None` once closed.
     to: Option<pipe::Sender>,
     unsent: VecDeque<u8>,
-    /// Whether to close the program's stdin once everything is written.
     closing: bool,
-    /// The time by which the program must have exited.
     exit_deadline: Option<Instant>,
-    /// Whether the program was ended because it cannot complete its turn.
     gave_up: bool,
 }
 
@@ -96,7 +87,6 @@ impl Outbox {
         self.exit_deadline.get_or_insert_with(|| Instant::now() + within);
     }
 
-    /// Ends a program that cannot complete its turn.
     pub(super) fn give_up(&mut self) {
         self.gave_up = true;
         self.close_and_expect_exit(Duration::ZERO);
@@ -220,7 +210,6 @@ struct PipeDriver<'a, X> {
     diagnostics: Diagnostics,
     raw: &'a mut RawOutputFile,
     idle: Duration,
-    /// When the program last printed something or got an answer.
     last_activity: Instant,
     sink: EventSink<'a>,
 }

@@ -112,7 +112,6 @@ impl PlantedCode {
         Ok(number)
     }
 
-    /// Called after the notice about the written files was given.
     pub(super) fn ended(&self, number: u64, written: Option<&WrittenCode>) {
         let mut state = self.state();
         let Some(Running { dir, .. }) = state.running.remove(&number) else { return };
@@ -166,7 +165,6 @@ impl PlantedCode {
 }
 
 impl State {
-    /// Records that an error named these files and, if `is_incomplete` is set, that not all files were searched.
     fn tell(&mut self, files: impl Iterator<Item = PathBuf>, is_incomplete: bool) {
         let files: Vec<PathBuf> = files.collect();
         let mut dirs = Vec::new();

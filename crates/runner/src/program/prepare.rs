@@ -100,9 +100,7 @@ pub(crate) struct PreparedProgram {
     /// The prompt, escaped so that the program cannot read it as one of its own commands (except for the user's own
     /// commands, `command`).
     pub(crate) prompt: String,
-    /// The protocol over which the program asks for approvals, if it does.
     pub(crate) structured_protocol: Option<Box<dyn StructuredProtocol>>,
-    /// The id of a new conversation, if we chose it.
     pub(crate) chosen_id: Option<String>,
     /// The number of the program's own arguments, which are the last ones of the guarded command.
     pub(crate) own_args: usize,
@@ -116,7 +114,6 @@ pub(crate) struct PreparedProgram {
     files: GeneratedFiles,
 }
 
-/// The error message, written for the user, and a hint.
 pub(super) type PrepareError = (String, Option<String>);
 
 impl PreparedProgram {
@@ -173,7 +170,6 @@ impl ProgramStarter {
         chosen.is_some_and(|chosen| chosen.sandbox.is_some())
     }
 
-    /// The directory of the private copy of a CLI agent's settings, and the directory for what all copies share.
     fn settings_places(&self, request: &StartRequest<'_>) -> (PathBuf, PathBuf) {
         let mut hasher = DefaultHasher::new();
         request.conversation_of.hash(&mut hasher);
@@ -336,7 +332,6 @@ fn launch_config(
     Ok((config, None))
 }
 
-/// The paths of the grant, without the working directory itself.
 fn readable_paths(grant: &Grant, cwd: &Path) -> Vec<PathBuf> {
     let roots = [RootKind::Context, RootKind::View].into_iter().flat_map(|kind| grant.roots(kind));
     roots.filter(|root| root.path != cwd).map(|root| root.path.clone()).collect()

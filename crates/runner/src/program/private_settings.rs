@@ -25,7 +25,6 @@ const MAX_DEPTH: usize = 64;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SettingsPlaces<'a> {
     pub(super) dir: &'a Path,
-    /// The directory for what all agents in a sandbox share.
     pub(super) shared: &'a Path,
 }
 
@@ -53,7 +52,6 @@ impl Drop for PrivateSettingsGuard {
         if let Err(error) = clean(&root, own) {
             tracing::warn!(dir = %root.display(), %error, "the private copy of a CLI agent's settings remains");
         }
-        // Directories without conversations are empty now.
         remove_empty(&root, own);
     }
 }
@@ -134,7 +132,6 @@ fn clean(root: &Path, own: &[OwnDir]) -> io::Result<Vec<OwnedFd>> {
     Ok(opened)
 }
 
-/// Removes everything except the files and directories to keep; links and special files are always removed.
 fn remove_all_but(dir: &OwnedFd, keep: &dyn Fn(&str) -> bool) -> io::Result<()> {
     for entry in std::fs::read_dir(fd_path(dir))? {
         let entry = entry?;
@@ -173,7 +170,6 @@ fn make_dir(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Makes a directory; a file or link in its place is removed.
 fn make_real_dir(path: &Path) -> io::Result<()> {
     match path.symlink_metadata() {
         Ok(data) if data.is_dir() => return std::fs::set_permissions(path, Permissions::from_mode(0o700)),
@@ -273,7 +269,6 @@ struct Budget {
     entries: usize,
 }
 
-/// Copies a directory of settings; entries that are too large, and those that contain symlinks, are linked.
 fn copy_dir(from: &Path, to: &Path) -> io::Result<()> {
     make_real_dir(to)?;
     for entry in std::fs::read_dir(from).into_iter().flatten().flatten() {
@@ -316,7 +311,6 @@ fn copy_tree(from: &Path, to: &Path, budget: &mut Budget, depth: usize) -> io::R
 
 /// Copies only a regular file, executable if the original is; false if it is too large.
 fn copy_file(from: &Path, to: &Path, budget: &mut Budget) -> io::Result<bool> {
-    // The settings may be changing at this moment.
     let Ok(data) = from.symlink_metadata() else { return Ok(true) };
     if !data.is_file() {
         return Ok(true);

@@ -33,13 +33,11 @@ use std::path::{Path, PathBuf};
 const TOOLCHAIN_DIRS: [&str; 8] =
     [".rustup", ".cargo/bin", ".nvm", ".volta", ".pyenv", ".rbenv", ".local/bin", "go/bin"];
 
-/// The program runs unconfined if `sandbox` is `None`.
 pub(super) struct ProgramSandbox<'a> {
     pub(super) sandbox: Option<&'a Sandbox>,
     pub(super) permissions: PermissionLevel,
 }
 
-/// Chooses the sandbox of a program that asks no person. The error says why the program may not run.
 pub(super) fn choose_program_sandbox<'a>(
     adapter: &dyn AgentAdapter,
     spec: &ProgramSpec,
@@ -77,7 +75,6 @@ pub(super) fn choose_program_sandbox<'a>(
     Ok(ProgramSandbox { sandbox, permissions })
 }
 
-/// Why the program does not run in Landlock; `None` if it does.
 pub(crate) fn landlock_error(adapter: &dyn AgentAdapter) -> Option<String> {
     let problem = adapter.landlock_problem()?;
     Some(format!("{problem}: install `bubblewrap`"))
@@ -88,7 +85,6 @@ pub(super) struct ProgramPaths<'a> {
     /// The working directory: the workspace or one of the grant's roots.
     pub(super) cwd: &'a Path,
     pub(super) grant: &'a Grant,
-    /// The task's own directory, mounted read-only.
     pub(super) dir: &'a Path,
     pub(super) state: Option<&'a Path>,
     pub(super) settings: SettingsPlaces<'a>,
@@ -99,7 +95,6 @@ pub(crate) struct ConfinedCommand {
     pub(crate) guarded_command: GuardedCommand,
     /// The missing protected paths. Their placeholders must exist while the command runs.
     pub(crate) placeholders: Vec<MissingPath>,
-    /// The private copy of the program's settings, which exists as long as this value.
     pub(super) settings: PrivateSettingsGuard,
 }
 
@@ -259,7 +254,6 @@ fn resolve_in_mounts(path: &Path, mounts: &MountTable) -> Option<PathBuf> {
     (!leads_out).then_some(real)
 }
 
-/// Directories of the program, of `node` and of toolchains, mounted read-only.
 fn program_dirs(program: &Path, search: &str, home: &Path) -> Vec<PathBuf> {
     let mut dirs: Vec<PathBuf> = TOOLCHAIN_DIRS.iter().map(|dir| home.join(dir)).collect();
     for found in [Some(program.to_owned()), find_program("node", search)].into_iter().flatten() {
@@ -275,7 +269,6 @@ fn program_dirs(program: &Path, search: &str, home: &Path) -> Vec<PathBuf> {
     dirs
 }
 
-/// Makes the private copy of the agent's settings and points the agent's variables to it.
 fn private_settings(
     adapter: &dyn AgentAdapter,
     env: &mut Vec<(String, String)>,
@@ -294,7 +287,6 @@ fn private_settings(
     Ok(made)
 }
 
-/// The paths that the user lets a user-defined program write to. Missing ones are created.
 fn own_paths(adapter: &dyn AgentAdapter, env: &[(String, String)], home: &Path) -> Vec<PathBuf> {
     let located = |own: &OwnPath| own.path(home, &|name| value(env, name).map(PathBuf::from));
     let mut paths: Vec<PathBuf> = adapter.own_paths().iter().map(located).collect();

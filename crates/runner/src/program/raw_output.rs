@@ -8,7 +8,6 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How many bytes of the beginning are stored.
 const HEAD: u64 = 15 * 1024 * 1024;
 /// How many bytes of the end are stored if the beginning is not everything. With the note in between, the file stays
 /// below 16 MiB.
@@ -60,7 +59,6 @@ impl RawOutputFile {
         let grow = bytes.len().min(TAIL - self.tail.len());
         let (first, rest) = bytes.split_at(grow);
         self.tail.extend_from_slice(first);
-        // The ring is full: overwrite the oldest bytes, in at most two pieces.
         let (fits, wraps) = rest.split_at(rest.len().min(self.tail.len() - self.oldest));
         self.overwrite(fits);
         self.overwrite(wraps);
@@ -76,7 +74,6 @@ impl RawOutputFile {
         }
     }
 
-    /// Writes the end of the output; true if there was output and no write failed.
     pub(crate) fn finish(&mut self) -> bool {
         if let Some(mut mask) = self.mask.take() {
             self.keep(mask.finish());

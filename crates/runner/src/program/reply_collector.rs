@@ -9,13 +9,11 @@ pub(super) struct ReplyCollector<'a> {
     on_delta: DeltaSink<'a>,
     pub(super) native: Option<String>,
     pub(super) text: String,
-    /// Whether the program streams text, so that complete messages repeat what was already sent.
     has_streamed: bool,
     /// The streamed text, used if the program sends no complete message.
     pub(super) streamed_text: OutputExcerpt,
     kind: &'static str,
     notices: LateNotices,
-    /// The last reason why the program could not reach its model.
     pub(super) trouble: Option<String>,
 }
 

@@ -14,7 +14,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The prompt for a program whose turn was cut off.
 pub(crate) const CONTINUATION: &str = "You were cut off before you had finished. Continue where you stopped, and do \
                                        not repeat what is already done.";
 
@@ -36,7 +35,6 @@ pub(super) fn resumed_id(job: &ProgramJob) -> Option<&str> {
     job.resume.as_ref().map(|resumed| resumed.id.as_str())
 }
 
-/// Finds the id that a program in a terminal chose for its conversation.
 pub(super) fn find_conversation(start: &PreparedProgram) -> FindConversation {
     let adapter = Arc::clone(&start.adapter);
     let env = start.confined.guarded_command.env.clone();
@@ -69,7 +67,6 @@ impl ProgramRunner {
             Some(protocol) => replay_protocol(protocol, &output),
             None => replay_output(start.adapter.parser(), &output),
         };
-        // A turn that failed is continued.
         let outcome = outcome.filter(|outcome| outcome.ok)?;
         let done = FinishedRun { exit: SUCCESS, outcome, idle: false };
         let reporter = TaskReporter::new("", "", Some(&resumed.id), reports);

@@ -16,14 +16,11 @@ use std::path::{Path, PathBuf};
 const NAME: &str = "written_code.json";
 const MAX_BYTES: u64 = 256 << 20;
 
-/// The row for files whose own row is not stored or no longer exists.
 static UNKNOWN: RunsCode = RunsCode { names: &[], protected: true, ordinary: false, when: "it is used" };
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Told {
-    /// The files that the user was told about.
     pub(super) files: BTreeSet<PathBuf>,
-    /// Whether the user was told that not all files were searched.
     pub(super) is_incomplete: bool,
 }
 
@@ -98,7 +95,6 @@ struct StoredWatch {
 
 #[derive(Serialize, Deserialize)]
 struct StoredFinding {
-    /// Each file with the names of its row, joined by `/`.
     files: Vec<(StoredPath, String)>,
     roots: Vec<StoredPath>,
     is_incomplete: bool,

@@ -16,15 +16,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-/// How long a program may take to exit once its turn is over.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
-/// How many bytes of the end of stderr are kept.
 const MAX_DIAGNOSTICS: usize = 4 * 1024;
 
 #[derive(Debug)]
 struct OpenSession {
     structured_protocol: Mutex<Box<dyn StructuredProtocol>>,
-    /// Sends the id of an answered question and the messages for the program.
     answers_tx: UnboundedSender<(String, Vec<Value>)>,
 }
 
@@ -38,7 +35,6 @@ impl OpenSession {
 pub(super) struct OpenSessions(Arc<Mutex<HashMap<TaskId, Arc<OpenSession>>>>);
 
 impl OpenSessions {
-    /// Opens a session, which stays open until the handle is dropped.
     pub(super) fn open(
         &self,
         task: &TaskId,
@@ -88,7 +84,6 @@ pub(super) struct StructuredRun<'a> {
 }
 
 impl StructuredRun<'_> {
-    /// Dropping the future asks the program to end and kills it after the grace period.
     pub(super) async fn run(self, launcher: &GuardLauncher, sink: EventSink<'_>) -> io::Result<FinishedRun> {
         let exchange = StructuredSession {
             handle: self.handle,

@@ -13,7 +13,6 @@ pub(super) struct TaskReporter<'a> {
     pub(super) conversation: Option<String>,
     pub(super) acted: bool,
     pub(super) name: &'a str,
-    /// Why the program could not reach its model, if that is the last thing it reported.
     pub(super) trouble: Option<String>,
 }
 
@@ -36,7 +35,6 @@ impl<'a> TaskReporter<'a> {
         }
     }
 
-    /// Reports why the program cannot go on, unless the same text was reported last.
     fn report_trouble(&mut self, text: String) {
         if self.trouble.as_ref() == Some(&text) {
             return;

@@ -7,7 +7,6 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-/// The last reported total of each conversation, by id.
 #[derive(Debug, Default)]
 pub(crate) struct UsageTracker(Mutex<HashMap<String, Usage>>);
 
@@ -30,7 +29,6 @@ impl UsageTracker {
     }
 }
 
-/// The file with the last reported totals of the newest conversations, oldest first.
 const STORED_TOTALS: &str = "usage.json";
 const MOST_STORED: usize = 200;
 

@@ -26,7 +26,6 @@ pub struct Acp {
     session: String,
     /// Whether the prompt was sent; updates before that replay the history and are ignored.
     prompted: bool,
-    /// The open questions by id: the id of the request, and the outcome to send for each option.
     open: BTreeMap<String, (Value, BTreeMap<String, Value>)>,
     tools: BTreeMap<String, (String, String)>,
     /// The message that is being received or, if `whole` is true, the last complete one.

@@ -21,7 +21,6 @@ impl std::fmt::Debug for ClaudeControl {
     }
 }
 
-/// The tool with which Claude Code asks the user.
 const ASK_TOOL: &str = "AskUserQuestion";
 
 impl ClaudeControl {

@@ -22,7 +22,6 @@ pub struct AppServer {
     model: Option<String>,
     resume: Option<String>,
     thread: String,
-    /// The open questions: the request id, and Codex's decision for each option.
     open: BTreeMap<String, (Value, BTreeMap<String, Value>)>,
     changes: BTreeMap<String, String>,
     message: String,

@@ -5,7 +5,6 @@ use althing_protocol::AskOption;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum OptionKind {
-    /// Allows this one action.
     Allow,
     /// Allows this action and others like it.
     AllowAlways,

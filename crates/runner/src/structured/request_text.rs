@@ -4,7 +4,6 @@
 use super::{list, text};
 use serde_json::Value;
 
-/// The keys of a tool's input that say best what the call does, the best one first.
 const FIRST_KEYS: [&str; 6] = ["command", "file_path", "path", "url", "pattern", "description"];
 
 fn plain(value: &Value) -> String {

@@ -54,7 +54,6 @@ fn replay(
     (replayed, ours)
 }
 
-/// Removes `clientInfo`, which differs from the recording.
 fn anonymous(messages: &[Value]) -> Vec<Value> {
     let strip = |message: &Value| {
         let mut message = message.clone();

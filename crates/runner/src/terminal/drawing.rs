@@ -3,10 +3,8 @@
 
 #[derive(Debug, Default)]
 pub(super) struct DrawingDetector {
-    /// Whether the cursor was ever moved up or to a given position.
     pub(super) goes_back: bool,
     pub(super) has_region: bool,
-    /// An incomplete sequence at the end of the last read.
     sequence: Option<SequenceState>,
 }
 

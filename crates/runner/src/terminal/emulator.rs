@@ -32,7 +32,6 @@ impl ScreenRow {
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct EmulatorOutput {
-    /// Rows that scrolled off the top of the screen.
     pub(crate) left: Vec<ScreenRow>,
     pub(crate) answers: Vec<u8>,
 }
@@ -114,7 +113,6 @@ impl Emulator {
         usize::from(self.parser.screen().cursor_position().0)
     }
 
-    /// Trailing blanks are left out, unless the row's line continues in the next row.
     pub(crate) fn rows(&self) -> Vec<ScreenRow> {
         let screen = self.parser.screen();
         let clean = |(row, number): (String, u16)| {

@@ -65,10 +65,8 @@ pub(crate) struct TypedPrompt<'a> {
 /// Finds the id of a program's conversation, given the process id of its guard.
 pub(crate) type FindConversation = Arc<dyn Fn(u32) -> Option<String> + Send + Sync>;
 
-/// How often the id of a conversation is searched for until it is found.
 const SEARCH_INTERVAL: Duration = Duration::from_millis(300);
 
-/// Reports the id of the conversation once it is found, and never ends.
 async fn report_conversation(
     find: Option<FindConversation>,
     guard: Option<u32>,
@@ -237,7 +235,6 @@ struct Terminal {
     model: Mutex<TerminalModel>,
     typing: Mutex<VecDeque<u8>>,
     question: Mutex<PendingQuestion>,
-    /// When to type what is left of the command that ends the program.
     leaving: Mutex<Option<(Instant, String)>>,
     /// When the PTY thread must end; set once the program has ended or the run's future was dropped.
     end_deadline: Mutex<Option<Instant>>,
@@ -250,7 +247,6 @@ struct PendingQuestion {
     question: Option<ProgramQuestion>,
     count: u64,
     reported_at: Option<Instant>,
-    /// The keys of the answer, and when to type them.
     answer: Option<(Instant, String)>,
     answered_at: Option<Instant>,
 }
@@ -305,7 +301,6 @@ impl Terminal {
         fits
     }
 
-    /// Returns whether all queued input was written.
     fn write_pending(&self) -> bool {
         let mut typing = lock(&self.typing);
         while !typing.is_empty() {
@@ -401,7 +396,6 @@ impl Terminal {
         lock(&self.leaving).as_ref().map(|(due, _)| *due)
     }
 
-    /// When the answer must be typed or, once it was typed, when it counts as ignored.
     fn answer_due(&self) -> Option<Instant> {
         let pending = lock(&self.question);
         let typed = pending.answer.as_ref().map(|(due, _)| *due);

@@ -49,7 +49,6 @@ impl TerminalModel {
         clean
     }
 
-    /// The screen as text, without trailing blank rows; patterns are matched against it.
     pub(crate) fn text(&self) -> String {
         let rows = self.emulator.rows();
         let full = rows.iter().rposition(|row| !row.text.is_empty()).map_or(0, |last| last + 1);

@@ -14,7 +14,6 @@ const SETTLE: Duration = Duration::from_millis(150);
 /// too soon as part of the paste and never submit the prompt. In Gemini CLI too soon means within 40 ms, but on a
 /// busy machine even 150 ms were too soon.
 const PAUSE: Duration = Duration::from_millis(600);
-/// The time from the paste to the carriage return if the paste is never seen on the screen.
 const UNSEEN: Duration = Duration::from_secs(2);
 /// How many letters and digits of the prompt's end are searched for on the screen: few, because programs fold, wrap
 /// and frame pasted text.
@@ -37,7 +36,6 @@ enum TypingStage {
     Awaited {
         until: Instant,
     },
-    /// The program is ready; the prompt is typed at the time `until`.
     Settling {
         until: Instant,
     },
@@ -67,7 +65,6 @@ impl PromptTyper {
         is_doubtful.then_some(Self { stage, is_blind: false, ..self })
     }
 
-    /// When `step` must be called again at the latest.
     pub(crate) fn due(&self) -> Option<Instant> {
         match self.stage {
             TypingStage::Awaited { until }
@@ -137,7 +134,6 @@ impl PromptTyper {
         }
     }
 
-    /// How often the end of the prompt is on this screen, ignoring everything but letters and digits.
     pub(crate) fn occurrences(&self, screen: &str) -> usize {
         let letters = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).collect::<String>();
         let text = letters(&self.text);

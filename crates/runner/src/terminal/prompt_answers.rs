@@ -7,9 +7,7 @@ use althing_protocol::AskOption;
 
 /// The maximum number of answers; if a list is longer, none of its answers are offered.
 const MOST: usize = 20;
-/// The maximum length of an answer's label, in characters.
 const LONGEST: usize = 100;
-/// Answers that refuse, the preferred one first.
 const REFUSALS: [&str; 10] = ["no", "none", "n", "reject", "deny", "skip", "cancel", "abort", "quit", "q"];
 
 /// The answers to a question, each with the keys to type. `above` are the lines above the question's `line`.
@@ -42,8 +40,6 @@ struct Choice {
     keys: String,
 }
 
-/// The choices in the last bracket of `text`, such as `y/N` or `y,n,q,?`. The text must end just before the closing
-/// bracket.
 fn choices(text: &str) -> Option<Vec<Choice>> {
     let inside = text.get(text.rfind(['[', '('])? + 1..)?;
     let separator = [',', '|', '/'].into_iter().find(|separator| inside.contains(*separator))?;
@@ -81,7 +77,6 @@ fn known_word(word: &str) -> Option<&'static str> {
     }
 }
 
-/// Finds yes and no together with something else: `(yes/no/[fingerprint])`.
 fn yes_or_no(line: &str) -> Option<Vec<Choice>> {
     let line = line.to_lowercase();
     let pairs = [("yes/no", "yes", "no"), ("y/n", "y", "n")];
@@ -112,7 +107,6 @@ fn spelled(line: &str) -> Option<Vec<Choice>> {
     Some(pieces.collect::<Vec<_>>()).filter(|choices| choices.len() >= 2)
 }
 
-/// Finds a numbered list just above the question: `1) one`, `2. two`. A line may contain several entries.
 fn numbered(above: &[String]) -> Option<Vec<Choice>> {
     let blank = above.iter().rev().take(2).take_while(|line| line.trim().is_empty()).count();
     let mut rows: Vec<Vec<Choice>> = Vec::new();
@@ -130,7 +124,6 @@ fn numbered(above: &[String]) -> Option<Vec<Choice>> {
     Some(choices).filter(|choices| choices.len() >= 2 && counts_up)
 }
 
-/// The numbered entries of a line; empty if the line does not begin with one.
 fn entries(line: &str) -> Vec<Choice> {
     let line = line.trim_start_matches([' ', '*', '>', '❯', '›', '│']);
     let Some((number, rest)) = entry(line) else { return Vec::new() };
@@ -148,7 +141,6 @@ fn entries(line: &str) -> Vec<Choice> {
     found
 }
 
-/// The number and the rest of `1) one`, `(1) one`, `1. one`, `[1] one`, `1: one`.
 fn entry(text: &str) -> Option<(u32, &str)> {
     let text = text.strip_prefix(['(', '[']).unwrap_or(text);
     let (number, rest) = text.split_at_checked(text.find(|letter: char| !letter.is_ascii_digit())?)?;

@@ -14,11 +14,8 @@ use althing_protocol::AskKind;
 use regex::Regex;
 use std::sync::LazyLock;
 
-/// The maximum length of a line of a question, in characters.
 const LONGEST: usize = 300;
-/// The number of lines above a short prompt that are shown with it.
 const CONTEXT_LINES: usize = 8;
-/// Lists and dialogs are searched in this many lines at the bottom of the screen.
 const LIST_LINES: usize = 25;
 
 /// Programs that show text or let people edit it. Waiting for input is their normal state, not a question.
@@ -95,7 +92,6 @@ pub(crate) enum Shown {
     Question(Prompt),
 }
 
-/// A question, and what is needed to recognize that it is still on the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Prompt {
     pub(crate) question: ProgramQuestion,
@@ -111,7 +107,6 @@ enum Place {
 }
 
 impl Prompt {
-    /// Whether the question is still on the screen, perhaps followed by what was typed so far.
     pub(crate) fn is_still_in(&self, view: &CursorView) -> bool {
         match self.place {
             Place::Cursor => plain(&view.before).starts_with(&self.line),
@@ -128,9 +123,7 @@ struct Words {
     hint: Regex,
     pager: Regex,
     progress: Regex,
-    /// Matches a line that asks something if nothing follows it.
     imperative: Regex,
-    /// Matches the chosen entry of a list.
     pointer: Regex,
     secret: Regex,
     button: Regex,
@@ -209,7 +202,6 @@ fn password(view: &CursorView, line: &str) -> Shown {
     }
 }
 
-/// What a waiting program shows if there is no text before the cursor.
 fn without_prompt(view: &CursorView, reader: &TerminalReader, words: &Words) -> Shown {
     // A program that polls may be a server that also accepts commands.
     let Some(above) = last_line(&view.above).filter(|_| reader.blocks) else {
@@ -224,7 +216,6 @@ fn without_prompt(view: &CursorView, reader: &TerminalReader, words: &Words) -> 
     question(AskKind::Question, above, view.above.get(..lines).unwrap_or_default(), modes, Place::Above)
 }
 
-/// Finds a list, below a line that asks, in which the arrow keys choose an entry.
 fn list(view: &CursorView, words: &Words) -> Option<Shown> {
     let lines = bottom(view);
     let mut chosen = lines.iter().enumerate().filter(|(_, line)| words.pointer.is_match(line));
@@ -300,7 +291,6 @@ fn shown_question(
 
 fn is_command_prompt(line: &str) -> bool {
     let line = match line.split_once(") ") {
-        // The prompt begins with the name of a virtual environment in parentheses.
         Some((environment, rest)) if environment.starts_with('(') && !environment.contains(' ') => rest,
         _ => line,
     };
@@ -323,19 +313,16 @@ fn looks_like_prompt(line: &str) -> bool {
     if line.ends_with(['?', ':', '>', '›', '»']) {
         return true;
     }
-    // The line ends with a default in brackets, after words that ask.
     let asks_before = |line: &str| {
         line.contains(['?', ':']) && [": ", "? ", ":[", "?[", ":(", "?("].iter().any(|end| line.contains(end))
     };
     line.ends_with([')', ']']) && asks_before(line)
 }
 
-/// Removes frames and blanks around a line.
 fn plain(line: &str) -> &str {
     line.trim_matches(|letter: char| letter.is_whitespace() || matches!(letter, '│' | '┃' | '║' | '|'))
 }
 
-/// The last line that is not blank, if it is one of the last three.
 fn last_line(lines: &[String]) -> Option<&str> {
     lines.iter().rev().take(3).map(|line| plain(line)).find(|line| !line.is_empty())
 }

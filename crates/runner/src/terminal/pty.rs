@@ -19,7 +19,6 @@ pub(crate) struct TerminalSize {
 }
 
 impl TerminalSize {
-    /// The size before a user attaches.
     pub(crate) const DEFAULT: Self = Self { cols: 120, rows: 40 };
     /// The maximum number of rows and of columns; larger screens would only waste memory.
     const MOST: u16 = 1000;
@@ -33,7 +32,6 @@ impl TerminalSize {
 pub(crate) enum PtyRead {
     Bytes(usize),
     Nothing,
-    /// The program's side of the pseudo-terminal is closed.
     End,
 }
 

@@ -24,23 +24,17 @@ pub(super) struct PtyThread {
     woken: OwnedFd,
     reader: ScreenReader,
     prompt: Option<PromptTyper>,
-    /// A typer for the same prompt, while the typed prompt may be lost.
     doubtful: Option<PromptTyper>,
-    /// The text of the prompt, to be reported when the prompt was typed or could not be typed.
     prompt_text: String,
     reports: ReportSink,
     raw: RawOutputFile,
     buffer: Vec<u8>,
-    /// Whether the program's side of the terminal is closed.
     closed: bool,
     state: ScreenState,
-    /// The state that the patterns alone give.
     by_patterns: ScreenState,
     waits: WaitDetector,
     turn: TurnWatch,
-    /// Since when the reported question has not been on the screen.
     question_gone_since: Option<Instant>,
-    /// Since when the program's status or title has said that it waits, without a question on the screen.
     blocked_undrawn_since: Option<Instant>,
     asked: bool,
     times: PtyTimes,
@@ -50,15 +44,12 @@ pub(super) struct PtyThread {
 
 pub(super) struct PtyEnd {
     pub(super) history: String,
-    /// Whether the program ended before any of its prompt was typed.
     pub(super) is_unasked: bool,
 }
 
 #[derive(Debug, Default)]
 struct PtyTimes {
-    /// When the first output after the last reading of the screen arrived.
     unread_since: Option<Instant>,
-    /// Since when there has been drawn text that is not in the transcript yet.
     unsettled_since: Option<Instant>,
     last_output: Option<Instant>,
     screen_reported_at: Option<Instant>,
@@ -253,8 +244,6 @@ impl PtyThread {
         }
     }
 
-    /// Types a prompt again that was typed before the program was ready, if the program is ready now and shows
-    /// nothing of it.
     fn resolve_doubt(&mut self) {
         match self.by_patterns {
             ScreenState::Unknown => {}
@@ -394,7 +383,6 @@ impl PtyTimes {
 fn timespec(duration: Duration) -> Timespec {
     Timespec {
         tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
-        // The time is rounded up, so that the wait does not end just before the due time.
         tv_nsec: i64::from(duration.subsec_nanos().saturating_add(999_999).min(999_999_999)),
     }
 }

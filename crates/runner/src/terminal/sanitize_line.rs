@@ -2,7 +2,6 @@
 
 use althing_text::sanitize::is_safe;
 
-/// Removes the frame of a dialog and blank lines. The result has at most `longest` characters.
 pub(crate) fn sanitize_dialog(text: &str, longest: usize) -> String {
     // These are box-drawing characters, and block elements, which are used for scroll bars.
     let is_frame = |letter: char| matches!(letter, '\u{2500}'..='\u{259f}') || letter.is_whitespace();
@@ -11,7 +10,6 @@ pub(crate) fn sanitize_dialog(text: &str, longest: usize) -> String {
     lines.join("\n").chars().take(longest).collect()
 }
 
-/// Makes one line of at most `longest` characters.
 pub(crate) fn sanitize_line(text: &str, longest: usize) -> String {
     let blank_for_control = |letter: char| if matches!(letter, '\n' | '\t') { ' ' } else { letter };
     text.chars().map(blank_for_control).filter(|letter| is_safe(*letter)).take(longest).collect()

@@ -30,9 +30,7 @@ struct CompiledAsk {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ScreenState {
-    /// The program waits for a person.
     Asks(ProgramQuestion),
-    /// The program accepts a prompt.
     Ready,
     Busy,
     Unknown,
@@ -150,7 +148,6 @@ fn compile(regex: &str) -> Result<Regex, String> {
     Regex::new(regex).map_err(|error| format!("invalid pattern {regex:?}: {error}"))
 }
 
-/// The text of a question whose own text cannot be read.
 fn default_question(about: AskKind) -> &'static str {
     match about {
         AskKind::Permission => "The program is asking for permission.",

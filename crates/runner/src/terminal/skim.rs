@@ -11,13 +11,10 @@ const BLOCK: usize = 64;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct SkimmedOutput<'a> {
-    /// The rest of the line that the previous piece began, drawn first.
     pub(super) first: &'a [u8],
-    /// The text of complete lines that would not be visible.
     skipped: Cow<'a, [u8]>,
     /// The color sequences in effect after the skipped lines, drawn before `last`.
     pub(super) colors: Vec<u8>,
-    /// Slightly more lines than the screen has, drawn last.
     pub(super) last: &'a [u8],
 }
 
@@ -39,8 +36,6 @@ pub(super) fn split(bytes: &[u8], rows: u16, scrolls_plainly: bool) -> Option<Sk
     Some(SkimmedOutput { first, skipped, colors, last })
 }
 
-/// The text of a piece of output, and the color sequences in effect at its end. `None` if it contains other control
-/// sequences.
 fn without_colors(bytes: &[u8]) -> Option<(Cow<'_, [u8]>, Vec<u8>)> {
     let Some(begin) = memchr::memchr(0x1b, bytes) else {
         return is_plain(bytes).then_some((Cow::Borrowed(bytes), Vec::new()));

@@ -2,15 +2,12 @@
 
 use althing_protocol::AskKind;
 
-/// The maximum length of a message, in characters; longer messages are truncated.
 const LONGEST: usize = 500;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProgramState {
-    /// The program accepts a prompt.
     Idle,
     Working,
-    /// The program waits for a person.
     Blocked,
     /// The program finished a turn and accepts another prompt.
     Done,
@@ -30,7 +27,6 @@ pub(crate) enum StatusMessage {
     /// The program asks whether this terminal supports the sequence.
     Query,
     Status(Status),
-    /// The last status no longer applies.
     Clear,
 }
 
@@ -63,7 +59,6 @@ pub(crate) fn read(payload: &[u8]) -> Option<StatusMessage> {
     Some(StatusMessage::Status(Status { state, kind, message }))
 }
 
-/// Decodes base64, with or without padding.
 fn decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
     let (mut bits, mut held) = (0_u32, 0_u32);

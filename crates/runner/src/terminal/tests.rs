@@ -50,7 +50,6 @@ fn drawn(screen: &str) -> TerminalModel {
 fn pieces(file: &Path) -> Vec<Vec<u8>> {
     let bytes = std::fs::read(file).unwrap();
     if file.extension().unwrap() == "raw" {
-        // Raw recordings have no times; small pieces ensure that every screen is seen complete.
         let piece = if bytes.len() < 50_000 { 64 } else { 512 };
         return bytes.chunks(piece).map(<[u8]>::to_vec).collect();
     }
@@ -195,7 +194,6 @@ fn exactly_the_questions_of_a_recording_are_reported() {
             let seen = questions(program, &file);
             let known = expected.iter().find(|(known, _)| *known == name(&file));
             let known = known.map(|(_, asked)| asked.clone()).unwrap_or_default();
-            // The question about a permission contains its details.
             let is_known = |((about, text), known): (&(AskKind, String), &(AskKind, &str))| {
                 *about == known.0 && text.contains(known.1)
             };

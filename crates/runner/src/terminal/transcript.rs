@@ -8,15 +8,12 @@ use super::emulator::{Emulator, ScreenRow};
 use super::skim::SkimmedOutput;
 use std::collections::{HashSet, VecDeque};
 
-/// Lines are kept for users who attach later.
 const MAX_HISTORY_LINES: usize = 2_000;
 const MAX_HISTORY_BYTES: usize = 1024 * 1024;
 
 #[derive(Debug, Default)]
 pub(crate) struct Transcript {
-    /// How many rows from the top of the screen were reported.
     reported_rows: usize,
-    /// The screen's rows when they were last reported.
     seen: Vec<ScreenRow>,
     draws: bool,
     history: VecDeque<String>,
@@ -72,7 +69,6 @@ impl Transcript {
         clean
     }
 
-    /// Called when no more output follows: reports the rest.
     pub(crate) fn at_end(&mut self, emulator: &Emulator) -> String {
         let mut clean = self.at_rest(emulator);
         if !self.draws {
@@ -88,7 +84,6 @@ impl Transcript {
         self.history.iter().map(String::as_str)
     }
 
-    /// The lines of which at least one row is new, each complete.
     fn new_lines(&self, rows: &[ScreenRow], include_blank: bool) -> Vec<ScreenRow> {
         let seen: HashSet<&str> = self.seen.iter().map(|row| row.text.as_str()).collect();
         let is_new =

@@ -20,7 +20,6 @@ const TEXT: &str =
 pub(super) struct TurnWatch {
     /// The command that makes the program exit; without it, no turn is watched.
     leave: Option<String>,
-    /// Whether the prompt was sent, or none has to be.
     begun: bool,
     /// Whether the program was seen working, or waiting for a person, since the prompt was sent.
     worked: bool,
@@ -29,10 +28,7 @@ pub(super) struct TurnWatch {
 }
 
 impl TurnWatch {
-    /// `has_prompt` is whether a prompt will be typed, `is_over` whether the turn was over before the program
-    /// started.
     pub(super) fn new(leave: Option<String>, has_prompt: bool, is_over: bool) -> Self {
-        // If there is no prompt, a person begins the first turn.
         let begun = !has_prompt;
         Self { leave, begun, worked: is_over, over: false, ready_since: None }
     }
@@ -67,7 +63,6 @@ impl TurnWatch {
         })
     }
 
-    /// When `state` must be called again, even if the screen does not change.
     pub(super) fn due(&self) -> Option<Instant> {
         let since = self.ready_since.filter(|_| self.begun && !self.over && self.leave.is_some())?;
         Some(since + self.over_after())

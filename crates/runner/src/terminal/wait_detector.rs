@@ -47,13 +47,10 @@ pub(crate) struct WaitDetector {
     /// Whether any question counts. If not, the program's own patterns decide, and besides them only a request for a
     /// password (typed without echo) counts.
     any_question: bool,
-    /// When the last output or input was seen, and how many looks there were since.
     quiet: Option<(Instant, u32)>,
     next: Option<Instant>,
-    /// The thread that was seen to wait, and since when.
     waiting: Option<(TerminalReader, Instant)>,
     open: Option<Prompt>,
-    /// How many looks in a row showed that the program does not wait for an answer to the open question.
     misses: u32,
 }
 
@@ -68,7 +65,6 @@ impl WaitDetector {
         self.waiting = None;
     }
 
-    /// When `look` must be called next.
     pub(crate) fn due(&self) -> Option<Instant> {
         self.next
     }

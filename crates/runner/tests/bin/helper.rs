@@ -122,7 +122,6 @@ async fn in_terminal(dir: &str, script: &str, reports: ReportSink) -> ProgramEnd
     ProgramRunner::new(Arc::new(starter), PatternTable::default()).run(&job, reports).await
 }
 
-/// Prints how much output was reported and this process's peak memory.
 async fn program(dir: &Path, program: &str, prompt: &str) {
     let starter = ProgramStarter {
         adapters: Adapters::default(),

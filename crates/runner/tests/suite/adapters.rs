@@ -81,7 +81,6 @@ fn replay(case: &str, size: usize) -> (Vec<Item>, ProgramOutcome) {
     (items, outcome)
 }
 
-/// Replays a recording in two ways: the result must not depend on the size of the pieces.
 fn recorded(case: &str) -> (Vec<Item>, ProgramOutcome) {
     let whole = replay(case, usize::MAX);
     assert_eq!(replay(case, 7), whole, "{case}");
@@ -90,7 +89,6 @@ fn recorded(case: &str) -> (Vec<Item>, ProgramOutcome) {
 
 #[test]
 fn the_reply_of_a_model_is_noticed_before_its_first_tool_is_done_and_not_before_it_begins() {
-    // The lines that a CLI agent writes before its model replies, and the first line of a reply with a tool call.
     let cases = [
         (
             "claude",
@@ -279,7 +277,6 @@ fn a_program_that_may_only_read_has_no_tool_that_writes_and_codex_can_still_read
     assert!(env.contains(r#"\"edit\":\"deny\""#) && env.contains(r#"\"bash\":\"deny\""#), "{env}");
 }
 
-/// Offers our tools `new_answer` and `vote`.
 fn with_options(name: &str, permissions: PermissionLevel, options: &serde_json::Value) -> LaunchConfig {
     let mut spec = spec(name, "");
     spec.options = serde_json::from_value(options.clone()).unwrap();
@@ -419,8 +416,6 @@ fn a_cli_agent_that_may_edit_its_workspace_gets_the_equivalent_permission_mode()
     );
 }
 
-/// How an adapter starts its CLI agent if a person approves the agent's actions: in a terminal, and in a structured
-/// session.
 fn asking_a_person(name: &str, options: &serde_json::Value) -> [LaunchConfig; 2] {
     let mut spec = spec(name, "");
     spec.options = serde_json::from_value(options.clone()).unwrap();
@@ -660,7 +655,6 @@ fn recorded_failures_give_an_error_and_a_hint() {
         ("gemini/resume-bad", "Invalid session identifier", Some("in the directory where")),
         ("opencode/fail401", "fake failure", Some("opencode auth login")),
         ("opencode/resume-bad", "Session not found", None),
-        // The tool is denied; opencode gives no answer and still exits with 0.
         ("opencode/tool-ask", "did not finish its turn", Some("not allowed")),
     ];
     for (case, error, hint) in cases {
@@ -714,7 +708,6 @@ fn the_messages_of_a_claude_turn_without_a_result_count() {
     let usage = parser.end(Exit { code: None, signal: Some(9) }, &mut |_| ()).usage;
     let this_run = usage.this_run;
     assert_eq!((this_run.input_tokens, this_run.calls, this_run.unpriced_calls), (50, 3, 1), "{usage:?}");
-    // Each message reports one token of output so far, but its text is longer.
     assert!(this_run.output_tokens > 10, "{usage:?}");
     let [by_model] = &usage.by_model[..] else { panic!("{usage:?}") };
     assert_eq!((by_model.model.as_str(), by_model.usage.input_tokens), ("claude-opus-5-5", 50));

@@ -20,7 +20,6 @@ struct Race {
     path: PathBuf,
     /// The target of the symlink that replaces the path; if `None`, an empty directory replaces it.
     instead: Option<PathBuf>,
-    /// How many starts of containers are disturbed.
     times: usize,
     started: AtomicUsize,
     is_replaced: Mutex<bool>,
@@ -107,8 +106,6 @@ fn spec(agent_files: &AgentFixture) -> ContainerSpec {
     }
 }
 
-/// Starts a container through a proxy that replaces `path` while the daemon mounts it. The proxy needs the returned
-/// directory.
 async fn start(
     daemon: &TestDockerDaemon,
     agent_files: &AgentFixture,

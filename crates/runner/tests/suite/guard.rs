@@ -6,7 +6,6 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// A script that starts a child, a `setsid` child, a double fork, and a process that ignores TERM.
 fn family(mark: &str) -> String {
     format!(
         "sleep {mark} & setsid sleep {mark} & (setsid sh -c 'sleep {mark} & sleep {mark}' &); \
@@ -67,7 +66,6 @@ fn no_process_is_left_when_the_guard_itself_is_killed_in_a_sandbox() {
     let ours = guards.into_iter().find(|pid| parent_of(*pid) == Some(parent.id())).expect(&children);
     kill_process(Pid::from_raw(i32::try_from(ours).unwrap()).unwrap(), Signal::KILL).unwrap();
     wait_until(|| processes_with(&format!("sleep {mark}")), Vec::is_empty);
-    // The helper must not hang after its guard was killed.
     parent.wait().unwrap();
 }
 
@@ -91,7 +89,6 @@ fn a_command_started_from_a_pool_thread_outlives_the_thread() {
     let outcome = runtime.block_on(async {
         let handle = tokio::runtime::Handle::current();
         let (sender, receiver) = tokio::sync::oneshot::channel();
-        // A thread of the blocking pool starts the command and then ends; another one awaits it.
         tokio::task::spawn_blocking(move || {
             let agent_files = super::support::AgentFixture::new();
             let sandbox = althing_runner::Sandbox::Unconfined(althing_runner::AcceptedByUser::explicitly());

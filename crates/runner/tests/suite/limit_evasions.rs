@@ -192,7 +192,6 @@ print("done")
 "#;
     for kind in SANDBOXES {
         let Some(sandbox) = sandbox(kind).await else { continue };
-        // A mapped file counts once, not for its pages and again for its size.
         for (program, memory) in [(maps, 200 * MIB), (sends, 2048 * MIB)] {
             let agent_files = AgentFixture::new();
             std::fs::write(agent_files.path("workspace/honest.py"), program).unwrap();

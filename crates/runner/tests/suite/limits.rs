@@ -27,7 +27,6 @@ struct Attack {
     key: &'static str,
 }
 
-/// Attacks that last longer than the time limit of a command if nothing else ends them.
 const ATTACKS: [Attack; 9] = [
     Attack {
         name: "many processes",

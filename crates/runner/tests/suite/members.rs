@@ -17,7 +17,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Endpoints that only the test can call, in place of the program.
 #[derive(Default)]
 struct FakeEndpoints {
     connected: bool,
@@ -342,7 +341,6 @@ async fn a_member_writes_to_its_paths_but_never_to_repositories_and_protected_pa
         let all = [&open[..], &closed, &["work/x", "own/x"]].concat();
         let Some(found) = written(kind, false, false, &all).await else { continue };
         assert_eq!(found, [&open[..], &["work/x"]].concat(), "{kind:?}");
-        // The chat agent works in the project itself and has another workspace.
         let Some(found) = written(kind, true, false, &all).await else { continue };
         assert_eq!(found, [&open[..], &["own/x"]].concat(), "{kind:?}");
     }

@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 
-/// The fake agent, which follows a script.
 pub const AGENT: &str = env!("CARGO_BIN_EXE_althing-runner-fake-agent");
 
 pub struct TaskFixture {
@@ -25,7 +24,6 @@ pub fn unconfined() -> Sandbox {
     Sandbox::Unconfined(AcceptedByUser::explicitly())
 }
 
-/// Adapters that run the fake agent in place of real CLI agents.
 pub fn agents() -> Vec<UserDefinedAdapter> {
     let agent = |name: &str, output: fn() -> Box<dyn OutputParser>| UserDefinedAdapter {
         name: name.to_owned(),
@@ -52,7 +50,6 @@ impl TaskFixture {
         Self::with_limits(sandbox, limits, ProgramLimits::default())
     }
 
-    /// A fixture whose programs are not killed soon after they were asked to end.
     pub fn patient() -> Self {
         let limits = ProgramLimits { grace: PATIENCE, ..ProgramLimits::default() };
         Self::with_limits(unconfined(), ProcessLimits::default(), limits)
@@ -79,7 +76,6 @@ impl TaskFixture {
         self.dir.path().canonicalize().unwrap().join(inside)
     }
 
-    /// Runs the fake agent as the user's own command.
     pub fn job(&self, name: &str, script: &str) -> ProgramJob {
         self.command(name, &[AGENT], script)
     }
@@ -111,7 +107,6 @@ impl TaskFixture {
         }
     }
 
-    /// Runs the fake agent as a CLI agent.
     pub fn agent(&self, adapter: &str, script: &str) -> ProgramJob {
         let mut job = self.job(adapter, script);
         adapter.clone_into(&mut job.spec.adapter);

@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// A fake `gemini` with ACP: it asks once and then says whether it was allowed to act.
 const GEMINI: &str = r#"#!/bin/sh
 read -r x; echo '{"jsonrpc":"2.0","id":1,"result":{}}'
 read -r x; echo '{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s-1"}}'

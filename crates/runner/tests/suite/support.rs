@@ -16,7 +16,6 @@ use tempfile::TempDir;
 /// The executable with the hidden modes.
 pub const HELPER: &str = env!("CARGO_BIN_EXE_althing-runner-helper");
 
-/// A test waits this long for a command whose `sleep` of [`unique_seconds`] would take years.
 pub const LONG_BEFORE_THE_SLEEP_ENDS: Duration = PATIENCE;
 
 pub fn launcher() -> GuardLauncher {
@@ -28,7 +27,6 @@ pub async fn available() -> AvailableSandboxes {
     detect_sandboxes(&launcher(), scratch.path()).await
 }
 
-/// `None` if the tests were told to skip this kind of sandbox.
 pub async fn sandbox(kind: SandboxKind) -> Option<Sandbox> {
     match kind {
         SandboxKind::Bubblewrap if is_excluded("bubblewrap") => None,
@@ -49,10 +47,8 @@ pub async fn sandbox(kind: SandboxKind) -> Option<Sandbox> {
     }
 }
 
-/// The sandboxes that need no daemon.
 pub const SANDBOXES: [SandboxKind; 2] = [SandboxKind::Bubblewrap, SandboxKind::Landlock];
 
-/// A directory tree for one agent: [`FILES`] and the agent's `workspace/`.
 pub struct AgentFixture {
     pub dir: TempDir,
 }

@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use tempfile::TempDir;
 
-/// The id of the user `nobody`.
 const ORDINARY: u32 = 65534;
 
 /// The current user (`None`), and an ordinary one if the current one is root.
@@ -69,7 +68,6 @@ impl Setting {
     }
 }
 
-/// The targets of the attacks, held by a process outside of the sandbox.
 struct Targets {
     process: Child,
     output: BufReader<ChildStdout>,
@@ -193,7 +191,6 @@ fn a_socket_in_a_directory_that_cannot_be_listed_does_not_answer_in_bubblewrap()
     }
 }
 
-/// Each command must print `done`.
 #[test]
 fn ordinary_tools_work_in_both_sandboxes() {
     let both = [
@@ -264,7 +261,6 @@ fn ordinary_tools_work_in_both_sandboxes() {
     }
 }
 
-/// Tries to make files set-user-id and to change extended attributes and ACLs. Prints what succeeded, then `tried`.
 const HIDDEN_PROPERTIES: &str = r#"
 import ctypes, os, struct
 libc = ctypes.CDLL(None, use_errno=True)

@@ -105,7 +105,6 @@ impl Running {
         prompts.collect()
     }
 
-    /// The reported questions (`waits: …`) and ends of waiting (`moved on`), in order.
     pub(super) fn interactions(&self) -> Vec<String> {
         let reports = self.reports.lock().unwrap();
         let reported = reports.iter().filter_map(|report| match report {
@@ -303,7 +302,6 @@ fn no_program_output_reaches_our_own_output() {
 // spec: core/interactive-prompt-dispatch/ready-output-gating
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_prompt_is_typed_once_when_the_program_is_ready() {
-    // The ready pattern appears early, late, twice, and split over writes.
     for says in [
         "echo Ready for your command",
         "sleep 1; echo Ready for your command",
@@ -458,7 +456,6 @@ async fn a_yes_or_no_question_of_a_command_is_reported_and_can_be_answered() {
     assert_eq!(program.interactions(), [""; 0]);
 }
 
-/// The id of the nth question, counted from 0; `None` if it was not reported or cannot be answered by id.
 pub(super) fn native(program: &Running, nth: usize) -> Option<String> {
     let reports = program.reports.lock().unwrap();
     let asks = reports.iter().filter_map(|report| match report {
