@@ -1,5 +1,5 @@
-//! Finds the scripts that the settings of CLI agents and editors name: if `.claude/settings.json` has the hook `sh
-//! scripts/hook.sh`, then writing to that script changes code that Claude Code runs.
+//! Finds the scripts that the settings of CLI agents and editors name: if `.claude/settings.json` has the hook
+//! `sh scripts/hook.sh`, then writing to that script changes code that Claude Code runs.
 
 use crate::git_code::paths_in_command;
 use crate::protected_paths::matching_row;

@@ -106,8 +106,8 @@ impl ClaudeCode {
         }
     }
 
-    /// The names of Claude Code's own tools in the config's `allowed_tools`, without tools of MCP servers (`Bash(git
-    /// *)` counts as `Bash`); `None` if the config has no such list.
+    /// The names of Claude Code's own tools in the config's `allowed_tools`, without tools of MCP servers;
+    /// `Bash(git *)` counts as `Bash`. `None` if the config has no such list.
     fn allowed_names(task: &LaunchRequest<'_>) -> Option<Vec<String>> {
         let name = |tool: &String| tool.split('(').next().unwrap_or_default().trim().to_owned();
         Some(own_tools(task)?.map(name).collect())

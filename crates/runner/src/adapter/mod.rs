@@ -446,7 +446,7 @@ pub struct ReportedUsage {
 pub struct ModelUsage {
     /// The name of the model.
     pub model: String,
-    /// Its tokens.
+    /// The tokens of the model.
     pub usage: Usage,
 }
 

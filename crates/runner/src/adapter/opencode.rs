@@ -121,7 +121,7 @@ impl Opencode {
     /// The permission rules of a headless run; empty if opencode may do everything. Each permission is named, because
     /// a project's own settings override the rule `*`.
     fn rules(task: &LaunchRequest<'_>) -> Map<String, Value> {
-        // Our sandbox hides everything that the agent may not read.
+        // An agent that may only read may also read outside the working directory, if our sandbox hides the rest.
         let looks = task.permissions == PermissionLevel::ReadOnly && task.sandboxed;
         let outside = if looks { "allow" } else { "deny" };
         let edit = match task.permissions {

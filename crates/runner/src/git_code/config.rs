@@ -113,7 +113,7 @@ fn home_of(user: &[u8]) -> Option<PathBuf> {
         let is_user = fields.next() == Some(user);
         fields.nth(4).filter(|_| is_user).map(|home| PathBuf::from(OsStr::from_bytes(home)))
     });
-    // Users can be listed elsewhere, for example in a directory service.
+    // Not all users are in /etc/passwd: some can be listed in a directory service.
     let is_own = || std::env::var_os("USER").is_some_and(|own| own.as_bytes() == user);
     let own = || std::env::var_os("HOME").filter(|_| is_own()).map(PathBuf::from);
     listed.or_else(own).or_else(|| Some(Path::new("/home").join(OsStr::from_bytes(user))))

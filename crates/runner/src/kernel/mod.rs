@@ -76,7 +76,7 @@ pub(crate) struct Memory {
     pub(crate) in_files: u64,
 }
 
-/// The size, in bytes, of files that processes hold open and that have no name.
+/// Files that processes hold open and that have no name; `memory` and `disk` are their sizes in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct UnnamedFiles {
     pub(crate) memory: u64,
