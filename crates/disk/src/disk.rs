@@ -1,9 +1,5 @@
-//! The few file operations that `journal` and `workspace` need, as a port. `RealDisk` implements it with system
-//! calls, `SimDisk` simulates crashes and failures.
-//!
-//! Session files are accessed only through this port, so that every operation can be tested against a crash.
-//! (Agents' files go through `confine` in `workspace` instead: the risk there is path traversal, not a power
-//! cut.)
+//! The disk port: the file operations that `journal` and `workspace` need for session files. `RealDisk` implements it
+//! with system calls; `SimDisk` simulates crashes and failures for tests.
 
 use std::io;
 use std::path::Path;
@@ -34,7 +30,7 @@ pub enum OpenMode {
     Truncate,
 }
 
-/// The outcome of asking for a lock.
+/// The result of [`Disk::lock`].
 pub enum Lock {
     /// The lock is held until this guard is dropped.
     Taken(Box<dyn DiskLock>),
@@ -113,13 +109,14 @@ pub trait Disk: Send + Sync {
     }
     /// Makes the names in a directory durable (fsync of the directory).
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
-    /// Tries to take the lock of a lock file. Waits only briefly while another process holds the lock.
+    /// Tries to take the lock of a lock file. The real disk retries a busy lock for about 0.1 s before it returns
+    /// [`Lock::Held`].
     fn lock(&self, path: &Path) -> io::Result<Lock>;
     /// Whether any process holds the lock of this lock file.
     fn is_locked(&self, path: &Path) -> io::Result<bool>;
 
-    /// Whether all operations must run on the caller's thread, so that their order is deterministic. The
-    /// simulated disk requires this, because its crash points are counted in operations.
+    /// Whether all operations must run on the caller's thread. The simulated disk requires this, because it counts
+    /// operations to find its crash points.
     fn single_threaded(&self) -> bool {
         false
     }

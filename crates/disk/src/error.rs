@@ -1,7 +1,4 @@
-//! Disk errors, with the file they concern and a hint for the user.
-//!
-//! Every error says whether retrying can help, and an error of the operating system keeps the reason that the system
-//! gave.
+//! Disk errors, with the path they concern and a hint for the user.
 
 use crate::real_path::ReplacedPath;
 use std::io;
@@ -13,7 +10,7 @@ pub enum DiskError {
     /// The operating system returned an error.
     #[error("cannot {doing} {}: {source}", path.display())]
     Io {
-        /// The operation that failed: `write`, `open` …
+        /// The operation, as a verb for the message: `write`, `open` …
         doing: &'static str,
         /// The path that the operation was applied to.
         path: PathBuf,
@@ -26,8 +23,8 @@ pub enum DiskError {
         /// The path that is not a directory.
         path: PathBuf,
     },
-    /// A directory or a session's log in the state directory is a symbolic link. The link may have come with a project
-    /// that somebody else wrote, so it is not followed.
+    /// A directory or a session's log in the state directory is a symbolic link. It is not followed, because it may
+    /// have come with a project that somebody else wrote.
     #[error("{} is a symbolic link, which is not followed", path.display())]
     Link {
         /// The path of the link.
@@ -53,7 +50,7 @@ pub enum DiskErrorKind {
     Denied,
     /// The device reported an I/O error.
     Hardware,
-    /// Anything else: retrying does not help.
+    /// Anything else.
     Other,
 }
 
@@ -114,7 +111,8 @@ impl DiskError {
         })
     }
 
-    /// Whether the same operation may succeed later, by itself or after the user has acted.
+    /// Whether the same operation may succeed later, by itself or after the user has acted: false for
+    /// [`DiskErrorKind::Other`].
     pub fn retryable(&self) -> bool {
         self.kind() != DiskErrorKind::Other
     }

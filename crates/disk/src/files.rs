@@ -1,8 +1,5 @@
 //! Helpers for whole files and directories: atomic replacement of a file, recursive creation and deletion of
 //! directories.
-//!
-//! Invariant: incomplete content occurs only in hidden temporary files and, after a power cut, in files that were not
-//! synced.
 
 use crate::disk::{Disk, DiskFile, EntryKind, OpenMode};
 use crate::error::DiskError;
@@ -30,8 +27,6 @@ pub fn replace(
     let written = write_new(disk, &temporary, bytes, durability)
         .and_then(|()| disk.rename(&temporary, &path).map_err(DiskError::io("replace", &path)));
     if let Err(e) = written {
-        // The temporary file would do no harm (it is hidden, and the next attempt overwrites it), but it is
-        // deleted at once, because its disk space may be needed.
         let _ = disk.remove_file(&temporary);
         return Err(e);
     }
@@ -79,8 +74,7 @@ pub fn create_dirs(disk: &dyn Disk, dir: &Path, durability: Durability) -> Resul
             create_dirs(disk, &parent, durability)?;
             disk.create_dir(dir).map_err(DiskError::io("create the directory", dir))?;
         }
-        // A symbolic link to a directory, or a directory that another process has just created: both are fine
-        // if they can be listed.
+        // A symbolic link to a directory, or a directory that another process has just created.
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
             if let Err(e) = disk.list(dir) {
                 return Err(if e.kind() == io::ErrorKind::NotADirectory {
@@ -102,7 +96,7 @@ pub fn create_dirs(disk: &dyn Disk, dir: &Path, durability: Durability) -> Resul
     }
 }
 
-/// The parent of a directory: `.` for a bare relative name, and `/` for `/`.
+/// The parent of a path: `.` for a relative path of one component, and `/` for `/`.
 pub fn parent(dir: &Path) -> PathBuf {
     match dir.parent() {
         Some(parent) if parent.as_os_str().is_empty() => PathBuf::from("."),

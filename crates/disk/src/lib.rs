@@ -1,9 +1,5 @@
-//! Disk access for sessions and agents' files: a port with a real and a simulated implementation, helpers for
-//! whole files and directories, and the names used in a state directory.
-//!
-//! In the product, only `journal` and `workspace` use the port. `app` uses the error type and reads single files with
-//! [`read_regular`]; `app` and `runner` use the functions for paths without symbolic links, and `runner` deletes
-//! directory trees. This crate does not know what the files contain.
+//! Disk access for sessions and agents' files: a port with a real and a simulated implementation, helpers for whole
+//! files and directories, and the names used in a state directory.
 #![expect(clippy::disallowed_methods, reason = "the real disk calls the file system")]
 
 mod disk;

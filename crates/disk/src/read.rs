@@ -7,9 +7,8 @@ use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Opens a regular file for reading. Anything else is an error: a FIFO, a device, a socket, a directory.
 pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
-    // Without this flag, opening a FIFO waits for somebody to write into it.
+    // Without this flag, opening a FIFO waits until a process opens it for writing.
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     let kind = file.metadata()?.file_type();
@@ -41,7 +40,6 @@ pub fn append_own(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// The error for a FIFO, a device or a socket in place of a file.
 pub(crate) fn not_regular() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "this is not a regular file")
 }

@@ -1,7 +1,5 @@
-//! [`Disk`] on the real file system: most operations are one or two system calls.
-//!
-//! Writing and locking fail if the last component of the path is a symbolic link, because a state directory may come
-//! with a project that somebody else wrote.
+//! [`Disk`] on the real file system. Writing and locking fail if the last component of the path is a symbolic link,
+//! because a state directory may come with a project that somebody else wrote.
 
 use crate::disk::{Disk, DiskFile, DiskLock, EntryKind, Lock, OpenMode};
 use crate::read::{not_regular, open_regular, read_regular};
@@ -12,12 +10,11 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// How many times a busy lock is tried before it counts as held. Some holders are gone after an instant: `is_locked`,
-/// and a killed process that the kernel is still cleaning up.
+/// How many times a busy lock is tried before it counts as held. `is_locked`, or a killed process that the kernel is
+/// still cleaning up, holds a lock only for an instant.
 const LOCK_TRIES: u32 = 10;
 /// The maximum size of a file that is read as a whole, in bytes. A session with a larger log cannot be opened.
 const MAX_WHOLE_FILE: u64 = 1_000_000_000;
-/// The pause before a busy lock is tried again.
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// The file system of this computer.
@@ -26,26 +23,23 @@ pub struct RealDisk;
 
 struct RealFile(File);
 
-/// A held lock: it lasts as long as the file is open, and the kernel releases it when the process ends for any reason.
 struct RealLock(File);
 
 impl DiskLock for RealLock {}
 
 impl Drop for RealLock {
     fn drop(&mut self) {
-        // Clear the process id, so that the next error message does not name a process that has released the
-        // lock.
+        // Otherwise the next error message could name a process that has released the lock.
         let _ = self.0.set_len(0);
     }
 }
 
-/// Flags for opening a file that another program may have created: a link is not followed, and a FIFO does not block.
+/// These flags prevent following a link as the last component of a path, and waiting at a FIFO.
 fn careful_flags() -> i32 {
     use rustix::fs::OFlags;
     (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed()
 }
 
-/// Fails unless an open file is a regular file.
 fn only_regular(file: File) -> io::Result<File> {
     if file.metadata()?.is_file() { Ok(file) } else { Err(not_regular()) }
 }
@@ -75,8 +69,8 @@ impl DiskFile for RealFile {
     }
 }
 
-/// Called after deleting `path` failed with `error`. If permission was lacking, makes the parent directory of `path`
-/// writable, because the directories of snapshots are read-only. Any other `error` is returned.
+/// Makes the parent directory of `path` writable if `error` (from deleting `path`) is a lack of permission, because
+/// the directories of snapshots are read-only. Returns any other `error`.
 fn make_parent_writable(path: &Path, error: io::Error) -> io::Result<()> {
     use rustix::fs::{Mode, OFlags, fchmod, open};
     match path.parent() {
@@ -182,12 +176,11 @@ impl Disk for RealDisk {
                 private_options().read(true).write(true).create(true).truncate(false).open(path)?;
             file = only_regular(file)?;
             match file.try_lock() {
-                // The lock file may have been deleted between open and lock, for example with its session. Then the
-                // locked file is not the one at `path`, so try again.
+                // The lock file may have been deleted between open and lock. Then the locked file is not the one at
+                // `path`, so try again.
                 Ok(()) if !is_same_file(&file, path)? => {}
                 Ok(()) => {
-                    // The process id is only used in the error message of other processes, so a full disk must
-                    // not prevent locking.
+                    // The process id only serves error messages, so a full disk must not prevent locking.
                     let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
                     return Ok(Lock::Taken(Box::new(RealLock(file))));
                 }

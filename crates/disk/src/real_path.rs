@@ -1,8 +1,8 @@
 //! Paths of grants, without symbolic links.
 //!
-//! A granted path is resolved once, when a person or a config names it ([`real_path`]), and stored. Code that
-//! uses the stored path does not resolve it again: an agent could have put a symbolic link in its place, and would get
-//! access to the target of the link. Every use begins with [`refuse_replaced`].
+//! A granted path is resolved once ([`real_path`]) and stored. Code that uses the stored path calls
+//! [`refuse_replaced`] and does not resolve the path again, because an agent could have put a symbolic link in its
+//! place to get access to the link's target.
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -10,7 +10,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
-/// A stored path that had no symbolic links, but leads through one now.
+/// A stored path that leads through a symbolic link now.
 #[derive(Debug, thiserror::Error)]
 #[error("{}, or a directory above it, was replaced by a symbolic link and leads to {} now", path.display(), target.display())]
 pub struct ReplacedPath {
@@ -38,7 +38,7 @@ pub fn real_path(path: &Path) -> PathBuf {
 }
 
 /// The path with the symbolic links of `base` resolved, if the path is inside `base`; otherwise the path as it is.
-/// `base` is Althing's own state directory, which the user may name by a symbolic link.
+/// `base` is Althing's own state directory.
 pub fn with_real_base(path: &Path, base: Option<&Path>) -> PathBuf {
     let inside = base.and_then(|base| Some((base, path.strip_prefix(base).ok()?)));
     match inside {
@@ -48,12 +48,12 @@ pub fn with_real_base(path: &Path, base: Option<&Path>) -> PathBuf {
     }
 }
 
-/// Fails if a path that was stored without symbolic links leads through one now. A missing path is not an error here.
+/// Fails if a path that was stored without symbolic links leads through one now. A missing path is not an error.
 pub fn refuse_replaced(path: &Path) -> Result<(), ReplacedPath> {
     let target = match path.canonicalize() {
         Ok(real) if real == path => return Ok(()),
         Ok(real) => real,
-        // A symbolic link to nothing, or to something that cannot be accessed.
+        // The path is missing, or a link in it leads to nothing or to something that cannot be accessed.
         Err(_) => match path.ancestors().find_map(|at| at.read_link().ok()) {
             Some(target) => target,
             None => return Ok(()),
@@ -62,8 +62,7 @@ pub fn refuse_replaced(path: &Path) -> Result<(), ReplacedPath> {
     Err(ReplacedPath { path: path.to_owned(), target })
 }
 
-/// Creates a directory and its missing parents with this mode. Fails if the path leads through a symbolic link, and
-/// then creates nothing behind the link.
+/// Creates a directory and its missing parents with this mode. Fails at the first symbolic link in the path.
 pub fn create_real_dir(path: &Path, mode: u32) -> io::Result<()> {
     let mode = Mode::from_raw_mode(mode as rustix::fs::RawMode);
     let mut dir: Option<OwnedFd> = None;
@@ -76,7 +75,7 @@ pub fn create_real_dir(path: &Path, mode: u32) -> io::Result<()> {
         };
         let at = dir.as_ref().map_or(CWD, std::os::fd::AsFd::as_fd);
         if creates && let Err(error) = rustix::fs::mkdirat(at, name, mode) {
-            // A directory that exists may be in a place where this user cannot create any (EACCES, EROFS).
+            // A directory that exists may be in a place where this user cannot create directories (EACCES, EROFS).
             let found = rustix::fs::statat(at, name, AtFlags::SYMLINK_NOFOLLOW).map_err(|_| error)?;
             if FileType::from_raw_mode(found.st_mode) == FileType::Symlink {
                 refuse_replaced(path)?;

@@ -1,8 +1,7 @@
-//! Deletes directory trees that somebody else may have built: of any depth, with any names and modes.
+//! Deletes directory trees of any depth, with any names and modes. Symbolic links are deleted and never followed.
 //!
-//! A subdirectory at a deeper level is moved up into the tree's top directory before it is emptied. So every directory
-//! is one level below the top when it is emptied: a few open directories are enough for any depth, no path gets too
-//! long, and the cost grows with the number of entries only. Symbolic links are deleted and never followed.
+//! A subdirectory at a deeper level is moved into the tree's top directory before it is emptied, so a few open
+//! directories are enough for any depth, and no path gets too long.
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 use std::ffi::{CStr, CString, OsStr};
@@ -51,7 +50,6 @@ pub fn make_dir_at(parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<OwnedFd> 
     open_writable(parent, name)
 }
 
-/// Like [`remove_tree_at`], for a path.
 pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
     let Some(name) = path.file_name() else { return Err(io::ErrorKind::InvalidInput.into()) };
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -62,7 +60,6 @@ pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Deletes the files of a directory and moves its subdirectories into `top`, under unused names.
 fn empty_into(dir: &OwnedFd, top: &OwnedFd, moved: &mut u64) -> io::Result<()> {
     for (entry, is_dir) in entries(dir)? {
         if !is_dir {
@@ -75,7 +72,6 @@ fn empty_into(dir: &OwnedFd, top: &OwnedFd, moved: &mut u64) -> io::Result<()> {
             *moved += 1;
             match rustix::fs::renameat(dir, &*entry, top, format!("removing-{moved}")) {
                 Ok(()) => break,
-                // The name is taken by an entry of the tree.
                 Err(rustix::io::Errno::NOTEMPTY | rustix::io::Errno::EXIST | rustix::io::Errno::NOTDIR) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -84,7 +80,6 @@ fn empty_into(dir: &OwnedFd, top: &OwnedFd, moved: &mut u64) -> io::Result<()> {
     Ok(())
 }
 
-/// The names in a directory, and whether each is a directory.
 fn entries(dir: &OwnedFd) -> io::Result<Vec<(CString, bool)>> {
     let mut found = Vec::new();
     for entry in Dir::read_from(dir)? {
@@ -105,15 +100,15 @@ fn entries(dir: &OwnedFd) -> io::Result<Vec<(CString, bool)>> {
     Ok(found)
 }
 
-/// Opens a directory, and makes it readable and writable for its owner if it is not: snapshots are read-only, and
-/// programs may create directories without any permissions.
+/// Opens a directory, and gives its owner all permissions if any is lacking: snapshots are read-only, and programs
+/// may create directories without any permissions.
 fn open_writable(parent: BorrowedFd<'_>, name: impl rustix::path::Arg + Copy) -> io::Result<OwnedFd> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = rustix::fs::openat(parent, name, flags | OFlags::RDONLY, Mode::empty());
     let dir = match opened {
         Err(rustix::io::Errno::ACCESS) => {
-            // A handle with `PATH` can be opened without any permission on the directory. `chmod` accepts such a handle
-            // only as a path in /proc.
+            // A handle with `PATH` needs no permission on the directory itself. `chmod` accepts such a handle only as
+            // a path in /proc.
             let handle = rustix::fs::openat(parent, name, flags | OFlags::PATH, Mode::empty())?;
             rustix::fs::chmod(format!("/proc/self/fd/{}", handle.as_raw_fd()), Mode::RWXU)?;
             return Ok(rustix::fs::openat(parent, name, flags | OFlags::RDONLY, Mode::empty())?);
@@ -127,7 +122,6 @@ fn open_writable(parent: BorrowedFd<'_>, name: impl rustix::path::Arg + Copy) ->
     Ok(dir)
 }
 
-/// Deletes a file or an empty directory. A missing entry is not an error.
 fn unlink(parent: BorrowedFd<'_>, name: impl rustix::path::Arg, flags: AtFlags) -> io::Result<()> {
     match rustix::fs::unlinkat(parent, name, flags) {
         Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(()),

@@ -1,6 +1,6 @@
-//! Counts the guards that run for each owner (an agent or a task). A program that is asked to end may write until it is
-//! killed. So the files that a program wrote are examined, and what it used is removed, only after all its processes
-//! are gone.
+//! Counts the guards that run for each owner (an agent or a task). The files that a program wrote are examined, and
+//! what it used is removed, only after all its processes are gone, because a program that was asked to end may write
+//! until it is killed.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -8,18 +8,15 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use tokio::sync::watch;
 
-/// What is counted for one owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Uses {
     guards: usize,
     /// The number of dropped [`UntilEnded`] values whose content still exists.
     kept: usize,
-    /// The number of calls of [`after_end`] whose work is not done yet.
     reviews: usize,
 }
 
 impl Uses {
-    /// Whether all processes are gone and what they used is removed, so that the files that they wrote can be examined.
     fn is_settled(&self) -> bool {
         self.guards == 0 && self.kept == 0
     }
@@ -37,7 +34,6 @@ fn change(owner: &Path, change: impl FnOnce(&mut Uses)) {
     });
 }
 
-/// Counts a guard for its owner until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct OwnedGuard(PathBuf);
 
@@ -54,10 +50,8 @@ impl Drop for OwnedGuard {
     }
 }
 
-/// Selects a counter of [`Uses`].
 type Counter = fn(&mut Uses) -> &mut usize;
 
-/// Counts, until this value is dropped, something that is to be done after the owner's processes have ended.
 struct Pending(PathBuf, Counter);
 
 impl Pending {
@@ -82,15 +76,15 @@ async fn wait_for(owner: &Path, is_over: impl Fn(&Uses) -> bool) {
     let _ = USES.subscribe().wait_for(|all| all.get(owner).is_none_or(&is_over)).await;
 }
 
-/// Waits until every process is gone that was started by a launcher of this owner (see
-/// [`crate::GuardLauncher::owned_by`]), until everything that the processes used is removed, and until the work of
-/// `after_end` is done. A caller that must not wait forever for a process that cannot be killed sets a time limit.
+/// Waits until every process that a launcher of this owner started is gone ([`crate::GuardLauncher::owned_by`]), and
+/// until the cleanup and checks that wait for their end are done. Sets no time limit, although some processes cannot
+/// be killed.
 pub async fn processes_ended(owner: &Path) {
     wait_for(owner, |uses| *uses == Uses::default()).await;
 }
 
-/// Does some work in the background once no process of an owner is left and what the processes used is removed. Without
-/// an async runtime the work is not done.
+/// Does some work in the background once no process of an owner is left and what the processes used is removed.
+/// Without an async runtime, the work is never done.
 pub(crate) fn after_end(owner: &Path, work: impl Future<Output = ()> + Send + 'static) {
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
         let pending = Pending::new(owner, |uses| &mut uses.reviews);
@@ -102,8 +96,8 @@ pub(crate) fn after_end(owner: &Path, work: impl Future<Output = ()> + Send + 's
     }
 }
 
-/// Something that the processes of an owner use. If this value is dropped while processes are left, its content is
-/// dropped only after they have ended (without an async runtime: at once).
+/// Something that the processes of an owner use. If this value is dropped while guards of the owner run, its content
+/// is dropped only after they have ended (without an async runtime: at once).
 #[derive(Debug)]
 pub(crate) struct UntilEnded<T: Send + 'static> {
     owner: PathBuf,
@@ -126,7 +120,6 @@ impl<T: Send + 'static> Drop for UntilEnded<T> {
             let pending = Pending::new(&self.owner, |uses| &mut uses.kept);
             runtime.spawn(async move {
                 wait_for(&pending.0, |uses| uses.guards == 0).await;
-                // Removing files may take a while.
                 let _ = tokio::task::spawn_blocking(move || drop(content)).await;
                 drop(pending);
             });
@@ -151,7 +144,6 @@ mod tests {
         drop(two);
         processes_ended(owner).await;
         assert_eq!(Arc::strong_count(&used), 1);
-        // Without processes nothing is delayed.
         drop(UntilEnded::new(owner, Arc::clone(&used)));
         assert_eq!(Arc::strong_count(&used), 1);
     }

@@ -1,23 +1,20 @@
-//! Builds `bwrap` command lines: for a sandbox ([`Bubblewrap::args`]) and for a program that has the user's own
+//! Builds `bwrap` command lines: for a sandbox ([`Bubblewrap::args`]), and for a program that has the user's own
 //! rights except that some paths are read-only ([`Bubblewrap::protecting_args`]).
 //!
-//! In the sandbox a command has its own namespaces and sees only the system's programs and its mounts. The sandbox
-//! must never expose `/run` (sockets of Docker and SSH agents), other processes, or anything of the user's home that
-//! is not in the mounts. The rights that bubblewrap itself does not restrict are dropped by the sandbox process
-//! before it executes bubblewrap (see `kernel::confine`).
+//! The sandbox must never expose `/run` (sockets of Docker and SSH agents), other processes, or anything of the
+//! user's home that is not in the mounts.
 
 use crate::mount_table::{ETC, MountMode, MountTable};
 use crate::placeholders::MissingPath;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// The size limit of the private `/tmp`, and also of `/dev/shm`, in bytes. Both are file systems in memory and could
-/// otherwise fill the memory.
+/// The size limit, in bytes, of the private `/tmp` and of `/dev/shm`. Both are file systems in memory.
 const TMP_BYTES: &str = "2147483648";
 
-/// The capabilities with which a program of root could write to paths that are mounted read-only for it: undo the
-/// mounts, enter the mounts of another process (`/proc/PID/root`), open a file by its number instead of its path, or
-/// write to the disk or the memory directly.
+/// Capabilities with which root could write to a path that is mounted read-only: undo the mounts, enter the mounts of
+/// another process (`/proc/PID/root`), open a file by its handle instead of its path, or write to the disk or the
+/// memory directly.
 const AROUND_MOUNTS: [&str; 6] = [
     "CAP_SYS_ADMIN",
     "CAP_SYS_PTRACE",
@@ -32,7 +29,7 @@ const AROUND_MOUNTS: [&str; 6] = [
 pub struct Bubblewrap {
     pub(crate) program: PathBuf,
     pub(crate) version: String,
-    /// Whether this version supports `--disable-userns`, which forbids nested user namespaces.
+    /// Whether this version has `--disable-userns`, which forbids nested user namespaces.
     pub(crate) can_disable_userns: bool,
 }
 
@@ -48,7 +45,6 @@ impl Bubblewrap {
         Self { program, ..self }
     }
 
-    /// The `bwrap` arguments that run `argv` with these mounts and without the socket files `sockets`.
     pub(crate) fn args(
         &self,
         mounts: &MountTable,
@@ -85,7 +81,6 @@ impl Bubblewrap {
             args.flags(&["--ro-bind"]);
             args.path("/dev/null", path);
         }
-        // The missing paths exist as mount points: the caller creates placeholders for them on the real disk.
         for missing in mounts.missing() {
             if missing.is_file {
                 args.bind("--ro-bind-try", &missing.path);
@@ -93,7 +88,7 @@ impl Bubblewrap {
                 args.path("--tmpfs", &missing.path);
             }
         }
-        // These paths are remounted read-only only after all deeper mount points have been created inside.
+        // The read-only remount must come after all deeper mount points have been created inside.
         let missing = mounts.missing().iter().filter(|missing| !missing.is_file).map(|missing| &missing.path);
         for path in mounts.hidden().chain(missing) {
             args.path("--remount-ro", path);
@@ -106,10 +101,10 @@ impl Bubblewrap {
         args.0
     }
 
-    /// The `bwrap` arguments that run `argv` with the user's own rights, except that these paths are mounted writable
-    /// or (in any other mode) read-only, the `missing` paths cannot be created, the capabilities in [`AROUND_MOUNTS`]
-    /// are dropped, and other processes are neither visible nor reachable by signals: otherwise the program could kill
-    /// its guard, and the processes that it started would go on.
+    /// Arguments that run `argv` with the user's own rights, except that `paths` are mounted writable or (in any
+    /// other mode) read-only, the `missing` paths cannot be created, and the capabilities in [`AROUND_MOUNTS`] are
+    /// dropped. The program gets its own PID namespace: otherwise it could kill its guard, and the processes that it
+    /// started would outlive it.
     pub(crate) fn protecting_args(
         paths: &[(PathBuf, MountMode)],
         missing: &[MissingPath],
@@ -140,8 +135,6 @@ impl Bubblewrap {
     }
 }
 
-/// Mounts the system's programs, libraries and parts of `/etc` read-only, and a private `/proc`, `/dev` and `/tmp`;
-/// no user data.
 fn system(args: &mut Args) {
     args.bind("--ro-bind", Path::new("/usr"));
     for name in ["bin", "sbin", "lib", "lib32", "lib64", "libx32"] {
@@ -155,9 +148,9 @@ fn system(args: &mut Args) {
     for path in ETC {
         args.bind("--ro-bind-try", Path::new(path));
     }
-    // `/proc` is read-only, because the kernel lets root write to /proc/sys even without capabilities.
+    // The kernel lets root write to /proc/sys even without capabilities.
     args.flags(&["--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev"]);
-    // `/dev` is read-only, because it is a file system in memory without a size limit.
+    // `/dev` is a file system in memory without a size limit.
     args.flags(&["--size", TMP_BYTES, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]);
     args.flags(&["--size", TMP_BYTES, "--tmpfs", "/tmp", "--symlink", "../tmp", "/var/tmp"]);
 }

@@ -1,8 +1,8 @@
-//! Finds out whether a program that works in a directory of the user wrote files that run code later.
+//! Finds out whether a program that works in a directory of the user wrote files that run code later, by searching
+//! the directory before and after the program.
 //!
-//! Sandboxes make most existing files of this kind read-only, but a program can create new ones in many places; and
-//! some CLI agents run without a sandbox. So the directory is searched before and after the program, and what changed
-//! is pointed out to the user. Members of a run are not watched: the run itself records what they change.
+//! Sandboxes make most existing files of this kind read-only, but a program can create new ones, and some CLI agents
+//! run without a sandbox. The user gets a notice about what changed.
 
 use crate::agent_processes::after_end;
 use crate::git_code::{git_code_of, inner_git_dirs, settings_digest};
@@ -19,54 +19,45 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The maximum number of entries that each step of a search reads, those near the top of the directory first: the
-/// search delays each start of a CLI agent. The steps are: the settings in working directories; all directories except
-/// those of packages and builds; those of packages and builds; the code to which git, links and settings lead.
+/// The maximum number of directory entries that each step of a search reads, because the search delays the start of a
+/// CLI agent. The steps are: the settings in working directories; all directories except those of packages and
+/// builds; those of packages and builds; the code to which git, links and settings lead.
 const MAX_ENTRIES: usize = 20_000;
-/// A directory with the output of builds, which can be very large.
+/// The directory for the output of builds, which can be very large.
 const BUILD_DIR: &str = "target";
-/// The longest path that is searched, in bytes.
 const MAX_PATH: usize = 3_500;
-/// The maximum number of files that a notice names.
 pub(crate) const MAX_NAMED: usize = 10;
 
-/// What identifies the state of a file: its inode, its size and the time of its last change.
+/// The inode, size and ctime of a file. For a git directory, only the inode; for a git config that can be read, a
+/// digest of the settings that run code.
 pub(crate) type Stamp = (u64, u64, i64, i64);
 
-/// The state of the files that run code later, from before a program started.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CodeWatch {
     pub(crate) roots: Vec<PathBuf>,
-    /// Directories to which the grant gives no access, or only read access. For repositories in them, git may run code
-    /// that is in the roots.
+    /// Directories to which the program has no write access. Git may take code for repositories in them from the
+    /// roots.
     pub(crate) elsewhere: Vec<PathBuf>,
     pub(crate) before: Found,
 }
 
-/// The files that run code later.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Found {
     pub(crate) files: BTreeMap<PathBuf, (Stamp, &'static RunsCode)>,
-    /// Whether there were too many entries, so that not all were searched.
+    /// Whether there were too many entries to search all of them.
     pub(crate) is_incomplete: bool,
-    /// The same for directories of packages and builds.
     pub(crate) are_packages_incomplete: bool,
-    /// The same for the settings files that lie directly in the directories in which programs work.
     pub(crate) are_settings_incomplete: bool,
 }
 
-/// The files that run code later and that a program created or changed.
 #[derive(Clone, Debug)]
 pub(crate) struct WrittenCode {
     pub(crate) files: Vec<(PathBuf, &'static RunsCode)>,
-    /// The directories that were searched.
     pub(crate) roots: Vec<PathBuf>,
-    /// Whether the program wrote so many files that not all of them could be searched.
     pub(crate) is_incomplete: bool,
 }
 
 impl WrittenCode {
-    /// The notice that names the files.
     pub(crate) fn notice(&self) -> Notice {
         let text = if self.files.is_empty() {
             "the agent wrote so many files that not all of them were searched for code that runs later"
@@ -80,7 +71,6 @@ impl WrittenCode {
     }
 }
 
-/// The files in a sentence.
 pub(crate) fn name_files(files: &[(PathBuf, &'static RunsCode)]) -> String {
     let named = files.iter().take(MAX_NAMED);
     let named: Vec<String> =
@@ -91,7 +81,6 @@ pub(crate) fn name_files(files: &[(PathBuf, &'static RunsCode)]) -> String {
 }
 
 impl CodeWatch {
-    /// Searches the directories of the user that a grant makes writable.
     pub(crate) async fn start(grant: &Grant) -> Self {
         let is_writable = |root: &&GrantRoot| root.writable && !grant.planning;
         let (writable, others): (Vec<&GrantRoot>, Vec<&GrantRoot>) =
@@ -104,9 +93,8 @@ impl CodeWatch {
         Self { roots, elsewhere, before: before.unwrap_or_default() }
     }
 
-    /// The files that were created or changed since the start. `None` if there are none, unless the program wrote so
-    /// many files that the search became incomplete. If a process of the program is still running, files that it
-    /// writes later are missing.
+    /// `None` if no file that runs code later was created or changed and the search was as complete as the first one.
+    /// Misses what a process of the program that is still running writes later.
     pub(crate) async fn written(self) -> Option<WrittenCode> {
         let (roots, elsewhere) = (self.roots.clone(), self.elsewhere);
         let now = tokio::task::spawn_blocking(move || search(&roots, &elsewhere)).await.ok()?;
@@ -135,12 +123,10 @@ impl CodeWatch {
     }
 }
 
-/// Watches a program of an owner, and finds out what it wrote, however the program ends.
 pub(crate) struct WatchedProgram<'a> {
     watch: Option<CodeWatch>,
     owner: &'a Path,
-    /// Receives what was written if the program's future is dropped. In that case, it is called after every process of
-    /// the owner has ended.
+    /// Called only if this value is dropped before `finish` is done; then after every process of the owner has ended.
     receive: Arc<dyn Fn(Option<WrittenCode>) + Send + Sync>,
 }
 
@@ -153,10 +139,9 @@ impl<'a> WatchedProgram<'a> {
         Self { watch, owner, receive: Arc::new(receive) }
     }
 
-    /// What the program wrote. Called after the program has ended.
     pub(crate) async fn finish(mut self) -> Option<WrittenCode> {
-        // The watch is removed only after the search, because this future may be dropped during the search; then `drop`
-        // needs the watch.
+        // The watch is removed only after the search: if this future is dropped during the search, `drop` needs the
+        // watch.
         let watch = self.watch.as_ref()?.clone();
         let written = watch.written().await;
         self.watch = None;
@@ -174,21 +159,18 @@ impl Drop for WatchedProgram<'_> {
     }
 }
 
-/// A directory to search.
 struct SearchedDir {
     path: PathBuf,
-    /// The row that everything in the directory matches, if there is one.
     row: Option<&'static RunsCode>,
 }
 
-/// The files below these directories that run code later, except for those that are ordinary work.
 fn search(roots: &[PathBuf], elsewhere: &[PathBuf]) -> Found {
     let mut search = Search::default();
     if roots.is_empty() {
         return search.found;
     }
-    // Settings files that lie directly in the directories in which programs work are searched first, so that they are
-    // found even if there are too many other files.
+    // Settings files directly in working directories come first, so that they are found even if there are too many
+    // other files.
     let used = elsewhere.iter().filter(|dir| roots.iter().any(|root| dir.starts_with(root)));
     for dir in roots.iter().chain(used) {
         search.add_settings(dir);
@@ -220,14 +202,11 @@ fn search(roots: &[PathBuf], elsewhere: &[PathBuf]) -> Found {
 struct Search {
     found: Found,
     dirs: VecDeque<SearchedDir>,
-    /// Directories of packages and builds, which are searched after all other directories.
     packages: VecDeque<SearchedDir>,
-    /// The `.git`s and other git directories that were found.
     repositories: Vec<PathBuf>,
 }
 
 impl Search {
-    /// Searches the directories; false if there are too many entries.
     fn run(&mut self) -> bool {
         let mut left = MAX_ENTRIES;
         while let Some(dir) = self.dirs.pop_front() {
@@ -269,7 +248,6 @@ impl Search {
         }
     }
 
-    /// Adds the settings files that lie directly in a directory. Repositories are found in another way.
     fn add_settings(&mut self, dir: &Path) {
         let is_exact =
             |row: &&RunsCode| !row.names.iter().any(|name| *name == GIT_DIR || name.starts_with('*'));
@@ -287,9 +265,9 @@ impl Search {
         self.found.files.entry(path).or_insert((stamp, row));
     }
 
-    /// Adds a git directory and the git directories inside it (of submodules and worktrees). Their content changes with
-    /// every command of git. So only two things are reported: a new git directory, and in an existing one, a change of
-    /// something that leads git to code.
+    /// Adds a git directory and the git directories inside it (of submodules and worktrees). Git commands change
+    /// their content all the time, so only a new git directory, and changes of configs, `commondir` and hooks, are
+    /// reported.
     fn add_repository(&mut self, path: &Path) {
         let Some(row) = git_dir_row() else { return };
         self.repositories.push(path.to_owned());
@@ -302,14 +280,14 @@ impl Search {
             for name in ["config", "config.worktree"] {
                 self.add_config(dir.join(name), row);
             }
-            // A worktree has a `commondir` from its beginning, and git never changes it.
+            // Git never changes the `commondir` of a worktree.
             self.add_file(dir.join("commondir"), row);
             self.add_code_of_git(dir.join("hooks"));
         }
     }
 
-    /// Adds a config of git. It is reported if settings with which git runs code change or, if the config cannot be
-    /// read, if the file changes at all.
+    /// A config of git is reported if settings with which git runs code change or, if the config cannot be read, if
+    /// the file changes at all.
     fn add_config(&mut self, path: PathBuf, row: &'static RunsCode) {
         match settings_digest(&path) {
             Some(settings) => {
@@ -319,13 +297,11 @@ impl Search {
         }
     }
 
-    /// Adds a file or directory from which git takes code.
     fn add_code_of_git(&mut self, path: PathBuf) {
         let Some(row) = git_dir_row() else { return };
         self.add_code(path, row);
     }
 
-    /// Adds a file or a directory that contains code.
     fn add_code(&mut self, path: PathBuf, row: &'static RunsCode) {
         match path.symlink_metadata() {
             Ok(data) if data.is_dir() => {
@@ -441,7 +417,6 @@ mod tests {
         let grant = Grant::project(root.clone());
         assert!(CodeWatch::start(&grant).await.written().await.is_none());
         let watch = CodeWatch::start(&grant).await;
-        // A long config is read, and one that is too large counts as changed.
         let padding = format!("# {}\n", "x".repeat(2 << 20));
         put(&root, "a/.git/config", &format!("{padding}[core]\nfsmonitor = touch x\n"));
         std::fs::File::create(root.join("b/.git/config")).unwrap().set_len(65 << 20).unwrap();

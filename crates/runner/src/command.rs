@@ -1,8 +1,7 @@
-//! `run_command`: the tool with which an agent runs shell commands.
+//! `run_command`: the tool with which an agent runs shell commands in its sandbox. One host serves one agent.
 //!
-//! One host serves one agent. A command never runs outside the confinement of its policy: if that confinement
-//! is not available, the call is refused and the model is told why. Dropping a call's future ends everything
-//! the call started.
+//! A command never runs in a weaker sandbox than its policy demands; if that sandbox is not available, the call is
+//! refused. Dropping a call's future ends everything the call started.
 
 use crate::docker::Exec;
 use crate::guard_protocol::{GuardedCommand, Input, Restrictions, WrittenPaths, environment};
@@ -29,8 +28,6 @@ use tokio::sync::{OnceCell, Semaphore};
 /// The name of the tool.
 pub const RUN_COMMAND: &str = "run_command";
 
-/// Makes the names of output files and scratch directories unique within this process; the names also contain
-/// the process id.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// Runs the shell commands of one agent.
@@ -39,15 +36,13 @@ pub struct CommandHost {
     policy: CommandPolicy,
     launcher: GuardLauncher,
     placeholders: Placeholders,
-    /// The protected paths that existed before the first command that may write to context paths. A repository that
-    /// a command creates below a context path is not among them: it belongs to the agent.
+    /// The protected paths that existed before the first command that may write to context paths. A repository that a
+    /// command creates below a context path belongs to the agent and is not protected.
     protected: OnceCell<Vec<PathBuf>>,
-    /// Bounds how many commands run at once: each of them may use what the limits allow.
     running: Semaphore,
     disk: WorkspaceDisk,
 }
 
-/// The maximum number of commands of one agent that run at once; further commands wait. Models call few tools at once.
 const MAX_RUNNING: usize = 8;
 
 impl CommandHost {
@@ -66,8 +61,7 @@ impl CommandHost {
         })
     }
 
-    /// The reason why no command can run at all, if there is one. Then the agent is offered no command tool; the user is
-    /// told when the session starts.
+    /// The reason why no command can run at all, if there is one. Then the agent is offered no command tool.
     pub fn refusal(&self) -> Option<&str> {
         match &self.policy.sandbox {
             Sandbox::Refused { why } => Some(why),
@@ -101,7 +95,6 @@ impl CommandHost {
             Ok(cwd) => cwd,
             Err(why) => return refused(why),
         };
-        // The semaphore is never closed.
         let _running = self.running.acquire().await;
         let limits = &self.policy.limits;
         let limit = arguments.limit(limits);
@@ -111,7 +104,6 @@ impl CommandHost {
             OutputCollector::new(limits.shown, limits.kept, file).masked(self.policy.output_masking.as_ref());
         let end = match &self.policy.sandbox {
             Sandbox::Docker(container) => {
-                // The container has its own environment; nothing is passed on from ours.
                 let env = self.policy.env.set.clone();
                 let home = &self.policy.sandbox_paths.workspace;
                 let is_full = self.disk.is_full();
@@ -122,8 +114,8 @@ impl CommandHost {
                 let first =
                     self.run_locally(local, &arguments.command, &cwd, &mounts, time, &mut output).await;
                 match first {
-                    // Nothing of the command ran. The cause may be that somebody saved a file in that moment, so the
-                    // command is tried once more.
+                    // The mounts changed before the command was started, for example because a file was saved at that
+                    // moment. Try once more.
                     Err(error) if was_changed(&error) => {
                         let mounts = MountTable::new(&self.policy.sandbox_paths, access, protected);
                         self.run_locally(local, &arguments.command, &cwd, &mounts, time, &mut output).await
@@ -134,7 +126,6 @@ impl CommandHost {
         };
         let text = output.finish();
         let end = end.map(|end| self.with_unseen_limit(end, &text));
-        // A short command may fill the disk and end before the disk is measured.
         let note = self.disk.check().await;
         match end {
             Ok(end) if is_sandbox_failure(end, &text) => {
@@ -145,16 +136,16 @@ impl CommandHost {
         }
     }
 
-    /// Adds the limit on open files if the command's output says that it was reached and no other limit was recorded: a
-    /// process that ends at once is not seen at the limit.
+    /// Adds the limit on open files if the output says that it was reached and no other limit was recorded: the watch
+    /// may miss a process that ends at once.
     fn with_unseen_limit(&self, end: CommandEnd, output: &str) -> CommandEnd {
         let is_refused = output.contains("Too many open files") || output.contains("EMFILE");
         let open_files = || is_refused.then(|| ReachedLimit::OpenFiles(self.launcher.limits().open_files));
         CommandEnd { limit: end.limit.or_else(open_files), ..end }
     }
 
-    /// The value of the field `protected`, found by the first call that needs it; empty if this call may not write
-    /// to context paths, or if the sandbox is neither bubblewrap nor Landlock. The error is written for the model.
+    /// The protected paths; empty if this call may not write to context paths, or if the sandbox is neither
+    /// bubblewrap nor Landlock. The error is written for the model.
     async fn protected(&self, access: ContextAccess) -> Result<&[PathBuf], String> {
         let here = matches!(self.policy.sandbox, Sandbox::Bubblewrap(_) | Sandbox::Landlock);
         if access == ContextAccess::ReadOnly || !here {
@@ -169,7 +160,6 @@ impl CommandHost {
         self.protected.get_or_try_init(look).await.map(Vec::as_slice)
     }
 
-    /// Runs a command on this machine, under a guard.
     async fn run_locally(
         &self,
         sandbox: &Sandbox,
@@ -179,7 +169,7 @@ impl CommandHost {
         time: CommandTimes,
         output: &mut OutputCollector,
     ) -> io::Result<CommandEnd> {
-        // Landlock cannot give a command a private /tmp, so the command gets its own directory for temporary files.
+        // Landlock cannot give a command a private /tmp.
         let scratch = match sandbox {
             Sandbox::Landlock => Some(Scratch::new(&self.policy.sandbox_paths.output_dir)?),
             _ => None,
@@ -198,8 +188,7 @@ impl CommandHost {
                 mounts_to_check = expected_mounts(mounts.rules(), mounts.missing(), &sockets)?;
                 let args = bubblewrap.args(mounts, &sockets, cwd, network, &[shell, "-c", command]);
                 let restrictions = Restrictions::BeforeBubblewrap { network, unix_sockets };
-                // Bubblewrap changes to the directory inside the sandbox, so a bad directory is reported as the
-                // command's error.
+                // Bubblewrap itself changes to the working directory, inside the sandbox.
                 (bubblewrap.program.as_path(), args, Path::new("/"), Some(restrictions))
             }
             Sandbox::Landlock => {
@@ -240,8 +229,6 @@ impl CommandHost {
         end
     }
 
-    /// The command's working directory; refused if it does not exist, is outside the mounts or is hidden. The error
-    /// is written for the model.
     fn cwd(&self, arguments: &Arguments, mounts: &MountTable) -> Result<PathBuf, String> {
         let Some(asked) = &arguments.cwd else { return Ok(self.policy.sandbox_paths.workspace.clone()) };
         let named = without_dots(&self.policy.sandbox_paths.workspace.join(asked));
@@ -271,7 +258,7 @@ impl ToolHost for CommandHost {
     }
 }
 
-/// The shell for commands: bash where it is installed, because models write bash.
+/// Models write bash, so bash is used where it is installed.
 fn shell_path() -> &'static str {
     if Path::new("/bin/bash").exists() { "/bin/bash" } else { "/bin/sh" }
 }
@@ -280,7 +267,6 @@ pub(crate) fn unique() -> String {
     format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// A directory for one call's temporary files, removed when the call ends.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -293,7 +279,6 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Best effort: a leftover is inside our output directory and is removed with it.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -1,15 +1,12 @@
-//! The config's allow and block lists for commands.
-//!
-//! The lists guide an agent; they are not a security boundary, because a shell can express the same command in
-//! many ways. What a command can access is decided by its sandbox.
+//! The config's allow and block lists for commands. They guide an agent and are not a security boundary, because a
+//! shell can express the same command in many ways; the sandbox decides what a command can access.
 
 use crate::policy::PolicyError;
 use regex::{Regex, RegexBuilder};
 
-/// The size limit of a compiled regular expression, in bytes.
 const LARGEST: usize = 1 << 20;
 
-/// Regular expressions, each matched against the beginning of a command.
+/// Regular expressions that allow or block commands; each is matched at the beginning of a command.
 #[derive(Clone, Debug, Default)]
 pub struct CommandLists {
     allowed: Vec<Pattern>,
@@ -40,7 +37,7 @@ impl CommandLists {
         Ok(Self { allowed: all(allowed)?, blocked: all(blocked)? })
     }
 
-    /// Whether the command may run. The error is written for the model.
+    /// The error is written for the model.
     pub(crate) fn check(&self, command: &str) -> Result<(), String> {
         let command = command.trim_start();
         if let Some(pattern) = self.blocked.iter().find(|pattern| pattern.compiled.is_match(command)) {

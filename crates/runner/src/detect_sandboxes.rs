@@ -1,8 +1,5 @@
-//! Detects which sandboxes work on this machine.
-//!
-//! Bubblewrap and Landlock count as available only after a harmless command ran inside them; a version number or an
-//! existing file proves nothing. Docker counts as available if its daemon answers. The user's consent to run
-//! unconfined is not decided here.
+//! Detects which sandboxes work on this machine. Bubblewrap and Landlock count as available only after a harmless
+//! command ran inside them; Docker, if its daemon answers.
 
 use crate::bubblewrap::Bubblewrap;
 use crate::command::CommandHost;
@@ -19,13 +16,10 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A Docker daemon that does not answer within this time is reported as unusable.
 const DOCKER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long `bwrap --version` may take.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What Landlock does not hide, as part of its note in the sandbox list.
 const LANDLOCK_LIMITS: &str = "hides the contents of files, but not whether a known path exists, nor the arguments of other \
      processes; bubblewrap hides both";
 
@@ -34,8 +28,7 @@ const LANDLOCK_LIMITS: &str = "hides the contents of files, but not whether a kn
 pub struct SandboxProbe<T> {
     /// The working sandbox, or `None`.
     pub works: Option<T>,
-    /// If the sandbox works, its version and known weaknesses; otherwise the reason why it does not work. Shown to the
-    /// user.
+    /// If the sandbox works, its version and known weaknesses; otherwise the reason why it does not work.
     pub note: String,
 }
 
@@ -117,8 +110,7 @@ async fn bubblewrap(launcher: &GuardLauncher, scratch: &Path) -> SandboxProbe<Bu
     let version = version(launcher, &program, None, VERSION_TIMEOUT).await;
     let version = version.unwrap_or_else(|| "an unknown version".to_owned());
     let mut note = String::new();
-    // Older versions lack `--disable-userns`. The sandbox is effective without this option, so older versions are
-    // accepted, too.
+    // Versions before 0.8 lack `--disable-userns`. The sandbox is effective without this option.
     for can_disable_userns in [true, false] {
         let found = Bubblewrap { program: program.clone(), version: version.clone(), can_disable_userns };
         match try_out(launcher, scratch, Sandbox::Bubblewrap(found.clone())).await {
@@ -149,7 +141,6 @@ async fn landlock(launcher: &GuardLauncher, scratch: &Path) -> SandboxProbe<u8> 
     }
 }
 
-/// Runs a harmless command exactly as a model's command would be run.
 async fn try_out(launcher: &GuardLauncher, scratch: &Path, sandbox: Sandbox) -> Result<(), String> {
     let trial =
         TrialDir::new(scratch).map_err(|error| format!("could not create a test directory: {error}"))?;
@@ -164,12 +155,10 @@ async fn try_out(launcher: &GuardLauncher, scratch: &Path, sandbox: Sandbox) -> 
     if outcome.content == "exit code: 0\nit works\n" { Ok(()) } else { Err(one_line.trim().to_owned()) }
 }
 
-/// A temporary directory for one probe.
 struct TrialDir(PathBuf);
 
 impl TrialDir {
-    /// Creates the directory under a random name. `scratch` may be `/tmp`, where other users can create directories
-    /// under every name that they can guess; in such a directory no sandbox would seem to work.
+    /// Uses a random name, so that other users cannot occupy the name if `scratch` is `/tmp`.
     fn new(scratch: &Path) -> std::io::Result<Self> {
         let path = real_path(scratch).join(format!("althing-trial-{:032x}", fastrand::u128(..)));
         DirBuilder::new().mode(0o700).create(&path)?;
@@ -185,8 +174,7 @@ impl Drop for TrialDir {
     }
 }
 
-/// Finds a program in the system's directories. `PATH` is not searched: a program that a project puts there
-/// must not become our sandbox.
+/// Does not search `PATH`: a program that a project puts there must not become our sandbox.
 fn find_system_program(name: &str) -> Option<PathBuf> {
     ["/usr/bin", "/usr/local/bin", "/bin", "/run/current-system/sw/bin"]
         .into_iter()

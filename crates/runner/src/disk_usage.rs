@@ -1,7 +1,5 @@
-//! Measures what is stored below some directories, without following links and within fixed bounds.
-//!
-//! The directories belong to programs that may be hostile. A measurement changes nothing. If some directory cannot be
-//! read or is too deep, or if there are too many entries, the result is marked as incomplete.
+//! Measures the disk usage below some directories, without following links and within fixed bounds, because the
+//! programs that wrote there may be hostile.
 
 use rustix::fs::{AtFlags, CWD, Dev, Dir, FileType, Mode, OFlags, Stat, openat, statat, statvfs};
 use rustix::time::{ClockId, clock_gettime};
@@ -11,23 +9,19 @@ use std::iter::Sum;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The deepest level that is measured; each level needs an open file descriptor.
+/// The deepest level of directories that is measured; each level needs an open file descriptor.
 const MAX_DEPTH: usize = 256;
-/// The number of entries after which a measurement is given up.
 const MAX_ENTRIES: usize = 4_000_000;
-/// Nanoseconds in a second.
 const NANOS: i128 = 1_000_000_000;
-/// The size of the blocks that `st_blocks` counts, in bytes.
+/// The unit of `st_blocks`, in bytes.
 const BLOCK: u64 = 512;
-/// The least size that an entry counts with, in bytes: an empty file or a symlink has no blocks, but uses up one of the
-/// inodes of the file system.
+/// The least size that an entry counts with, in bytes: an empty file has no blocks, but uses up an inode.
 const ENTRY: u64 = 1024;
 
-/// The result of a measurement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DiskUsage {
     pub(crate) bytes: u64,
-    /// Whether some part could not be measured.
+    /// Whether some part could not be read, was too deep, or was beyond the maximum number of entries.
     pub(crate) incomplete: bool,
 }
 
@@ -40,8 +34,8 @@ impl Sum for DiskUsage {
     }
 }
 
-/// Measures the tree at `root`, without the directories in `without` and without other file systems mounted in it:
-/// everything, or only what changed at or after the time `since`.
+/// Counts everything below `root`, or only what changed at or after `since`. Leaves out the directories in `without`,
+/// and other file systems mounted below `root`.
 pub(crate) fn measure(root: &Path, since: Option<SystemTime>, without: &[PathBuf]) -> DiskUsage {
     let since = since.and_then(|since| since.duration_since(UNIX_EPOCH).ok());
     let since = since.map(|since| i128::from(since.as_secs()) * NANOS + i128::from(since.subsec_nanos()));
@@ -52,7 +46,6 @@ pub(crate) fn measure(root: &Path, since: Option<SystemTime>, without: &[PathBuf
     measurement.usage
 }
 
-/// The free space of the file systems of these paths, each counted once.
 pub(crate) fn free_space<'a>(paths: impl Iterator<Item = &'a PathBuf>) -> u64 {
     let mut systems = HashSet::new();
     let mut free = 0_u64;
@@ -65,19 +58,18 @@ pub(crate) fn free_space<'a>(paths: impl Iterator<Item = &'a PathBuf>) -> u64 {
     free
 }
 
-/// The CPU time that this thread has used. The CPU time of a measurement says what it costs, however busy the machine is.
+/// The CPU time of this thread: unlike elapsed time, it does not depend on how busy the machine is.
 pub(crate) fn cpu_time() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
 
 #[derive(Default)]
 struct Measurement {
-    /// Files that last changed before this time, in nanoseconds, do not count.
+    /// Files whose ctime is before this time, in nanoseconds since the epoch, do not count.
     since: Option<i128>,
     without: HashSet<(Dev, u64)>,
     usage: DiskUsage,
     entries: usize,
-    /// The inode numbers of the counted files that have several names (hard links).
     linked: HashSet<u64>,
 }
 
@@ -120,11 +112,10 @@ impl Measurement {
         }
     }
 
-    /// Counts an entry, unless the entry is left out or on another file system. If the counted entry is a directory
-    /// that can be measured, returns it opened.
+    /// Counts an entry, unless it is left out or on another file system. Returns a counted directory opened, if it
+    /// can be measured.
     fn entry(&mut self, dir: &Dir, name: &CStr, device: Dev, depth: usize) -> Option<Dir> {
         let at = dir.fd().ok()?;
-        // An entry that is gone takes no space.
         let stat = statat(at, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         if stat.st_dev != device || self.without.contains(&(stat.st_dev, stat.st_ino)) {
             return None;

@@ -1,8 +1,6 @@
-//! Passes an open file descriptor to another of our processes over a unix socket (`SCM_RIGHTS`).
-//!
-//! A guard's three standard descriptors are taken (its control socket, the command's stdout and stderr), so the
-//! command's stdin is passed this way. One byte is sent even if there is no descriptor to pass, so that the receiver
-//! knows that no descriptor comes.
+//! Passes an open file descriptor to another of our processes over a unix socket (`SCM_RIGHTS`). The command's stdin
+//! reaches a guard this way, because the guard's standard descriptors are its control socket and the command's stdout
+//! and stderr.
 
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{
@@ -13,7 +11,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Sends one byte, with the descriptor attached if one is given.
+/// Sends one byte even without a descriptor, so that the receiver knows that no descriptor comes.
 pub(crate) fn send_fd(socket: impl AsFd, file: Option<BorrowedFd<'_>>) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -25,7 +23,6 @@ pub(crate) fn send_fd(socket: impl AsFd, file: Option<BorrowedFd<'_>>) -> io::Re
     Ok(())
 }
 
-/// Receives the byte that [`send_fd`] sent, and the descriptor if one was attached.
 pub(crate) fn receive_fd(socket: impl AsFd) -> io::Result<Option<OwnedFd>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -40,8 +37,7 @@ pub(crate) fn receive_fd(socket: impl AsFd) -> io::Result<Option<OwnedFd>> {
     });
     let file: Option<OwnedFd> = files.flatten().next();
     if let Some(file) = &file {
-        // The receiving process has one thread, so no child can be started between receiving and setting the
-        // flag.
+        // The receiving process has one thread, so no child can be started before the flag is set.
         fcntl_setfd(file, FdFlags::CLOEXEC)?;
     }
     Ok(file)

@@ -1,9 +1,8 @@
-//! The guard: a small process between us and a command. When we are gone, the guard kills all its descendants.
+//! The guard: a small process between Althing and a command. When its control socket (file descriptor 0) closes, for
+//! any reason, or when the command has ended, the guard kills everything below itself and exits.
 //!
-//! The guard never outlives its socket (file descriptor 0): when the socket closes, for any reason, the guard
-//! kills everything below itself and exits. It must never outlive its command and never hold the command's
-//! output open. It does not rely on parent-death signals, which follow threads rather than processes and are not
-//! inherited by the command's own children.
+//! It does not rely on parent-death signals, which follow threads rather than processes and are not inherited by the
+//! command's own children.
 
 use crate::guard_protocol::{
     GuardReport, GuardRequest, GuardedCommand, Restrictions, TERMINATE, WrittenPaths, read_frame,
@@ -23,24 +22,22 @@ use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// The longest wait for something to happen.
 const LONGEST_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 
-/// How many more processes and threads other programs of the user may start before a command can start no more.
+/// Room in the limit on the user's processes (`RLIMIT_NPROC`) for other programs that start while the command runs.
 const SPARE_TASKS: u64 = 4096;
 
 pub(crate) fn guard_main() -> ExitCode {
     // Descriptors inherited from our parent must not reach the command.
     close_fds::set_fds_cloexec(3, &[]);
-    // A new session: no controlling terminal that a command could type into, and no signals meant for the
-    // foreground group. `setsid` fails only if this process already leads a group, which protects it from
-    // terminal signals as well.
+    // Without a controlling terminal, a command cannot type into it, and no signals for the terminal's foreground
+    // group arrive. `setsid` fails only if this process already leads a process group.
     let _ = setsid();
     let start = kernel::adopt_orphans()
         .and_then(|()| fd_passing::receive_fd(rustix::stdio::stdin()))
         .and_then(|input| Ok((input, read_frame::<GuardRequest<GuardedCommand>>(&mut Control)?)))
         .and_then(|(input, GuardRequest { command: guarded_command, limits })| {
-            // The launch message stays readable after its sender is gone; a command must not be started for a
+            // The launch message stays readable after its sender is gone, but a command must not be started for a
             // dead parent.
             if is_abandoned() {
                 return Err(io::Error::other("the process that requested the command is gone"));
@@ -58,13 +55,11 @@ pub(crate) fn guard_main() -> ExitCode {
         Ok((child, guarded_command, enclosure, limited)) => {
             release_output();
             if guarded_command.restrictions.is_some() {
-                // The priority is raised only after the start of the command, because the command would inherit it. The
-                // command is in a session of its own, so it does not share a group of the scheduler with this process.
+                // The priority is raised only after the start of the command, which would inherit it.
                 kernel::raise_priority();
             }
             let limit_watch = limited.map(|(limits, disk)| LimitWatch::start(limits, disk));
             let (Ok(limit_watch), Ok(child_watch)) = (limit_watch.transpose(), ChildWatch::start()) else {
-                // What cannot be watched must not run.
                 let message = "the guard could not watch the command".to_owned();
                 send_report(&GuardReport::Failed { message, missing: false });
                 kill_below(enclosure, |_, _| ());
@@ -93,8 +88,8 @@ pub(crate) fn guard_main() -> ExitCode {
     }
 }
 
-/// What will hold the command's processes together. If this is the scope of signals, this process enters it, so that
-/// the command inherits it.
+/// The result says what will hold the command's processes together. For [`Enclosure::SignalScope`], this process
+/// enters the scope, so that the command inherits it.
 fn enclosure(guarded_command: &GuardedCommand) -> Enclosure {
     match &guarded_command.restrictions {
         _ if guarded_command.exempt_from_term => Enclosure::PidNamespace,
@@ -103,14 +98,13 @@ fn enclosure(guarded_command: &GuardedCommand) -> Enclosure {
     }
 }
 
-/// Sets limits of this process, which the command inherits: the number of open files; the number of the user's
-/// processes and threads at which the command can start no more; and, if the workspace is full already, a file size of
+/// Sets limits of this process that the command inherits. If the workspace is full already, the file size limit is
 /// zero, so that the command can delete files but not write any.
 fn limit_files(limits: MachineLimits, paths: &WrittenPaths) -> io::Result<()> {
     lower_limit(Resource::Nofile, limits.open_files.into())?;
     if let Some(tasks) = kernel::tasks_of_machine() {
-        // The kernel counts all processes and threads of the user, so this is far more than the command may have. It
-        // protects the machine from processes that fork faster than they are counted. Root is exempt.
+        // The kernel counts all processes and threads of the user, so the limit is far more than the command may
+        // have. It protects the machine from processes that fork faster than the guard counts them. Root is exempt.
         let most = tasks.saturating_add(limits.processes.into()).saturating_add(SPARE_TASKS);
         lower_limit(Resource::Nproc, most)?;
     }
@@ -126,7 +120,6 @@ fn lower_limit(resource: Resource, most: u64) -> io::Result<()> {
     Ok(setrlimit(resource, Rlimit { current: lower(now.current), maximum: lower(now.maximum) })?)
 }
 
-/// Whether the other end of our socket is closed.
 fn is_abandoned() -> bool {
     let stdin = rustix::stdio::stdin();
     let mut fds = [PollFd::new(&stdin, PollFlags::RDHUP)];
@@ -134,7 +127,6 @@ fn is_abandoned() -> bool {
     polled.is_ok() && fds.iter().any(|fd| fd.revents().intersects(PollFlags::HUP | PollFlags::RDHUP))
 }
 
-/// The socket to the process that started this guard.
 struct Control;
 
 impl io::Read for Control {
@@ -153,8 +145,6 @@ impl Write for Control {
     }
 }
 
-/// Sends a report to the process that started this guard. Errors are ignored: a closed socket is detected by
-/// the main loop.
 fn send_report(report: &GuardReport) {
     if let Ok(mut line) = serde_json::to_vec(report) {
         line.push(b'\n');
@@ -162,8 +152,8 @@ fn send_report(report: &GuardReport) {
     }
 }
 
-/// Closes the guard's own copies of the command's stdout and stderr, so that readers see the end of the output
-/// when the command's processes exit.
+/// Closes the guard's copies of stdout and stderr: otherwise readers would not see the end of the output when the
+/// command's processes exit.
 fn release_output() {
     if let Ok(null) = OpenOptions::new().read(true).write(true).open("/dev/null") {
         let _ = rustix::stdio::dup2_stdout(&null);
@@ -171,12 +161,10 @@ fn release_output() {
     }
 }
 
-/// Notices at once when a child has ended. Without that, a command whose processes fork and end all the time would fill
-/// the kernel's table of processes with those that nobody has reaped.
+/// Wakes the guard at once when a child has ended. Otherwise a command that keeps forking short-lived processes would
+/// fill the process table with zombies.
 struct ChildWatch {
-    /// Readable when a child has ended.
     woken: PipeReader,
-    /// Says that children were reaped.
     reaped: Sender<()>,
 }
 
@@ -190,14 +178,13 @@ impl ChildWatch {
         Ok(Self { woken, reaped })
     }
 
-    /// Waits for the end of children without reaping them. The main thread reaps them, because it relies on the ids of
-    /// children that were not reaped.
+    /// Waits for the end of children without reaping them. Only the main thread reaps, because it relies on the ids
+    /// of children that were not reaped.
     fn watch(mut wake: PipeWriter, was_reaped: &Receiver<()>) {
         loop {
             match waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
                 Ok(_) => {}
                 Err(rustix::io::Errno::INTR) => continue,
-                // No children are left.
                 Err(_) => return,
             }
             if wake.write_all(&[0]).is_err() || was_reaped.recv().is_err() {
@@ -206,18 +193,15 @@ impl ChildWatch {
         }
     }
 
-    /// Whether a child has ended.
     fn was_asked(&self) -> bool {
         matches!(rustix::io::read(&self.woken, &mut [0; 8]), Ok(1..))
     }
 
-    /// Says that children were reaped, so that the next end of a child is noticed.
     fn answer(&self) {
         let _ = self.reaped.send(());
     }
 }
 
-/// A running command and the state of its shutdown.
 struct CommandWatch {
     child: Pid,
     enclosure: Enclosure,
@@ -225,10 +209,8 @@ struct CommandWatch {
     grace: Duration,
     /// When the command is killed; set once the command was asked to end.
     kill_at: Option<Instant>,
-    /// Reports the limits that the command reaches; `None` if it has no limits.
     limit_watch: Option<LimitWatch>,
     child_watch: ChildWatch,
-    /// Whether children that have ended are left to reap.
     is_behind: bool,
 }
 
@@ -266,7 +248,6 @@ impl CommandWatch {
         }
     }
 
-    /// Waits for a control message, the end of a child or a reached limit, at most for [`LONGEST_WAIT`].
     fn wait_for_control(&self) -> ControlMessage {
         let mut fds = vec![
             PollFd::from_borrowed_fd(rustix::stdio::stdin(), PollFlags::IN),
@@ -287,12 +268,10 @@ impl CommandWatch {
         match io::Read::read(&mut Control, &mut byte) {
             Ok(1) if byte == [TERMINATE] => ControlMessage::Terminate,
             Ok(1..) => ControlMessage::None,
-            // An error on this socket means that the other end is gone.
             Ok(0) | Err(_) => ControlMessage::Closed,
         }
     }
 
-    /// Reaps finished children. Returns true once the command itself has ended, after reporting it.
     fn reap_children(&mut self) -> bool {
         let mut is_over = false;
         let left = reap_some(|pid, status| {
@@ -305,9 +284,8 @@ impl CommandWatch {
         is_over
     }
 
-    /// The next limit that was reached. Usually the limit watch reports it. But while ended children are left to reap,
-    /// the list of children changes while the watch reads it, which makes the watch slow; so this function counts the
-    /// children, too.
+    /// While ended children are left to reap, this function counts the children itself, because the limit watch is
+    /// slow when the list of children changes while it reads it.
     fn reached_limit(&self) -> Option<ReachedLimit> {
         let watch = self.limit_watch.as_ref()?;
         let too_many = || self.is_behind && kernel::children().len() > watch.processes as usize;
@@ -326,7 +304,7 @@ impl CommandWatch {
 enum ControlMessage {
     None,
     Terminate,
-    /// Our parent is gone, or closed the socket to have everything killed.
+    /// Our parent is gone, or shut the socket down to have everything killed.
     Closed,
 }
 

@@ -1,7 +1,5 @@
-//! The messages between us and a guard: what to start, what happened, and their framing on the guard's socket.
-//!
-//! Commands are sent over the socket, not in the guard's arguments or environment, which other processes could
-//! read.
+//! The messages between Althing and a guard: what to start, what happened, and their framing on the guard's socket.
+//! Commands are sent over the socket, not in the guard's arguments or environment, which other processes could read.
 
 use crate::limits::{MachineLimits, ReachedLimit};
 use crate::mount_check::ExpectedMount;
@@ -11,19 +9,16 @@ use std::ffi::OsString;
 use std::io::{self, Read};
 use std::path::PathBuf;
 
-/// The byte that tells the guard to end the command with TERM, then KILL. Closing the socket tells the guard
-/// to kill everything at once.
+/// Tells the guard to end the command with TERM, then KILL. Closing the socket tells the guard to kill everything at
+/// once.
 pub(crate) const TERMINATE: u8 = b'T';
 
-/// The maximum size of a message. It is larger than any launch message, and bounds what a broken peer can
-/// make a guard allocate.
+/// The maximum size of a message in bytes, which bounds what a broken peer can make a guard allocate.
 const MAX_FRAME: u32 = 16 * 1024 * 1024;
 
-/// A program to start, and the restrictions it runs under.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct GuardedCommand {
     pub(crate) program: PathBuf,
-    /// The arguments, without the program's name (`argv[0]`).
     #[serde(with = "crate::os_text::list")]
     pub(crate) args: Vec<OsString>,
     /// The complete environment; nothing is inherited.
@@ -35,41 +30,33 @@ pub(crate) struct GuardedCommand {
     /// The mounts that are checked inside bubblewrap before the command is executed; empty if `program` is not
     /// bubblewrap.
     pub(crate) expected_mounts: Vec<ExpectedMount>,
-    /// Whether TERM is sent only to the processes below the program and not to the program itself. True for
-    /// bubblewrap, which would kill everything inside at once on TERM, and which ends by itself when the command has
-    /// ended. The command then runs in a pid namespace of its own, which ends with bubblewrap.
+    /// Whether TERM is sent only to the processes below `program` and not to `program` itself. True for bubblewrap,
+    /// which on TERM would kill everything inside at once, and which ends by itself when the command has ended.
     pub(crate) exempt_from_term: bool,
     /// The time between TERM and KILL.
     pub(crate) grace_ms: u64,
-    /// Where the command can write, if its use of the machine is limited; `None` for the user's own commands without a
-    /// sandbox, which have no limits.
+    /// The paths whose size is limited; `None` for a workflow's own command without a sandbox, which has no limits.
     pub(crate) limited: Option<WrittenPaths>,
 }
 
-/// What a guard is asked to do.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct GuardRequest<C> {
-    /// The command: a [`GuardedCommand`], or a reference to it in the process that sends the request.
     pub(crate) command: C,
     pub(crate) limits: MachineLimits,
 }
 
-/// The paths whose size is limited.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct WrittenPaths {
-    /// The agent's own directories, which count as a whole.
     #[serde(with = "crate::os_text::list")]
     pub(crate) own: Vec<PathBuf>,
-    /// The user's directories, of which only the files count that change while the command runs.
+    /// Other writable directories; only files that change while the command runs count.
     #[serde(with = "crate::os_text::list")]
     pub(crate) shared: Vec<PathBuf>,
-    /// Whether the limit was reached before, so that the command may delete files but not write any.
+    /// Whether the disk limit was reached before; then the command may delete files but not write any.
     pub(crate) full: bool,
 }
 
 impl WrittenPaths {
-    /// The paths that a command can write to with these mounts. The workspace and the agent's other directories count
-    /// with everything in them; of the other writable paths, only files that change while the command runs count.
     pub(crate) fn of_mounts<'a>(
         mounts: &MountTable,
         workspace: &'a PathBuf,
@@ -93,30 +80,25 @@ impl WrittenPaths {
     }
 }
 
-/// Where a command's stdin comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Input {
-    /// No input: `/dev/null`.
+    /// The command reads `/dev/null`.
     Nothing,
-    /// The descriptor that was passed to the guard.
+    /// The command reads the descriptor that was passed to the guard.
     Passed,
-    /// The terminal that the output goes to, which becomes the command's controlling terminal.
+    /// The command reads the terminal that its output goes to, which becomes its controlling terminal.
     Terminal,
 }
 
-/// Rights that the sandbox process drops permanently before it executes the command.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Restrictions {
-    /// Landlock, seccomp and no capabilities: a complete sandbox.
+    /// A complete sandbox: Landlock, seccomp and no capabilities.
     Landlock { landlock_rules: Vec<LandlockRule>, network: bool },
-    /// The sandbox process drops only the rights that bubblewrap does not restrict; bubblewrap restricts the rest.
-    /// `unix_sockets` says whether every socket file that could answer is hidden. If not, the command may use no Unix
-    /// sockets except connected pairs. If so, it may use all kinds if abstract sockets are out of reach, too (see
-    /// `seccomp::Filter::beside_bubblewrap`).
+    /// Drops only the rights that bubblewrap does not restrict. `unix_sockets` says whether every socket file that
+    /// could answer is hidden; if not, the command may use no Unix sockets except connected pairs.
     BeforeBubblewrap { network: bool, unix_sockets: bool },
 }
 
-/// Access to one path and everything below it under Landlock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LandlockRule {
     #[serde(with = "crate::os_text")]
@@ -126,20 +108,16 @@ pub(crate) struct LandlockRule {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum LandlockAccess {
-    /// List directories, nothing else.
     List,
-    /// Read and execute.
     Read,
-    /// Read and write, but not execute, create or delete: a device such as `/dev/null`.
+    /// Allows reading and writing, but not executing, creating or deleting; for devices such as `/dev/null`.
     Device,
-    /// Everything except creating devices and controlling them (`ioctl`).
+    /// Allows everything except creating devices and controlling them (`ioctl`).
     Write,
 }
 
-/// What a guard reports, as one JSON object per line.
 #[derive(Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub(crate) enum GuardReport {
-    /// The command runs.
     Started,
     /// The command could not be started, or was killed right after its start because it could not be watched.
     Failed {
@@ -148,22 +126,17 @@ pub(crate) enum GuardReport {
         /// process was to execute the command, because that process reports errors only as text.
         missing: bool,
     },
-    /// The command reached a limit. If the limit is fatal, the command is being killed.
     Limit(ReachedLimit),
-    /// The command ended.
     Exited {
-        /// The exit code; `None` if a signal ended the command.
         code: Option<i32>,
         signal: Option<i32>,
     },
 }
 
-/// Converts an environment of strings into the form of [`GuardedCommand::env`].
 pub(crate) fn environment(pairs: impl IntoIterator<Item = (String, String)>) -> Vec<(OsString, OsString)> {
     pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
 }
 
-/// A message prefixed with its length.
 pub(crate) fn frame<T: Serialize>(message: &T) -> io::Result<Vec<u8>> {
     let body = serde_json::to_vec(message)?;
     let length = u32::try_from(body.len())
@@ -175,7 +148,6 @@ pub(crate) fn frame<T: Serialize>(message: &T) -> io::Result<Vec<u8>> {
     Ok(framed)
 }
 
-/// Reads exactly one framed message and not a byte more.
 pub(crate) fn read_frame<T: for<'a> Deserialize<'a>>(from: &mut impl Read) -> io::Result<T> {
     let mut length = [0; 4];
     from.read_exact(&mut length)?;

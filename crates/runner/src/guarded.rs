@@ -1,9 +1,5 @@
-//! The client side of a guard: starts it, and ends it and everything below it by closing its socket.
-//!
-//! Dropping a [`Guarded`] closes the socket, and so does our own death; the guard then kills everything.
-//! [`GuardLauncher::run`] and [`Guarded::finish`] wait only for a limited time: for the command, for a pipe that
-//! another process holds, and for a guard that stopped answering. [`Guarded::started`] and [`Guarded::exited`] have
-//! no limit of their own.
+//! The client side of a guard: starts it, and ends it and everything below it by closing its socket. Dropping a
+//! [`Guarded`] closes the socket, and so does the end of our own process.
 
 use crate::adapter::Stream;
 use crate::agent_processes::OwnedGuard;
@@ -29,7 +25,7 @@ use tokio::process::Command;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// The size of one read and the capacity of the pipe; large, so that a flood of output costs few system calls.
+/// The size of one read and of an output pipe, in bytes.
 pub(crate) const CHUNK: usize = 256 * 1024;
 /// How long a guard may take, beyond the grace period after TERM, to kill and report.
 pub(crate) const GUARD_SLACK: Duration = Duration::from_secs(8);
@@ -39,7 +35,6 @@ pub(crate) const GUARD_SLACK: Duration = Duration::from_secs(8);
 pub struct GuardLauncher {
     program: PathBuf,
     limits: ProcessLimits,
-    /// The agent or task for which programs are started, if somebody waits for their end.
     owner: Option<PathBuf>,
 }
 
@@ -55,25 +50,23 @@ impl GuardLauncher {
         Self { program, limits: ProcessLimits::default(), owner: None }
     }
 
-    /// Sets the limits of each program that is started. Only a workflow's own `command` that runs without a sandbox has
-    /// no limits.
+    /// Sets the limits of each program that is started. Only a workflow's own `command` that runs without a sandbox
+    /// has no limits.
     #[must_use]
     pub fn with_limits(self, limits: ProcessLimits) -> Self {
         Self { limits, ..self }
     }
 
-    /// A launcher for the programs of one agent or task; [`crate::processes_ended`] waits until all of them are gone.
+    /// A launcher for the programs of one agent or task, whose end [`crate::processes_ended`] awaits.
     #[must_use]
     pub fn owned_by(self, owner: &Path) -> Self {
         Self { owner: Some(owner.to_owned()), ..self }
     }
 
-    /// The limits of each program that has limits (see [`Self::with_limits`]).
     pub(crate) fn limits(&self) -> MachineLimits {
         self.limits.into()
     }
 
-    /// Runs a command to its end or its time limit and collects its output.
     pub(crate) async fn run(
         &self,
         guarded_command: &GuardedCommand,
@@ -91,7 +84,7 @@ impl GuardLauncher {
         Ok(CommandEnd { code: code.map(i64::from), signal, timed_out: asked_at.is_some(), limit })
     }
 
-    /// Starts a command under a guard. `input` is the descriptor for [`crate::guard_protocol::Input::Passed`].
+    /// `input` is the descriptor for [`crate::guard_protocol::Input::Passed`].
     pub(crate) async fn guard(
         &self,
         guarded_command: &GuardedCommand,
@@ -128,21 +121,19 @@ impl GuardLauncher {
         let (read, mut control) = UnixStream::from_std(ours)?.into_split();
         let request = GuardRequest { command: guarded_command, limits: self.limits() };
         control.write_all(&frame(&request)?).await?;
-        // A small buffer: reports are short, and there may be hundreds of guards.
+        // A small buffer is enough: reports are short, and there may be hundreds of guards.
         let reports = BufReader::with_capacity(512, read).lines();
         Ok(Guarded { guard, control, reports, limit: None })
     }
 }
 
-/// The program that runs inside bubblewrap, for the log. Its arguments are left out because they may contain
-/// prompts.
+/// The program inside bubblewrap, for the log. Its arguments are left out because they may contain prompts.
 fn sandboxed_command(guarded_command: &GuardedCommand) -> Option<&str> {
     let args = guarded_command.exempt_from_term.then_some(&guarded_command.args)?;
     let at = args.iter().position(|arg| arg == "--")?;
     args.get(at + 1)?.to_str()
 }
 
-/// A pipe for a command's output: our read end and the command's write end.
 pub(crate) fn output_pipe() -> io::Result<(pipe::Receiver, OwnedFd)> {
     let (from, to) = io::pipe()?;
     kernel::set_pipe_size(&to, CHUNK);
@@ -150,14 +141,12 @@ pub(crate) fn output_pipe() -> io::Result<(pipe::Receiver, OwnedFd)> {
     Ok((pipe::Receiver::from_owned_fd(from.into())?, to.into()))
 }
 
-/// A pipe for a program's input: our write end and the program's read end.
 pub(crate) fn input_pipe() -> io::Result<(pipe::Sender, OwnedFd)> {
     let (from, to) = io::pipe()?;
     rustix::io::ioctl_fionbio(&to, true)?;
     Ok((pipe::Sender::from_owned_fd(to.into())?, from.into()))
 }
 
-/// The time limits of one command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CommandTimes {
     pub(crate) limit: Duration,
@@ -165,22 +154,17 @@ pub(crate) struct CommandTimes {
     pub(crate) drain: Duration,
 }
 
-/// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CommandEnd {
-    /// The exit code; `None` if a signal ended the command.
     pub(crate) code: Option<i64>,
     pub(crate) signal: Option<i32>,
     /// Whether the command was stopped at its time limit or, in a container, at the disk limit.
     pub(crate) timed_out: bool,
-    /// The limit that the command reached, if any.
     pub(crate) limit: Option<ReachedLimit>,
 }
 
-/// The number of guard processes of this process that have not ended.
 static RUNNING_GUARDS: LazyLock<watch::Sender<usize>> = LazyLock::new(|| watch::Sender::new(0));
 
-/// Counts a guard process from its start until this value is dropped.
 struct RunningGuard {
     _owned: Option<OwnedGuard>,
 }
@@ -198,15 +182,13 @@ impl Drop for RunningGuard {
     }
 }
 
-/// Waits until all guards have ended. Without this wait, a guard that was told to end while it was starting its
-/// program could start the program, and kill it, after our own process has exited.
+/// Waits until all guards have ended. Otherwise a guard that is told to end during its start could still start its
+/// program, and kill it, after our own process has exited.
 pub async fn all_guards_ended() {
-    // The sender is static, so waiting cannot fail.
     let _ = RUNNING_GUARDS.subscribe().wait_for(|running| *running == 0).await;
 }
 
-/// A guard process that is always waited for, even when this value is dropped; otherwise the process could stay
-/// a zombie.
+/// Reaps the guard process even if this value is dropped, so that it does not stay a zombie.
 struct GuardProcess(Option<(tokio::process::Child, RunningGuard)>);
 
 impl GuardProcess {
@@ -216,7 +198,6 @@ impl GuardProcess {
 
     async fn wait(&mut self) {
         if let Some((child, _)) = &mut self.0 {
-            // The exit status does not matter; waiting only reaps the process.
             let _ = child.wait().await;
         }
         self.0 = None;
@@ -228,7 +209,7 @@ impl Drop for GuardProcess {
         if let Some(guard) = self.id() {
             tracing::info!(guard, "guard's socket closed; the guard kills the program if still running");
         }
-        // If there is no runtime, our own process is ending, and init reaps the guard.
+        // Without a runtime, our own process is ending, and init reaps the guard.
         if let (Some((mut child, running)), Ok(runtime)) =
             (self.0.take(), tokio::runtime::Handle::try_current())
         {
@@ -240,19 +221,17 @@ impl Drop for GuardProcess {
     }
 }
 
-/// A guard and the command below it. Dropping this value ends both, and everything the command started.
+/// Dropping this value ends the guard, the command and everything the command started.
 pub(crate) struct Guarded {
     guard: GuardProcess,
-    /// Closing this socket ends everything.
+    /// Closing this socket makes the guard kill everything.
     control: OwnedWriteHalf,
     reports: Lines<BufReader<OwnedReadHalf>>,
-    /// The limit that the command reached, as far as it is known.
     limit: Option<ReachedLimit>,
 }
 
 impl Guarded {
-    /// Waits until the command runs, or returns why it could not be started. Call it once, before
-    /// [`Self::exited`].
+    /// Waits until the command runs, or returns why it could not be started. Call it once, before [`Self::exited`].
     pub(crate) async fn started(&mut self) -> io::Result<()> {
         match self.report().await? {
             GuardReport::Started => Ok(()),
@@ -263,7 +242,7 @@ impl Guarded {
         }
     }
 
-    /// Waits for the command's end: its exit code, or the signal that ended it. Cancel-safe.
+    /// Waits for the command's exit code, or the signal that ended it. Cancel-safe.
     pub(crate) async fn exited(&mut self) -> io::Result<(Option<i32>, Option<i32>)> {
         loop {
             match self.report().await? {
@@ -297,31 +276,28 @@ impl Guarded {
         self.guard.id()
     }
 
-    /// The limit that the command reached. Complete once [`Self::exited`] has returned.
     pub(crate) fn limit(&self) -> Option<ReachedLimit> {
         self.limit
     }
 
-    /// Asks the command and everything below it to end, without waiting. A failed write means that the guard is
-    /// gone or was already asked.
+    /// Asks the guard to end the command, without waiting. A failed write means that the guard is gone or was already
+    /// asked.
     pub(crate) fn ask_to_end(&self) {
         let _ = self.control.try_write(&[TERMINATE]);
     }
 
-    /// Makes the guard kill the command and everything below it. The command's end is still reported.
+    /// Makes the guard kill the command and everything below it. The guard still reports the command's end.
     pub(crate) fn kill(&self) {
-        // Fails only if the guard, and with it everything below, is already gone.
+        // Fails only if the guard is already gone.
         let _ = rustix::net::shutdown(self.control.as_ref(), rustix::net::Shutdown::Write);
     }
 
-    /// Asks the command and everything below it to end; what is left after the command's grace period is
-    /// killed.
+    /// Asks the guard to end the command; what is left after the command's grace period is killed.
     pub(crate) async fn terminate(&mut self) -> io::Result<()> {
         self.control.write_all(&[TERMINATE]).await
     }
 
-    /// Kills what is left and waits until the guard is reaped, so that no zombie remains, but not longer than
-    /// [`GUARD_SLACK`].
+    /// Kills what is left, and waits up to [`GUARD_SLACK`] until the guard is reaped.
     pub(crate) async fn finish(self) {
         let Self { mut guard, control, reports, .. } = self;
         drop((control, reports));
@@ -329,7 +305,6 @@ impl Guarded {
     }
 }
 
-/// Collects a command's output and limits the command's time.
 struct TimeLimit<'a> {
     deadline: Instant,
     output: &'a mut OutputCollector,

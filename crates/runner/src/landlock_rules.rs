@@ -1,8 +1,8 @@
 //! Translates a mount table into Landlock rules.
 //!
 //! Landlock rules can only grant access, never revoke it below a granted directory. A directory that contains, at any
-//! depth, a path with a stricter mode (such as a protected path in a writable directory) is therefore granted entry
-//! by entry, and nothing can be created or deleted directly in that directory.
+//! depth, a path with a stricter mode is therefore granted entry by entry, and nothing can be created or deleted
+//! directly in it.
 
 use crate::guard_protocol::{LandlockAccess, LandlockRule};
 use crate::mount_table::{MountMode, MountTable};
@@ -13,8 +13,6 @@ use std::path::Path;
 /// The maximum number of rules. A mount table that needs more is refused rather than granted in part.
 const MAX_RULES: usize = 10_000;
 
-/// The Landlock rules for a mount table and the writable directory `scratch`. Fails if more than
-/// [`MAX_RULES`] rules are needed, or if a directory that must be granted entry by entry cannot be listed.
 pub(crate) fn landlock_rules(mounts: &MountTable, scratch: &Path) -> io::Result<Vec<LandlockRule>> {
     let mut rules = Vec::new();
     let mut modes: BTreeMap<&Path, MountMode> =
@@ -27,7 +25,6 @@ pub(crate) fn landlock_rules(mounts: &MountTable, scratch: &Path) -> io::Result<
     Ok(rules)
 }
 
-/// Grants `path` in `mode`, except for paths below it with a stricter mode.
 fn add_rules(
     path: &Path,
     mode: MountMode,
@@ -45,8 +42,8 @@ fn add_rules(
         rules.push(LandlockRule { path: path.to_owned(), allow });
         return Ok(());
     }
-    // Listing applies to everything below, so names inside a hidden directory are visible; the files' contents
-    // are not.
+    // Listing applies to everything below, so the names inside a hidden directory are visible, but not the contents
+    // of its files.
     rules.push(LandlockRule { path: path.to_owned(), allow: LandlockAccess::List });
     for entry in std::fs::read_dir(path)? {
         let entry = entry?;
@@ -57,8 +54,7 @@ fn add_rules(
                 path.display()
             )));
         }
-        // A rule for a symlink would grant its target, which may be anywhere. A target inside the directory
-        // gets its own rule.
+        // A rule for a symlink would grant its target, which may be anywhere.
         if entry.file_type()?.is_symlink() || modes.contains_key(entry.path().as_path()) {
             continue;
         }

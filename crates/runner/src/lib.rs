@@ -1,9 +1,8 @@
-//! Starts, watches and ends processes and containers. No other crate does, except that the command line starts the
-//! user's editor and pager.
+//! Starts, watches and ends processes and containers: CLI agents, and models' commands under a guard and in a
+//! sandbox.
 //!
-//! A model's command runs under a guard (or in a container), so that nothing it starts outlives us, and inside a
-//! sandbox, so that it can access only what its agent was given; it runs without a sandbox only if the user accepted
-//! that. This crate must never run a command in a weaker sandbox than requested: what cannot be enforced is refused.
+//! A command runs without a sandbox only if the user accepted that, and never in a weaker sandbox than requested:
+//! what cannot be enforced is refused.
 #![expect(clippy::disallowed_methods, reason = "runner owns processes")]
 
 pub mod adapter;

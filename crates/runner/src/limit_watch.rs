@@ -1,13 +1,8 @@
-//! Watches what a command and everything below it use, in threads of the command's guard.
+//! Watches the processes, memory, open files and disk space that a command and everything below it use, in threads of
+//! the command's guard. No cgroup is needed, and root is bound as well; between two looks a command may exceed a
+//! limit a little.
 //!
-//! No cgroup is needed, and root is bound as well: several times a second a thread adds up the processes, threads and
-//! memory of the guard's descendants, and another one measures what they store on disk. Between two looks a command may
-//! exceed a limit a little. The threads only report; the guard's main thread ends the command. (The guard's main thread
-//! must be the one that starts the command, because the kernel ties a death signal to the thread that forked.)
-//!
-//! Some memory and disk space cannot be attributed to a process (see `kernel::hidden`). What the machine has lost
-//! counts for a command only if there are signs that the command holds it, so that no command is ended for what another
-//! program uses.
+//! The threads only report a reached limit; the guard's main thread ends the command.
 
 use crate::disk_usage::{DiskUsage, cpu_time, free_space, measure};
 use crate::guard_protocol::WrittenPaths;
@@ -17,44 +12,34 @@ use std::io::{self, PipeReader, PipeWriter, Write};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant, SystemTime};
 
-/// The time between two looks at processes and memory.
 const LOOK: Duration = Duration::from_millis(250);
-/// The time between two looks when a quarter of a limit is used.
 const LOOK_CLOSELY: Duration = Duration::from_millis(50);
-/// The time between two looks at the disk and at files without a name.
 const LOOK_AT_DISK: Duration = Duration::from_millis(500);
-/// The time between two looks at the free space of the disk.
 const LOOK_AT_FREE_SPACE: Duration = Duration::from_millis(50);
 /// One part in this many: the machine is almost out of memory when less than this part of it is available, and almost
 /// out of disk space when less than this part of what was free at the start is left.
 const LOW: u64 = 32;
-/// The pause between two measurements of the disk is this many times as long as a measurement, so that measuring takes at
-/// most about 5% of a CPU. This holds if at least half of the space that was left up to the limit has been used since the
-/// last measurement. If all of it has been used, there is no pause; if less than half, see [`LONG_PAUSE_FACTOR`].
+/// The pause between two measurements of the disk is this many times as long as a measurement, if at least half of
+/// the space that was left up to the limit may have been used since the last one.
 const PAUSE_FACTOR: u32 = 20;
-/// The factor of [`PAUSE_FACTOR`] if less than half of the space that was left has been used.
+/// Replaces [`PAUSE_FACTOR`] if less than half of the space that was left may have been used.
 const LONG_PAUSE_FACTOR: u32 = 100;
-/// In the first seconds of a command, the writable context paths are measured only if so much free space was lost that the
-/// limit may have been reached. After this time they are always measured.
+/// During this time, the writable context paths are measured only if so much free space was lost that the limit may
+/// have been reached. Later they are always measured.
 const SHORT_COMMAND: Duration = Duration::from_secs(10);
-/// File systems take the times of changes from a clock that advances only once per tick. A file that was changed just
-/// after the start may therefore have a time that is at most this much before the start.
+/// File systems take the times of changes from a clock that advances once per tick, so a file that changed just after
+/// the start may carry a time that is this much before the start.
 const CLOCK_TICK: Duration = Duration::from_millis(20);
 /// How long a memory limit that was exceeded only by pages counted several times is not verified again.
 const VERIFY_PAUSE: Duration = Duration::from_secs(1);
 
-/// The watch as its guard's main thread sees it.
 pub(crate) struct LimitWatch {
-    /// The maximum number of processes and threads.
     pub(crate) processes: u32,
     reached: Receiver<ReachedLimit>,
-    /// Readable when something was sent.
     pub(crate) woken: PipeReader,
 }
 
 impl LimitWatch {
-    /// Starts the watch for the descendants of this process. Measuring the disk may take long, so it has a thread of
-    /// its own.
     pub(crate) fn start(limits: MachineLimits, disk: DiskWatch) -> io::Result<Self> {
         let (sender, reached) = channel();
         let (woken, wake) = io::pipe()?;
@@ -69,7 +54,6 @@ impl LimitWatch {
         Ok(Self { processes: limits.processes, reached, woken })
     }
 
-    /// The next limit that was reached, if there is one.
     pub(crate) fn reached(&self) -> Option<ReachedLimit> {
         let mut bytes = [0; 16];
         while matches!(rustix::io::read(&self.woken, &mut bytes), Ok(1..)) {}
@@ -77,7 +61,6 @@ impl LimitWatch {
     }
 }
 
-/// Tells the guard's main thread that a limit was reached.
 struct Alarm {
     sender: Sender<ReachedLimit>,
     wake: PipeWriter,
@@ -85,18 +68,15 @@ struct Alarm {
 
 impl Alarm {
     fn tell(&mut self, reached: ReachedLimit) {
-        // Both fail only if the guard is ending.
         let _ = self.sender.send(reached);
         let _ = self.wake.write_all(&[0]);
     }
 }
 
-/// Watches processes, memory and open files.
 struct UsageWatch {
     limits: MachineLimits,
     alarm: Alarm,
     told_files: bool,
-    /// When the memory was last verified and found to be within the limit.
     verified_at: Option<Instant>,
 }
 
@@ -123,7 +103,7 @@ impl UsageWatch {
         }
         let was_verified = self.verified_at.is_some_and(|at| at.elapsed() < VERIFY_PAUSE);
         if usage.memory > self.limits.memory && !was_verified {
-            // Pages that processes share are counted for each of them, so the sum may be too large.
+            // `usage.memory` counts shared pages once per process, so it may be too large.
             if kernel::resident_memory(&usage.pids).total() > self.limits.memory {
                 return Some(ReachedLimit::Memory(self.limits.memory));
             }
@@ -138,13 +118,10 @@ fn is_low(memory: Memory) -> bool {
     memory.available < memory.total / LOW
 }
 
-/// Watches what is stored on disk, in files without a name, and in the sandbox's file systems in memory.
 struct FileWatch {
     disk: DiskWatch,
     limits: MachineLimits,
-    /// The machine's memory when the command began.
     at_start: Memory,
-    /// Whether the last look found signs of files that cannot be measured.
     was_hidden: bool,
 }
 
@@ -167,10 +144,10 @@ impl FileWatch {
         let unnamed = kernel::unnamed_files(&usage.pids);
         let now = kernel::memory().unwrap_or_default();
         let gained = now.in_files.saturating_sub(self.at_start.in_files);
-        // Looking for signs is expensive, and pointless unless something is missing.
+        // Looking for signs is expensive.
         let is_missing = gained > self.limits.memory || self.disk.lost() > self.disk.limit;
         let hidden = is_missing && (unnamed.incomplete || kernel::has_files_in_transit(&usage.pids));
-        // A file is in transit for a moment whenever a program sends it to another one.
+        // Two looks in a row: a file is in transit for a moment whenever a program sends it to another one.
         let is_hidden = std::mem::replace(&mut self.was_hidden, hidden) && hidden;
         let mut in_files = unnamed.memory.saturating_add(kernel::sandbox_files_in_memory(&usage.pids));
         if is_hidden {
@@ -198,26 +175,20 @@ impl FileWatch {
     }
 }
 
-/// The memory of processes and of their files in memory. The pages of a mapped file are in both `resident.in_files` and
-/// `in_files`. So only the larger of the two counts, which is at least half of the right number.
+/// The pages of a mapped file are in both `resident.in_files` and `in_files`, so only the larger of the two counts.
 fn memory_with_files(resident: ResidentMemory, in_files: u64) -> u64 {
     resident.private.saturating_add(resident.in_files.max(in_files))
 }
 
-/// How much memory the machine has lost since the start that no other program's own memory explains. `own` is what the
-/// command's processes have in memory that belongs to no file.
+/// How much memory the machine has lost since the start that the private memory of other programs does not explain.
+/// `own` is the private memory of the command's processes.
 fn missing_memory(at_start: Memory, now: Memory, own: u64) -> u64 {
     let others = now.private.saturating_sub(at_start.private).saturating_sub(own);
     at_start.available.saturating_sub(now.available).saturating_sub(others)
 }
 
-/// Watches the size of what a command writes.
-///
-/// A measurement that takes long is repeated only after a long pause, unless the file systems lost so much free space
-/// that the limit may have been reached.
 pub(crate) struct DiskWatch {
     paths: WrittenPaths,
-    /// The configured limit.
     configured: u64,
     /// The configured limit, or more if the workspace was larger than that when the command began.
     limit: u64,
@@ -238,7 +209,6 @@ struct LastMeasurement {
 }
 
 impl DiskWatch {
-    /// Begins the watch. Call this before the command is started.
     pub(crate) fn new(paths: WrittenPaths, limit: u64) -> Self {
         let free_at_start = free_space(paths.all());
         Self {
@@ -252,19 +222,16 @@ impl DiskWatch {
         }
     }
 
-    /// How much free space the file systems have lost since the start.
     fn lost(&self) -> u64 {
         self.free_at_start.saturating_sub(free_space(self.paths.all()))
     }
 
-    /// Whether the file systems have lost so much free space since the last measurement that the limit may have been
-    /// reached.
+    /// Whether the file systems have lost enough free space since the last measurement to have reached the limit.
     fn may_be_full(&self) -> bool {
         let lost = |last: &LastMeasurement| last.free.saturating_sub(free_space(self.paths.all()));
         self.last.as_ref().is_some_and(|last| lost(last) >= self.limit.saturating_sub(last.bytes))
     }
 
-    /// Whether the limit may have been reached and hardly any space is left.
     fn is_almost_full(&self) -> bool {
         self.lost() > self.limit && free_space(self.paths.all()) < self.free_at_start / LOW
     }
@@ -316,27 +283,22 @@ impl DiskWatch {
         let left = self.limit.saturating_sub(last.bytes);
         let lost = last.free.saturating_sub(free);
         let pause = if lost >= left {
-            // The limit may have been reached.
             return true;
         } else if lost >= left / 2 {
             PAUSE_FACTOR
         } else {
-            // Other programs may have freed as much space as this one has used.
+            // Other programs may have freed space that this command has used.
             LONG_PAUSE_FACTOR
         };
         last.at.elapsed() >= last.took * pause
     }
 
-    /// Whether the command has not run for long.
     fn is_short(&self) -> bool {
         self.began_at.elapsed() < SHORT_COMMAND
     }
 
-    /// What the command has stored in the user's directories; `None` if they are not measured.
-    ///
-    /// These directories may be large. For a short command, they are measured only if so much space was lost that the
-    /// limit may have been reached. Other programs may free space meanwhile, so for a longer command they are measured in
-    /// any case.
+    /// What the command stored in the shared directories; `None` if these, which may be large, are not measured yet.
+    /// For a longer command they are always measured, because other programs may free space meanwhile.
     fn measure_shared(&self, own_bytes: u64, lost: u64) -> Option<DiskUsage> {
         if self.is_short() && own_bytes.saturating_add(lost) <= self.limit {
             return None;
@@ -372,7 +334,6 @@ mod tests {
         // As if other programs had freed much space since the start.
         watch.free_at_start = 0;
         assert_eq!(watch.look(0, false), None);
-        // As if that measurement had taken long.
         watch.last.as_mut().unwrap().took = Duration::from_secs(3600);
         std::fs::write(shared.join("big"), vec![1; 2 << 20]).unwrap();
         watch.last.as_mut().unwrap().free = 0;
@@ -393,7 +354,6 @@ mod tests {
         std::fs::write(shared.join("big"), vec![1; 2 << 20]).unwrap();
         watch.free_at_start = u64::MAX;
         assert_eq!(watch.look(0, false), Some(ReachedLimit::Disk(1 << 20)));
-        // What was in the workspace before does not end a command.
         std::fs::remove_file(shared.join("big")).unwrap();
         std::fs::write(own.join("big"), vec![1; 2 << 20]).unwrap();
         let mut watch = DiskWatch::new(paths, 1 << 20);

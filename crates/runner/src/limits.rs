@@ -1,26 +1,18 @@
-//! How much a process and everything it starts may use, and which limit was reached.
-//!
-//! A guard enforces these limits for programs on this machine (see `limit_watch`), except for the user's own commands
-//! without a sandbox. For containers, Docker and `docker/limits.rs` enforce them. The names of the config keys of these
-//! limits are in this file only, so that every message names the right key.
+//! Resource limits: how much a process and everything it starts may use, and which limit was reached. A guard
+//! enforces them for programs on this machine; for containers, Docker and `docker/limits.rs` do.
 
 use crate::kernel;
 use althing_protocol::ProcessLimits;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The limit on processes and threads on a small machine: far more than a build with many jobs needs, and few enough
-/// to be counted and killed quickly.
 const PROCESSES: u32 = 4096;
-/// On a large machine, builds and tests start threads in proportion to the number of CPUs.
+/// The default limit per CPU, because builds and tests start threads in proportion to the number of CPUs.
 const PROCESSES_PER_CPU: u32 = 256;
-/// The default memory limit if the machine does not say how much memory it has.
 const UNKNOWN_MEMORY: u64 = 8 << 30;
 
-/// The limits that apply on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct MachineLimits {
-    /// The maximum number of processes and threads.
     pub(crate) processes: u32,
     /// The maximum amount of memory, in bytes.
     pub(crate) memory: u64,
@@ -46,24 +38,22 @@ impl From<ProcessLimits> for MachineLimits {
     }
 }
 
-/// A limit that was reached, with its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum ReachedLimit {
     Processes(u32),
     Memory(u64),
-    /// The machine itself is almost out of memory, and this process uses much of it.
     MachineMemory,
     OpenFiles(u32),
     Disk(u64),
 }
 
 impl ReachedLimit {
-    /// Whether the processes are ended at this limit. At the limit on open files, the kernel only refuses to open more.
+    /// False for the limit on open files, at which the kernel only refuses to open more.
     pub(crate) fn is_fatal(self) -> bool {
         !matches!(self, Self::OpenFiles(_))
     }
 
-    /// The config key of the limit. For the machine's memory: the key with which a lower limit can be set.
+    /// The config key of the limit; for the machine's memory, the key with which a lower limit can be set.
     pub(crate) fn key(self) -> &'static str {
         match self {
             Self::Processes(_) => "orchestrator.limits.processes",
@@ -92,7 +82,6 @@ impl fmt::Display for ReachedLimit {
     }
 }
 
-/// A number of bytes, written with a unit.
 pub(crate) struct Bytes(pub(crate) u64);
 
 impl fmt::Display for Bytes {

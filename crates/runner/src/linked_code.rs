@@ -1,5 +1,5 @@
-//! Finds the targets of symlinks that have protected names: if `.envrc` is a symlink to `conf/env.sh`, then writing to
-//! `conf/env.sh` changes code that a shell runs.
+//! Finds the targets of symlinks that have protected names: if `.envrc` is a symlink to `conf/env.sh`, then writing
+//! to `conf/env.sh` changes code that a shell runs.
 
 use crate::git_code::places;
 use crate::protected_paths::{is_repository, matching_row};
@@ -8,9 +8,7 @@ use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// The maximum number of entries that are searched.
 const MAX_ENTRIES: usize = 2_000_000;
-/// The longest path that is searched, in bytes.
 const MAX_PATH: usize = 3_500;
 
 /// A path to which a symlink with a protected name leads, or a path on the way there.
@@ -28,7 +26,6 @@ pub fn linked_code(writable: &[PathBuf]) -> Vec<LinkedCode> {
     linked_code_within(writable, MAX_ENTRIES)
 }
 
-/// Like [`linked_code`], but searches at most this number of entries, starting with those near the top.
 pub(crate) fn linked_code_within(writable: &[PathBuf], max_entries: usize) -> Vec<LinkedCode> {
     let mut roots: Vec<PathBuf> = writable.iter().filter_map(|path| path.canonicalize().ok()).collect();
     roots.sort();
@@ -46,16 +43,12 @@ pub(crate) fn linked_code_within(writable: &[PathBuf], max_entries: usize) -> Ve
 struct Search<'a> {
     roots: &'a [PathBuf],
     found: Vec<LinkedCode>,
-    /// The number of entries that may still be searched.
     left: usize,
 }
 
-/// How the entries of a directory are treated.
 #[derive(Clone, Copy)]
 enum Inside {
-    /// The name of each entry decides whether it is protected.
     Ordinary,
-    /// Every entry is protected.
     Protected(Option<&'static RunsCode>),
 }
 
@@ -83,7 +76,6 @@ impl Search<'_> {
                     continue;
                 }
                 let is_left_out = match within {
-                    // Directories with a sealed name, such as Althing's own, can be large, so they are not searched.
                     Inside::Protected(None) => true,
                     // A directory that the user named is one of the roots, and is searched as such.
                     Inside::Protected(_) => self.roots.contains(&path),
@@ -96,8 +88,6 @@ impl Search<'_> {
         }
     }
 
-    /// Adds the targets of a path that contains the symlink `link`. The symlink itself is not added: if an agent
-    /// creates or replaces one, it is reported like a new file.
     fn add(&mut self, link: &Path, path: &Path, row: Option<&'static RunsCode>) {
         for path in places(Path::new("/"), path) {
             let is_inside = self.roots.iter().any(|root| path != *root && path.starts_with(root));

@@ -1,12 +1,8 @@
-//! The check of a new sandbox: before any code of an agent runs in it, every path in it must be what it was when the
-//! mounts were chosen.
+//! Checks the mounts of a new sandbox before any code of an agent runs in it.
 //!
-//! Bubblewrap and Docker are given paths and resolve them themselves. Before they do, another agent that can write to
-//! such a path could replace a directory in it with a symlink. Then the symlink's target would be mounted, or something
-//! would be mounted in a wrong place. So bubblewrap executes Althing's own executable ([`mounts_main`]) instead of the
-//! command. The executable compares the mounts with the [`ExpectedMount`]s and only then executes the command. A
-//! difference is reported as an error of the start. The mounts of a container are checked from outside
-//! (`docker/check.rs`).
+//! Bubblewrap resolves the paths of its mounts itself. Before it does, another agent could replace a directory with a
+//! symlink, whose target would be mounted. So bubblewrap executes Althing's own executable ([`mounts_main`]), which
+//! compares the mounts with the [`ExpectedMount`]s and only then executes the command.
 
 use crate::kernel;
 use crate::mount_table::{MountMode, MountRule};
@@ -20,13 +16,11 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// The maximum size of one argument that carries expected mounts; the kernel allows 128 KiB.
+/// The maximum size of one argument, in bytes; the kernel allows 128 KiB.
 const MAX_ARGUMENT: usize = 64 * 1024;
 
-/// The beginning of the message that reports a difference.
 const CHANGED: &str = "the sandbox was not entered: ";
 
-/// A path in a sandbox and what must be there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ExpectedMount {
     #[serde(with = "crate::os_text")]
@@ -34,28 +28,26 @@ pub(crate) struct ExpectedMount {
     pub(crate) content: MountContent,
 }
 
-/// What must be mounted at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum MountContent {
-    /// This file or directory.
-    Same { id: FileId, read_only: bool },
+    Same {
+        id: FileId,
+        read_only: bool,
+    },
     /// An empty directory in memory that is read-only, except for mounts in it.
     EmptyDir,
-    /// A placeholder: an empty file that is read-only, or nothing if the placeholder could not be created.
     EmptyFile,
-    /// `/dev/null`, which covers a socket or a pipe.
     NullDevice,
 }
 
-/// Identifies a file or directory as long as it exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FileId {
     pub(crate) device: u64,
     pub(crate) inode: u64,
 }
 
-/// What must be mounted for these rules, missing paths and sockets. Fails if the path of a rule (unless the rule hides
-/// it) does not exist or leads through a symlink.
+/// The mounts that must be found in the sandbox. Fails if the path of a rule (unless the rule hides it) does not
+/// exist or leads through a symlink.
 pub(crate) fn expected_mounts(
     rules: &[MountRule],
     missing: &[MissingPath],
@@ -81,7 +73,6 @@ pub(crate) fn expected_mounts(
     Ok(expected)
 }
 
-/// The error for a path of a sandbox at which something other than the expected file or directory was found.
 pub(crate) fn changed(path: &Path, why: &dyn std::fmt::Display) -> io::Error {
     io::Error::other(format!(
         "{CHANGED}{} was replaced while the sandbox was set up ({why}); nothing was run",
@@ -89,13 +80,13 @@ pub(crate) fn changed(path: &Path, why: &dyn std::fmt::Display) -> io::Error {
     ))
 }
 
-/// Whether a start failed because a path was replaced at that time, so that another attempt may succeed.
+/// Whether a start failed because a path was replaced meanwhile, so that another attempt may succeed.
 pub(crate) fn was_changed(error: &io::Error) -> bool {
     error.to_string().starts_with(CHANGED)
 }
 
-/// The arguments with which our executable checks these mounts and then executes the command that follows, or writes an
-/// error to the descriptor `errors`.
+/// The arguments with which our executable checks these mounts and then executes the command that follows. Our
+/// executable writes errors to the descriptor `errors`.
 pub(crate) fn check_args(expected: &[ExpectedMount], errors: i32) -> io::Result<Vec<String>> {
     let mut rest = serde_json::to_string(expected)?;
     let mut parts = Vec::new();
@@ -112,8 +103,6 @@ pub(crate) fn check_args(expected: &[ExpectedMount], errors: i32) -> io::Result<
     Ok(args)
 }
 
-/// Checks the mounts and becomes the command. `args` are those that [`check_args`] made, without the mode, and the
-/// command.
 pub(crate) fn mounts_main(args: impl Iterator<Item = OsString>) -> ExitCode {
     let mut args = args;
     let Some(errors) = args.next().and_then(|arg| arg.into_string().ok()) else { return ExitCode::FAILURE };

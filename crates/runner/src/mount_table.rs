@@ -1,9 +1,6 @@
-//! What a command can see and change, as a list of paths with modes; the deepest entry that contains a path
-//! decides.
-//!
-//! The table is built anew for each command, program or container, because files may have appeared or disappeared.
-//! It is independent of the sandbox: every sandbox translates the same table, so no two sandboxes disagree about
-//! what an agent may access.
+//! What a command can see and change in its sandbox: a list of paths with modes, of which the deepest one that
+//! contains a path decides. Bubblewrap, Landlock and Docker translate the same table, so they agree about what an
+//! agent may access.
 
 use crate::placeholders::{MissingPath, is_missing, is_placeholder};
 use crate::policy::SandboxPaths;
@@ -12,8 +9,7 @@ use althing_protocol::ContextAccess;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// The parts of `/etc` that programs need: names, certificates and the linker's cache, but no secrets and no
-/// machine id.
+/// The parts of `/etc` that programs need, without secrets and without the machine id.
 pub(crate) const ETC: [&str; 24] = [
     "/etc/alternatives",
     "/etc/ca-certificates",
@@ -41,16 +37,14 @@ pub(crate) const ETC: [&str; 24] = [
     "/etc/timezone",
 ];
 
-/// The maximum number of entries next to a protected symlink that stay writable, each with its own mount.
 const MAX_BESIDE_LINK: usize = 200;
 
-/// How a path is mounted, ordered from the strictest to the most permissive.
+/// The modes are ordered from the strictest to the most permissive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum MountMode {
-    /// The path appears as an empty directory (bubblewrap, Docker) or its files cannot be accessed (Landlock), except
-    /// for deeper mounts.
+    /// An empty directory (bubblewrap, Docker), or files that cannot be accessed (Landlock), except for deeper
+    /// mounts.
     Hidden,
-    /// Read and execute.
     ReadOnly,
     Writable,
 }
@@ -61,18 +55,17 @@ pub(crate) struct MountRule {
     pub(crate) mode: MountMode,
 }
 
-/// The mounts of one command, in order of depth.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MountTable {
     rules: Vec<MountRule>,
-    /// For each protected path that is inside a writable path and does not exist (yet), its outermost missing part. No
+    /// For each protected path that is inside a writable path and does not exist, its outermost missing part. No
     /// command may create this part.
     missing: Vec<MissingPath>,
 }
 
 impl MountTable {
-    /// Builds the table for this access. `protected_found` lists the protected paths that were found in the
-    /// writable context paths; those that no longer exist are ignored.
+    /// `protected_found` lists the protected paths that were found in the writable context paths; those that no
+    /// longer exist are ignored.
     pub(crate) fn new(
         sandbox_paths: &SandboxPaths,
         access: ContextAccess,
@@ -91,8 +84,8 @@ impl MountTable {
             let mode =
                 if mount.open(access) && !in_protected { MountMode::Writable } else { MountMode::ReadOnly };
             let known = modes.get(&mount.path).copied().unwrap_or(mode);
-            // A path that is configured twice as a context path gets the stricter mode. An entry in `readable`
-            // does not restrict a context path.
+            // A path that is configured twice as a context path gets the stricter mode. An entry in `readable` does
+            // not restrict a context path.
             let twice = sandbox_paths.context.iter().filter(|other| other.path == mount.path).count() > 1;
             modes.insert(mount.path.clone(), if twice { mode.min(known) } else { mode });
         }
@@ -101,15 +94,15 @@ impl MountTable {
             if mode_at(&modes, path) != Some(MountMode::Writable) {
                 continue;
             }
-            // A command may have put a symlink in the place of a missing parent: what lies behind it is not the
-            // protected path, and must not be mounted.
+            // A command may have put a symlink in the place of a missing parent. What lies behind it is not the
+            // protected path and must not be mounted.
             if let Some(link) = linked_parent(&modes, path) {
                 make_link_read_only(&mut modes, &link);
                 continue;
             }
             match path.symlink_metadata() {
                 Ok(_) if is_placeholder(path) => missing.push(missing_path(sandbox_paths, path)),
-                // This `.git` is a symlink: a command that can change files around it can change what git does there.
+                // A command that can change files around a `.git` symlink can change what git does there.
                 Ok(data) if data.is_symlink() && is_repository(path) => {
                     make_parent_read_only(&mut modes, path)
                 }
@@ -120,7 +113,7 @@ impl MountTable {
         }
         let is_link = |path: &&PathBuf| path.symlink_metadata().is_ok_and(|data| data.is_symlink());
         let (links, plain): (Vec<&PathBuf>, Vec<&PathBuf>) = protected_found.iter().partition(is_link);
-        // A repository that is a symlink cannot be mounted over, so its parent directory becomes read-only.
+        // A symlink cannot be mounted over, so its parent directory becomes read-only.
         let around = links.into_iter().filter_map(|link| link.parent());
         for path in around.chain(plain.into_iter().map(PathBuf::as_path)) {
             if mode_at(&modes, path) == Some(MountMode::Writable) && path.exists() && !is_placeholder(path) {
@@ -146,8 +139,7 @@ impl MountTable {
         Self { rules: in_order_of_depth(modes), missing }
     }
 
-    /// Makes these paths writable, without searching them for protected paths, and pins their parents (see
-    /// [`pin_parents`]). Deeper mounts keep their modes.
+    /// Makes these paths writable, without searching them for protected paths. Deeper mounts keep their modes.
     pub(crate) fn with_writable(self, paths: impl Iterator<Item = PathBuf>) -> Self {
         let mut modes: BTreeMap<PathBuf, MountMode> =
             self.rules.into_iter().map(|rule| (rule.path, rule.mode)).collect();
@@ -158,8 +150,8 @@ impl MountTable {
         Self { rules: in_order_of_depth(modes), missing: self.missing }
     }
 
-    /// The same table without paths that are not UTF-8, for sandboxes that cannot name them. Unless such a path is
-    /// writable, the deepest directory above it that can be named becomes read-only.
+    /// Leaves out paths that are not UTF-8, which some sandboxes cannot name. Unless such a path is writable, the
+    /// deepest directory above it that can be named becomes read-only.
     pub(crate) fn with_text_paths(mut self) -> Self {
         let is_text = |path: &Path| path.to_str().is_some();
         let rules = self.rules.iter().filter(|rule| rule.mode != MountMode::Writable).map(|rule| &rule.path);
@@ -177,13 +169,10 @@ impl MountTable {
         Self { rules: in_order_of_depth(modes), missing: self.missing }
     }
 
-    /// The mounts in order of depth, shallow paths first.
     pub(crate) fn rules(&self) -> &[MountRule] {
         &self.rules
     }
 
-    /// For each protected path that is inside a writable path and does not exist, its outermost missing part, which no
-    /// command may create.
     pub(crate) fn missing(&self) -> &[MissingPath] {
         &self.missing
     }
@@ -192,7 +181,6 @@ impl MountTable {
         self.rules.iter().filter(|rule| rule.mode == MountMode::Hidden).map(|rule| &rule.path)
     }
 
-    /// The mode of `path`; `None` if no mount contains it.
     pub(crate) fn mode(&self, path: &Path) -> Option<MountMode> {
         self.rules.iter().rev().find(|rule| path.starts_with(&rule.path)).map(|rule| rule.mode)
     }
@@ -208,9 +196,8 @@ fn make_read_only(modes: &mut BTreeMap<PathBuf, MountMode>, path: &Path) {
     modes.insert(path.to_owned(), MountMode::ReadOnly);
 }
 
-/// Adds a mount for each directory between a writable mount and a `path` inside it. A mount point cannot be
-/// renamed, so no command can move the path away from its rule by renaming a parent, or put a symlink in the
-/// parent's place.
+/// Adds a mount for each directory between a writable mount and a `path` inside it. A mount point cannot be renamed,
+/// so no command can move the path away from its rule by renaming a parent, or put a symlink in the parent's place.
 fn pin_parents(modes: &mut BTreeMap<PathBuf, MountMode>, path: &Path) {
     let on_the_way: Vec<PathBuf> = path
         .ancestors()
@@ -222,15 +209,13 @@ fn pin_parents(modes: &mut BTreeMap<PathBuf, MountMode>, path: &Path) {
     modes.extend(on_the_way.into_iter().map(|above| (above, MountMode::Writable)));
 }
 
-/// The outermost symlink among the directories between `path` and the mount that contains it.
 fn linked_parent(modes: &BTreeMap<PathBuf, MountMode>, path: &Path) -> Option<PathBuf> {
     let parents = path.ancestors().skip(1).take_while(|above| !modes.contains_key(*above));
     parents.filter(|above| above.is_symlink()).last().map(Path::to_owned)
 }
 
-/// The missing path that stands for `path`: the outermost directory above `path` that does not exist, or `path` itself
-/// if its parent exists. If only a deeper part were mounted over, a command could rename the directories above that
-/// part, or put symlinks in their place.
+/// The outermost missing directory above `path`, or `path` itself if its parent exists. If only a deeper part were
+/// mounted over, a command could rename the directories above it, or put symlinks in their place.
 fn missing_path(sandbox_paths: &SandboxPaths, path: &Path) -> MissingPath {
     let missing = path.ancestors().take_while(|above| is_missing(above));
     let outermost = missing.last().unwrap_or(path);
@@ -238,15 +223,13 @@ fn missing_path(sandbox_paths: &SandboxPaths, path: &Path) -> MissingPath {
     MissingPath { path: outermost.to_owned(), is_file }
 }
 
-/// Makes the writable mount that contains `path` read-only as a whole.
 fn make_parent_read_only(modes: &mut BTreeMap<PathBuf, MountMode>, path: &Path) {
     let around = path.ancestors().skip(1).find(|above| modes.contains_key(*above)).map(Path::to_owned);
     modes.extend(around.map(|above| (above, MountMode::ReadOnly)));
 }
 
-/// Makes the directory of a symlink read-only. A symlink itself cannot be mounted over, only its target can, and a
-/// command could replace the symlink in a writable directory. Nothing can be created, deleted or renamed directly
-/// next to the symlink. The other files and directories there stay writable, unless they have a stricter mode of their
+/// Makes the directory of a symlink read-only, because a symlink cannot be mounted over and a command could replace
+/// it in a writable directory. The other files and directories there stay writable, unless they have a mode of their
 /// own or there are more than [`MAX_BESIDE_LINK`] of them.
 fn make_link_read_only(modes: &mut BTreeMap<PathBuf, MountMode>, link: &Path) {
     let Some(dir) = link.parent() else { return };
@@ -259,7 +242,6 @@ fn make_link_read_only(modes: &mut BTreeMap<PathBuf, MountMode>, link: &Path) {
         .map(|entry| entry.path())
         .take(MAX_BESIDE_LINK + 1)
         .collect();
-    // Each entry needs its own mount. In a larger directory, all entries without one become read-only.
     if entries.len() <= MAX_BESIDE_LINK {
         for entry in entries {
             modes.entry(entry).or_insert(MountMode::Writable);
@@ -287,8 +269,6 @@ mod tests {
         }
     }
 
-    /// Calls `check` with the table of a project with a `.git`, a protected path and our state directory, which holds
-    /// the workspace and the outputs.
     fn mounts(access: ContextAccess, check: impl Fn(&dyn Fn(&str) -> Option<MountMode>, &MountTable, &Path)) {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();

@@ -1,5 +1,5 @@
-//! How names of files and arguments are written in messages to a guard and in the arguments of the mount check: as text
-//! or, if they are not UTF-8, as bytes.
+//! Serializes file names and arguments for guards and for the mount check: as text or, if they are not UTF-8, as
+//! bytes.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::ffi::{OsStr, OsString};
@@ -36,7 +36,6 @@ pub(crate) fn deserialize<'de, T: From<OsString>, D: Deserializer<'de>>(
     OsText::deserialize(deserializer).map(|text| text.name().into())
 }
 
-/// The same for lists.
 pub(crate) mod list {
     use super::{Deserialize, Deserializer, OsStr, OsString, OsText, Serialize, Serializer};
 

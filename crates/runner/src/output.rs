@@ -1,7 +1,5 @@
-//! Collects a command's output within fixed bounds of memory and disk.
-//!
-//! The beginning and the end of the output are kept in memory, as much as the model is shown. If that is not
-//! everything, the beginning is also stored on disk, up to a larger limit.
+//! Collects a command's output within fixed bounds of memory and disk: the beginning and the end for the model in
+//! memory and, if that is not everything, the beginning up to a larger limit in a file.
 
 use althing_protocol::{MaskStream, OutputMasking};
 use std::collections::VecDeque;
@@ -15,26 +13,23 @@ use std::sync::Arc;
 pub(crate) struct OutputCollector {
     head: Vec<u8>,
     tail: VecDeque<u8>,
-    /// The capacity of `head` and of `tail`, each.
     half: usize,
     total: u64,
     overflow: OverflowFile,
     mask: Option<Box<dyn MaskStream>>,
 }
 
-/// The file for output that is too long to be shown.
 #[derive(Debug)]
 struct OverflowFile {
     path: PathBuf,
     left: u64,
-    /// The file, created on the first write.
     file: Option<File>,
     failed: Option<String>,
 }
 
 impl OutputCollector {
-    /// Shows at most `shown` bytes. If there is more, the output is also written, from its beginning and at most
-    /// `kept` bytes of it, to a new file at `path`.
+    /// Keeps `shown` bytes in memory (rounded up to an even number). If there is more, at most `kept` bytes from the
+    /// beginning of the output are also written to a new file at `path`.
     pub(crate) fn new(shown: usize, kept: u64, path: PathBuf) -> Self {
         let overflow = OverflowFile { path, left: kept, file: None, failed: None };
         Self {
@@ -47,7 +42,6 @@ impl OutputCollector {
         }
     }
 
-    /// Masks secrets in everything that is collected; `None` masks nothing.
     pub(crate) fn masked(self, output_masking: Option<&Arc<dyn OutputMasking>>) -> Self {
         Self { mask: output_masking.map(|output_masking| output_masking.stream()), ..self }
     }
@@ -64,7 +58,6 @@ impl OutputCollector {
         self.total += bytes.len() as u64;
         if self.total > shown {
             if before <= shown {
-                // So far `head` and `tail` held the complete output.
                 self.overflow.write(&self.head);
                 let (front, back) = self.tail.as_slices();
                 self.overflow.write(front);
@@ -80,7 +73,6 @@ impl OutputCollector {
         self.tail.extend(rest);
     }
 
-    /// The output for the model, with a note where something was left out.
     pub(crate) fn finish(mut self) -> String {
         if let Some(mut mask) = self.mask.take() {
             self.append(mask.finish());

@@ -1,9 +1,5 @@
-//! The loop that reads a guarded program's pipes until the program has ended.
-//!
-//! Commands, headless programs and structured sessions all use this loop, so the same guarantees hold for all
-//! of them: a program is asked to end at its handler's deadline, and from then on each wait is limited; the loop's
-//! memory does not grow with the output; and a program that floods one pipe starves neither its other pipe nor other
-//! programs.
+//! The loop that reads a guarded program's pipes until the program has ended; for commands, headless CLI agents and
+//! structured sessions.
 
 use crate::adapter::Stream;
 use crate::guarded::{CHUNK, GUARD_SLACK, Guarded};
@@ -13,7 +9,6 @@ use std::time::Duration;
 use tokio::net::unix::pipe;
 use tokio::time::{Instant, sleep_until};
 
-/// Consumes a program's output and decides when the program has to end.
 pub(crate) trait PipeHandler: Send {
     fn output(&mut self, stream: Stream, bytes: &[u8]);
 
@@ -27,31 +22,25 @@ pub(crate) trait PipeHandler: Send {
     }
 }
 
-/// The read ends of a program's stdout and stderr; `None` once closed.
 #[derive(Debug)]
 pub(crate) struct OutputPipes {
     pub(crate) out: Option<pipe::Receiver>,
     pub(crate) err: Option<pipe::Receiver>,
 }
 
-/// The time limits for ending a program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StopTimeouts {
-    /// The time from TERM to KILL.
     pub(crate) grace: Duration,
     /// How long to wait for more output after the program's end, while another process holds the pipe open.
     pub(crate) drain: Duration,
 }
 
-/// How a program ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ProcessEnd {
     /// The exit code; `None` if a signal ended the program.
     pub(crate) code: Option<i32>,
     pub(crate) signal: Option<i32>,
-    /// When the program was asked to end, if it was.
     pub(crate) asked_at: Option<Instant>,
-    /// The limit that the program reached, if any.
     pub(crate) limit: Option<ReachedLimit>,
 }
 
@@ -88,8 +77,8 @@ async fn readable(pipe: Option<&pipe::Receiver>) -> io::Result<()> {
     }
 }
 
-/// Reads until the program has ended and its pipes are closed, but after the program's end at most for
-/// [`StopTimeouts::drain`]. At the handler's deadline the program is asked to end.
+/// Reads until the program has ended and its pipes are closed, but at most for [`StopTimeouts::drain`] after the
+/// program's end. At the handler's deadline, asks the program to end.
 pub(crate) async fn read_until_end(
     guarded: &mut Guarded,
     mut pipes: OutputPipes,

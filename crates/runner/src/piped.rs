@@ -1,7 +1,5 @@
-//! A program under a guard, such as an MCP server, whose stdin, stdout and stderr are pipes that the caller holds.
-//!
-//! The program has the user's own rights except for what its [`WriteProtection`] makes read-only. When the
-//! [`PipedProcess`] is dropped, or when we are killed, the guard kills the program and everything it started.
+//! A program under a guard, such as an MCP server, whose stdin, stdout and stderr are pipes that the caller holds. It
+//! has the user's own rights except for what its [`WriteProtection`] makes read-only.
 
 use crate::adapter::find_program;
 use crate::guard_protocol::{GuardedCommand, Input, WrittenPaths};
@@ -31,7 +29,7 @@ pub struct PipedProgram {
 }
 
 impl fmt::Debug for PipedProgram {
-    /// Omits arguments and environment, which may contain keys.
+    /// Leaves out the arguments and the environment, which may contain keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PipedProgram")
             .field("program", &self.program)
@@ -53,15 +51,13 @@ pub struct PipedChild {
     pub process: PipedProcess,
 }
 
-/// The exit code, or the signal that ended the program.
 type Exit = (Option<i32>, Option<i32>);
 
 /// A handle to the program and everything it started. Dropping the handle kills them all.
 pub struct PipedProcess {
     guarded: Guarded,
     exit: Option<Exit>,
-    /// Kept until the handle is dropped, because dropping the last copy of the protection removes the placeholders with
-    /// which bubblewrap protects missing paths.
+    /// Kept because dropping the last copy of the protection removes the placeholders that protect missing paths.
     _protection: Option<WriteProtection>,
 }
 
@@ -75,8 +71,8 @@ impl fmt::Debug for PipedProcess {
 }
 
 impl GuardLauncher {
-    /// Starts a program under a guard. [`io::ErrorKind::NotFound`] means that the program or its working
-    /// directory does not exist.
+    /// Starts a program under a guard. [`io::ErrorKind::NotFound`] means that the program, its interpreter or its
+    /// working directory does not exist.
     pub async fn start_piped(&self, program: PipedProgram) -> io::Result<PipedChild> {
         let exempt_from_term = program.protection.is_some();
         let (executable, args, cwd, expected_mounts) = match &program.protection {
@@ -117,7 +113,6 @@ impl GuardLauncher {
     }
 }
 
-/// The command that runs the program inside its write protection: executable and arguments.
 fn protected(protection: &WriteProtection, program: &PipedProgram) -> io::Result<(PathBuf, Vec<OsString>)> {
     let search =
         program.env.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.to_string_lossy());
@@ -134,7 +129,7 @@ fn protected(protection: &WriteProtection, program: &PipedProgram) -> io::Result
 }
 
 impl PipedProcess {
-    /// Waits for the program's end. Cancel-safe, and may be called again after the end.
+    /// Waits for the program's end: its exit code, or the signal that ended it. Cancel-safe, and may be called again.
     pub async fn exited(&mut self) -> io::Result<(Option<i32>, Option<i32>)> {
         if let Some(exit) = self.exit {
             return Ok(exit);
@@ -144,7 +139,7 @@ impl PipedProcess {
         Ok(exit)
     }
 
-    /// The limit that the program reached and was ended for, as a text; known once [`Self::exited`] has returned.
+    /// The limit that the program was ended for, if any; known once [`Self::exited`] has returned.
     pub fn reached_limit(&self) -> Option<String> {
         self.guarded.limit().filter(|limit| limit.is_fatal()).map(|limit| limit.to_string())
     }

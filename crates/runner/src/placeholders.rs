@@ -1,11 +1,9 @@
 //! Placeholders: empty directories and files on the real disk at protected paths that do not exist. A sandbox mounts
 //! something read-only over each of them, so that no command in the sandbox can create the path.
 //!
-//! Removing a placeholder would detach these mounts in every sandbox, so a placeholder stays as long as any process
-//! uses it: uses in this process are counted, and each process holds a shared lock (`flock`) on the placeholder. The
-//! use that ends last removes the placeholder. After a crash a placeholder may be left behind, which does no harm: git
-//! ignores an empty `.git`, and the next use removes it at its end. Placeholders are empty and recognized by their
-//! mode.
+//! Removing a placeholder would detach these mounts in every sandbox, so it stays as long as any process uses it:
+//! uses in this process are counted, and each process holds a shared lock (`flock`) on the placeholder. The next use
+//! removes one that a crash left behind. Placeholders are recognized by their mode.
 
 use crate::kernel;
 use althing_protocol::{PLACEHOLDER_FILE_MODE, PLACEHOLDER_MODE};
@@ -17,27 +15,22 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// The maximum number of attempts to create and lock a placeholder while other processes remove it.
 const MAX_ATTEMPTS: usize = 100;
 
-/// The placeholders that this process uses.
 static USED: Mutex<BTreeMap<PathBuf, UsedPlaceholder>> = Mutex::new(BTreeMap::new());
 
 struct UsedPlaceholder {
     uses: usize,
-    /// The placeholder, with a shared lock; `None` if it could not be created or locked, or if something else is there.
     lock: Option<File>,
 }
 
-/// A protected path that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct MissingPath {
     pub(crate) path: PathBuf,
-    /// Whether its placeholder is a file. Git cannot read a directory in the place of a config file.
+    /// Whether the placeholder is a file, because git cannot read a directory in the place of a config file.
     pub(crate) is_file: bool,
 }
 
-/// Whether a path is a placeholder of this or another process.
 pub(crate) fn is_placeholder(path: &Path) -> bool {
     let Ok(data) = path.symlink_metadata() else { return false };
     let mode = data.permissions().mode() & 0o7777;
@@ -48,17 +41,14 @@ pub(crate) fn is_placeholder(path: &Path) -> bool {
     data.is_file() && mode == PLACEHOLDER_FILE_MODE && data.len() == 0
 }
 
-/// Whether nothing is at a path, except for a placeholder.
 pub(crate) fn is_missing(path: &Path) -> bool {
     path.symlink_metadata().is_err() || is_placeholder(path)
 }
 
-/// A use of placeholders, for example by a running sandbox. Dropping it ends the use.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct PlaceholderUse(Vec<MissingPath>);
 
 impl PlaceholderUse {
-    /// Creates the placeholders at missing protected paths, unless they exist.
     pub(crate) fn new(missing: &[MissingPath]) -> Self {
         let mut used = USED.lock().unwrap_or_else(PoisonError::into_inner);
         for missing in missing {
@@ -90,8 +80,6 @@ impl Drop for PlaceholderUse {
     }
 }
 
-/// Creates a placeholder, unless it exists, and locks it. `None` if it cannot be created or locked, or if something
-/// other than a placeholder is there.
 fn create_and_lock(missing: &MissingPath) -> Option<File> {
     let MissingPath { path, is_file } = missing;
     let mode = if *is_file { PLACEHOLDER_FILE_MODE } else { PLACEHOLDER_MODE };
@@ -128,10 +116,8 @@ fn create_and_lock(missing: &MissingPath) -> Option<File> {
     None
 }
 
-/// Removes a placeholder, unless another process uses it; then the other process removes it.
 fn remove_unless_used(path: &Path, lock: &File) {
-    // Release our own lock first: if two processes end their uses at the same time, one of them must be able to remove
-    // the placeholder.
+    // Unlock first: if two processes end their uses at the same time, one of them must get the exclusive lock.
     let _ = rustix::fs::flock(lock, FlockOperation::Unlock);
     let is_used = rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive)
         .is_err_and(|error| error == rustix::io::Errno::WOULDBLOCK);
@@ -147,15 +133,14 @@ fn remove_unless_used(path: &Path, lock: &File) {
     });
 }
 
-/// Whether a path is still this open file or directory.
 fn is_at(path: &Path, opened: &File) -> bool {
     let Ok(opened) = opened.metadata() else { return false };
     path.symlink_metadata().is_ok_and(|found| (found.ino(), found.dev()) == (opened.ino(), opened.dev()))
 }
 
-/// The placeholders of a host whose calls can be cancelled. The sandbox of a cancelled call may still be ending, so its
-/// placeholders are kept until a call that was not cancelled ends while no other call is running, or until this value
-/// is dropped.
+/// The placeholders of a host whose calls can be cancelled. The sandbox of a cancelled call may still be ending, so
+/// its placeholders are kept until a call that was not cancelled ends while no other call is running, or until this
+/// value is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Placeholders(Mutex<Calls>);
 
@@ -172,11 +157,9 @@ impl Placeholders {
     }
 }
 
-/// One running call that uses the placeholders.
 pub(crate) struct PlaceholderLease<'a> {
     host: &'a Placeholders,
     used: Option<PlaceholderUse>,
-    /// Whether the caller waited for the call's end; false if the call was cancelled.
     is_released: bool,
 }
 

@@ -1,9 +1,7 @@
-//! The sandbox policy of one agent's commands: what they may access and how they run, validated once before the first
-//! command.
+//! The sandbox policy of one agent's commands: what they may access and how they run.
 //!
-//! Granted paths have no symlinks and no `..`, so that later code can compare them directly. They were resolved when
-//! they were granted, and are not resolved again here (except for the path of our state directory): a symlink in the
-//! place of a granted path is an error.
+//! Granted paths were resolved when they were granted: they have no symlinks and no `..`, and a symlink in the place
+//! of one is an error.
 
 use crate::command_lists::CommandLists;
 use crate::sandbox::Sandbox;
@@ -14,7 +12,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How one agent's commands run. One policy serves one agent.
+/// How one agent's commands run.
 #[derive(Clone, Debug)]
 pub struct CommandPolicy {
     /// The files that commands can access.
@@ -29,7 +27,7 @@ pub struct CommandPolicy {
     pub lists: CommandLists,
     /// The sandbox in which commands run.
     pub sandbox: Sandbox,
-    /// Masks secrets in the output, both in the part that the model is shown and in the stored file.
+    /// Masks secrets in the output, both for the model and in the stored file.
     pub output_masking: Option<Arc<dyn OutputMasking>>,
 }
 
@@ -39,18 +37,17 @@ pub struct SandboxPaths {
     /// The agent's own directory: writable (unless `planning`), the value of `HOME` and the default working
     /// directory.
     pub workspace: PathBuf,
-    /// Other readable paths: snapshots of the other agents, toolchains.
+    /// Other readable paths, such as snapshots of other agents and toolchains.
     pub readable: Vec<PathBuf>,
     /// The context paths of the run.
     pub context: Vec<ContextMount>,
-    /// Our own state directory. Hidden, except for other paths of this struct inside it.
+    /// Althing's own state directory. Hidden, except for other paths of this struct inside it.
     pub state_dir: Option<PathBuf>,
-    /// Where long outputs are stored: readable for the agent's commands, and outside of everything they can
-    /// write to.
+    /// Where long outputs are stored: readable for the agent's commands, but not writable.
     pub output_dir: PathBuf,
     /// Whether nothing may be written, not even in the workspace, because the agent only plans.
     pub planning: bool,
-    /// Those of the protected paths that can only be files, as canonical paths.
+    /// Those of the protected paths that can only be files.
     pub protected_files: Vec<PathBuf>,
 }
 
@@ -78,16 +75,15 @@ impl From<&Grant> for SandboxPaths {
 pub struct ContextMount {
     /// The path of a file or a directory.
     pub path: PathBuf,
-    /// Whether the run may write there at all. A call may write only if its [`ContextAccess`] allows it as
-    /// well.
+    /// Whether the run may write there at all. A call may write only if its [`ContextAccess`] allows it as well.
     pub writable: bool,
-    /// Paths inside that are always read-only, absolute or relative to `path`, in addition to repositories and
-    /// other files that run code later.
+    /// Paths inside that are always read-only, absolute or relative to `path`, in addition to files that run code
+    /// later.
     pub protected: Vec<PathBuf>,
 }
 
-/// The environment of a child process: the variables in `pass` and `set`, and default values for those of `PATH`,
-/// `HOME` and `TMPDIR` that are in neither of them.
+/// The environment of a child process: the variables in `pass` and `set`, and defaults for `PATH`, `HOME` and
+/// `TMPDIR` if neither sets them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChildEnvironment {
     /// Names of variables that are passed on from our own environment; a trailing `*` matches any suffix.
@@ -103,7 +99,6 @@ impl Default for ChildEnvironment {
 }
 
 impl ChildEnvironment {
-    /// The variables for a child with this home and temporary directory.
     pub(crate) fn pairs(&self, home: &str, tmp: &str) -> Vec<(String, String)> {
         let mut pairs = vec![
             ("PATH".to_owned(), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned()),
@@ -135,7 +130,7 @@ pub struct CommandLimits {
     pub drain: Duration,
     /// How many bytes of output the model is shown.
     pub shown: usize,
-    /// How many bytes of output at most are written to a file if the model is not shown everything.
+    /// The maximum number of bytes of output that are written to a file if the model is not shown everything.
     pub kept: u64,
 }
 
@@ -165,7 +160,7 @@ pub enum PolicyError {
         /// The error of the file system.
         source: std::io::Error,
     },
-    /// An agent or somebody else put a symlink in the place of a granted path.
+    /// A symlink is in the place of a granted path.
     #[error(transparent)]
     Replaced(#[from] ReplacedPath),
     /// The path is a system directory such as `/` or `/etc`, which is never granted as a whole.
@@ -174,7 +169,7 @@ pub enum PolicyError {
         /// The system directory.
         path: PathBuf,
     },
-    /// The output directory is refused, because the agent could modify the outputs that are stored there.
+    /// The agent could modify the outputs that are stored in this directory.
     #[error("the output directory {path} lies inside a directory that commands can write to")]
     OutputWritable {
         /// The output directory.
@@ -265,10 +260,9 @@ impl SandboxPaths {
         }
     }
 
-    /// Creates the output directory, drops context paths, readable paths and a state directory that do not exist or
-    /// cannot be accessed, and refuses unsafe paths. Symlinks are resolved in protected paths, and in the path of the
-    /// state directory (also where it is the beginning of another path), which the user may name by one. A symlink
-    /// anywhere else is an error.
+    /// Creates the output directory, drops context paths, readable paths and a state directory that cannot be
+    /// accessed, and refuses unsafe paths. Symlinks are resolved in protected paths and in the path of the state
+    /// directory, which the user may name by one; a symlink anywhere else is an error.
     pub(crate) fn checked(mut self) -> Result<Self, PolicyError> {
         let state_dir = self.state_dir.take();
         let real = |path: &Path| with_real_base(path, state_dir.as_deref());
@@ -293,8 +287,6 @@ impl SandboxPaths {
         Ok(self)
     }
 
-    /// Fails if a symlink has taken the place of a context path, a readable path or the workspace since
-    /// [`Self::checked`].
     pub(crate) fn refuse_replaced(&self) -> Result<(), ReplacedPath> {
         let context = self.context.iter().map(|mount| &mount.path);
         context.chain(&self.readable).chain([&self.workspace]).try_for_each(|path| refuse_replaced(path))
@@ -314,8 +306,8 @@ impl SandboxPaths {
             }
         }
         let writable = self.context.iter().filter(|mount| mount.writable).map(|mount| &mount.path);
-        // Commands cannot write to an output directory inside the state directory, even if a writable context path
-        // contains both: the state directory is hidden.
+        // The hidden state directory protects an output directory inside it, even if a writable context path contains
+        // both.
         let shielded = self.state_dir.as_ref().is_some_and(|state| self.output_dir.starts_with(state));
         let exposed = |root: &PathBuf| self.output_dir.starts_with(root) && !shielded;
         if self.output_dir.starts_with(&self.workspace) || writable.clone().any(exposed) {
@@ -326,13 +318,12 @@ impl SandboxPaths {
 }
 
 impl ContextMount {
-    /// Whether commands with this access may write to the context path.
     pub(crate) fn open(&self, access: ContextAccess) -> bool {
         self.writable && access == ContextAccess::Writable
     }
 
-    /// The configured protected paths inside `path` (the canonical form of the mount's path) and, if `path` is a
-    /// directory, its `.git`: absolute and without `..`. The paths need not exist.
+    /// The configured protected paths inside `path` (the mount's real path) and, if `path` is a directory, its
+    /// `.git`. The paths need not exist.
     fn protected_paths(&self, path: &Path) -> Vec<PathBuf> {
         let given = self.protected.iter().flat_map(|inside| {
             let absolute = without_dots(&self.path.join(inside));
@@ -340,14 +331,12 @@ impl ContextMount {
                 .strip_prefix(without_dots(&self.path))
                 .map(|rest| path.join(rest))
                 .unwrap_or(absolute);
-            // If a component of the path is a symlink, both the symlink and its target are protected (if they are
-            // inside the context path): a command could replace the symlink, or write to the target.
+            // Both a symlink and its target are protected, if they are inside the context path: a command could
+            // replace the symlink, or write to the target.
             let links: Vec<PathBuf> =
                 named.ancestors().filter(|at| at.is_symlink()).map(Path::to_owned).collect();
-            // Existing paths are canonicalized; missing ones keep the location they would have.
             links.into_iter().chain([named.canonicalize().unwrap_or(named)])
         });
-        // A context path that is a single file has no repository.
         let history = path.is_dir().then(|| path.join(".git"));
         let mut paths: Vec<PathBuf> = given.chain(history).filter(|at| at.starts_with(path)).collect();
         paths.sort();
@@ -356,7 +345,7 @@ impl ContextMount {
     }
 }
 
-/// The path itself; fails if it does not exist, or if a symlink has taken its place.
+/// Fails if the path does not exist, or if a symlink has taken its place.
 fn existing(what: &'static str, path: PathBuf) -> Result<PathBuf, PolicyError> {
     refuse_replaced(&path)?;
     match std::fs::symlink_metadata(&path) {
@@ -365,7 +354,7 @@ fn existing(what: &'static str, path: PathBuf) -> Result<PathBuf, PolicyError> {
     }
 }
 
-/// None if the path cannot be used; only a replaced path is an error.
+/// A path that cannot be used gives `None`; only a replaced path is an error.
 fn optional(path: Result<PathBuf, PolicyError>) -> Result<Option<PathBuf>, PolicyError> {
     match path {
         Ok(path) => Ok(Some(path)),

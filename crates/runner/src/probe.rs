@@ -9,11 +9,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
 
-/// The limit on the output that is read; larger than any version output.
 const MOST_BYTES: u64 = 64 * 1024;
 
-/// The first non-blank line that `program --version` prints; `None` if the program prints nothing, cannot be
-/// run, or takes longer than `limit`. The program and everything it started are ended in any case.
+/// The first non-blank line that `program --version` prints; `None` if the program prints nothing, cannot be run, or
+/// takes longer than `limit`.
 pub(crate) async fn version(
     launcher: &GuardLauncher,
     program: &Path,
@@ -40,7 +39,7 @@ async fn ask(launcher: &GuardLauncher, program: &Path, search: Option<&str>) -> 
         program: std::path::absolute(program)?,
         args: vec!["--version".into()],
         env: env.collect(),
-        // The program does not run in a project directory, whose files could influence it.
+        // In a project directory, the files there could influence the program.
         cwd: PathBuf::from("/"),
         input: Input::Nothing,
         restrictions: None,

@@ -1,11 +1,8 @@
 //! Finds the paths inside writable context paths that commands must not write to: repositories and the other
 //! protected rows of `RUNS_CODE`, `SEALED_NAMES`, and files with hard links elsewhere.
 //!
-//! A sandbox can only protect paths that it can name, so the writable context paths are walked before they become
-//! writable. The walk is bounded. A directory that cannot be read, or whose path is too long for a mount, is protected
-//! as a whole, and a context path with too many entries or protected paths is refused. In directories of installed
-//! packages, only repositories, hard links and caches of CLI agents are looked for: packages contain many settings of
-//! editors that nobody uses.
+//! A directory that cannot be read, or whose path is too long, is protected as a whole. A context path with too many
+//! entries or protected paths is refused.
 
 use crate::policy::{ContextMount, PolicyError, SandboxPaths};
 use crate::repositories::{git_dirs_of, is_git_dir};
@@ -16,17 +13,16 @@ use std::fs::FileType;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The limit on entries that are searched: more than in any project that people edit by hand.
+/// The maximum number of entries that are searched: more than in any project that people edit by hand.
 const MAX_ENTRIES: usize = 2_000_000;
-/// The limit on protected paths, each of which needs its own mount.
 const MAX_PROTECTED: usize = 1_000;
 /// The longest path that is searched, in bytes. The kernel accepts 4,096, and a name has up to 255.
 const MAX_PATH: usize = 3_500;
-/// If a directory contains more than this many files with hard links elsewhere, the whole directory is protected.
+/// If a directory has more files with hard links elsewhere, the whole directory is protected.
 const MAX_LINKED_FILES: usize = 8;
 
-/// The protected paths that the walk finds in the writable context paths, without the configured ones. `sandbox_paths`
-/// must come from [`SandboxPaths::checked`].
+/// `sandbox_paths` must come from [`SandboxPaths::checked`]. The result does not contain its configured protected
+/// paths.
 pub(crate) fn find_protected(sandbox_paths: &SandboxPaths) -> Result<Vec<PathBuf>, PolicyError> {
     find_within(sandbox_paths, MAX_ENTRIES, MAX_PROTECTED)
 }
@@ -64,7 +60,6 @@ fn find_within(
     }
 }
 
-/// The names of one file that has several hard links.
 struct LinkedFile {
     links: u64,
     paths: Vec<PathBuf>,
@@ -73,7 +68,6 @@ struct LinkedFile {
 struct ProtectedWalk<'a> {
     sandbox_paths: &'a SandboxPaths,
     found: Vec<PathBuf>,
-    /// The files with several hard links, by device and inode.
     linked: HashMap<(u64, u64), LinkedFile>,
     entries: usize,
     max_entries: usize,
@@ -85,8 +79,7 @@ impl ProtectedWalk<'_> {
         let mut dirs = vec![root.to_owned()];
         while let Some(dir) = dirs.pop() {
             let Some(names) = self.list(root, &dir)? else {
-                // The directory cannot be searched now, but if the user owns it, a command could make it readable. So
-                // the whole directory is protected.
+                // If the user owns the directory, a command could make it readable.
                 self.found.push(dir);
                 continue;
             };
@@ -122,7 +115,6 @@ impl ProtectedWalk<'_> {
         Ok(())
     }
 
-    /// The names in a directory with their types; `None` if the directory cannot be read.
     fn list(&mut self, root: &Path, dir: &Path) -> Result<Option<Vec<(OsString, FileType)>>, PolicyError> {
         let Ok(entries) = std::fs::read_dir(dir) else { return Ok(None) };
         let unusable =
@@ -149,41 +141,39 @@ impl ProtectedWalk<'_> {
         !self.sandbox_paths.state_dir.as_ref().is_some_and(is) && !is(&self.sandbox_paths.workspace)
     }
 
-    /// Whether a path is inside a writable context path, so that commands could write to it.
     fn is_writable(&self, path: &Path) -> bool {
         self.sandbox_paths.context.iter().any(|mount| mount.writable && path.starts_with(&mount.path))
     }
 
     fn add_found(&mut self, root: &Path, path: PathBuf, is_link: bool) {
         let is_repository = is_repository(&path);
-        // A context path inside this one takes precedence: the user named it, and its own walk protects what is
-        // inside.
+        // A writable context path inside this one takes precedence: the user named it, and its own walk protects what
+        // is inside.
         let deeper =
             |mount: &&ContextMount| mount.writable && mount.path != root && mount.path.starts_with(root);
         let named =
             self.sandbox_paths.context.iter().filter(deeper).any(|mount| path.starts_with(&mount.path));
-        // A symlink cannot be mounted over, and making its parent read-only would block a whole project because
-        // of one `.envrc`. So a symlink is protected only if it is a `.git`.
+        // A symlink cannot be mounted over, and making its parent read-only would block a whole project because of
+        // one `.envrc`. So a symlink is protected only if it is a `.git`.
         if is_repository || !(named || is_link) {
             self.found.push(path);
         }
     }
 
-    /// Remembers a file that has several hard links.
     fn add_links(&mut self, path: &Path) {
         let Ok(data) = path.symlink_metadata() else { return };
         if data.is_file() && data.nlink() > 1 {
             let known = self.linked.entry((data.dev(), data.ino()));
             let known = known.or_insert_with(|| LinkedFile { links: data.nlink(), paths: Vec::new() });
-            // Nested context paths are walked twice.
+            // Nested context paths are walked twice, so the path may be known already.
             if !known.paths.iter().any(|other| other == path) {
                 known.paths.push(path.to_owned());
             }
         }
     }
 
-    /// Whether commands can write to this name of a file: it is not in a protected path, and the deepest context path
-    /// that contains it is writable.
+    /// Whether commands can write to this name of a file: no configured protected path contains it, and the deepest
+    /// context path that contains it is writable.
     fn is_open(&self, name: &Path) -> bool {
         let mounts = || self.sandbox_paths.context.iter().filter(|mount| name.starts_with(&mount.path));
         let is_protected = mounts().any(|mount| mount.protected.iter().any(|path| name.starts_with(path)));
@@ -191,9 +181,9 @@ impl ProtectedWalk<'_> {
         !is_protected && deepest.is_some_and(|mount| mount.writable)
     }
 
-    /// The paths to protect because a write there would change a file that commands may not write to: files with more
-    /// hard links than names to which commands can write. A directory of packages, which package managers link as a
-    /// whole, and a directory with more than [`MAX_LINKED_FILES`] such files are protected as a whole.
+    /// Files with more hard links than names to which commands can write: a write would also change a file elsewhere.
+    /// A directory of packages, which package managers link as a whole, and a directory with more than
+    /// [`MAX_LINKED_FILES`] such files are protected as a whole.
     fn linked_elsewhere(&self) -> Vec<PathBuf> {
         let open = |file: &&LinkedFile| file.paths.iter().filter(|path| self.is_open(path)).count() as u64;
         let outside = self.linked.values().filter(|file| open(file) < file.links);
@@ -204,7 +194,6 @@ impl ProtectedWalk<'_> {
             let below = root.and_then(|root| path.strip_prefix(root).ok()).unwrap_or(path);
             let packages = package_dir(below.parent().unwrap_or(below));
             let dir = match (root, packages) {
-                // A context path that is a single file.
                 (Some(root), _) if root == path => path.clone(),
                 (Some(root), Some(packages)) => root.join(packages),
                 _ => path.parent().unwrap_or(path).to_owned(),
@@ -221,14 +210,13 @@ impl ProtectedWalk<'_> {
     }
 }
 
-/// Whether a path has the name of a repository's directory or file, `.git` (in upper or lower case).
+/// Case is ignored, because some file systems ignore it.
 pub(crate) fn is_repository(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.eq_ignore_ascii_case(GIT_DIR))
 }
 
-/// Whether `name` in the directory `dir` is one of `SEALED_NAMES` or matches a protected row of `RUNS_CODE`. Inside
-/// directories of packages and caches, only the rows that contain the name of such a directory count
-/// (`.cache/opencode`), and no `SEALED_NAMES`.
+/// Inside directories of packages and caches, only the rows that contain the name of such a directory count
+/// (`.cache/opencode`), because packages contain many unused settings of editors.
 fn is_protected(dir: &Path, name: &OsStr, in_packages: bool) -> bool {
     let sealed = || SEALED_NAMES.iter().any(|known| name.eq_ignore_ascii_case(known));
     let of_packages = |row: &RunsCode| row.names.iter().any(|name| PACKAGE_DIRS.contains(name));
@@ -237,7 +225,7 @@ fn is_protected(dir: &Path, name: &OsStr, in_packages: bool) -> bool {
 }
 
 /// The first row of `RUNS_CODE` whose last name is `name` and whose other names are the last ones of the path `dir`.
-/// They may belong to the context path itself or to directories above it: in the context path `~/.config`, `fish` is
+/// These may belong to the context path itself or to directories above it: in the context path `~/.config`, `fish` is
 /// protected.
 pub(crate) fn matching_row(dir: &Path, name: &OsStr) -> Option<&'static RunsCode> {
     RUNS_CODE.iter().find(|row| {

@@ -8,24 +8,21 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// The maximum size of a file of git that is read: a config, or a file that contains one path.
 pub(crate) const MAX_BYTES: u64 = 64 << 20;
 
-/// Whether a directory with these entries is a repository (what git calls a git directory): git runs the hooks in it
-/// and the programs that its config names.
+/// Whether a directory with these entries is what git calls a git directory: git runs the hooks in it and the
+/// programs that its config names.
 pub(crate) fn is_git_dir(names: &[(OsString, FileType)]) -> bool {
-    // Few directories have a `HEAD`, so usually one pass over the names is enough.
     althing_protocol::is_git_dir(|name| names.iter().any(|(found, _)| found == name))
 }
 
 /// The git directories to which `path` (a `.git` of any kind, or a git directory) leads: its own, and the one that it
-/// shares with other worktrees, if any. A `.git` file may lead to a directory that does not exist yet.
+/// shares with other worktrees, if any. They need not exist.
 pub(crate) fn git_dirs_of(path: &Path) -> Vec<PathBuf> {
     leads_of(path).iter().map(|(base, path)| canonical(&base.join(path))).collect()
 }
 
-/// The paths by which a `.git` or a git directory leads to [its git directories](git_dirs_of), as (base, path): if the
-/// path is relative, it is relative to the base, a canonical directory.
+/// Like [`git_dirs_of`], but as (base, path): a relative path is relative to the base, a canonical directory.
 pub(crate) fn leads_of(path: &Path) -> Vec<(PathBuf, PathBuf)> {
     let base = path.parent().map(canonical).unwrap_or_default();
     let own = if path.is_dir() { Some(path.to_owned()) } else { one_path(path, b"gitdir:") };
@@ -39,7 +36,6 @@ fn canonical(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| without_dots(path))
 }
 
-/// The path in a file that consists of a prefix and one path.
 pub(crate) fn one_path(file: &Path, prefix: &[u8]) -> Option<PathBuf> {
     let text = try_read_file(file, MAX_BYTES).ok().flatten()?;
     let text = text.strip_prefix(prefix)?;
@@ -49,15 +45,14 @@ pub(crate) fn one_path(file: &Path, prefix: &[u8]) -> Option<PathBuf> {
     Some(PathBuf::from(OsStr::from_bytes(path)))
 }
 
-/// The content of a regular file, `None` if there is no such file. Fails if this user may not read the file, if reading
-/// fails or if the file is larger than `max_bytes`.
+/// Reads a regular file; `None` if there is no such file. Fails if this user may not read the file, if reading fails,
+/// or if the file is larger than `max_bytes`.
 pub(crate) fn try_read_file(file: &Path, max_bytes: u64) -> io::Result<Option<Vec<u8>>> {
     // Opening a FIFO without this flag would block.
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(file) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
-        // Git does not find the file either.
         Err(_) => return Ok(None),
     };
     if !file.metadata()?.is_file() {

@@ -1,7 +1,5 @@
-//! The sandboxes in which a command can run.
-//!
-//! Running unconfined requires an [`AcceptedByUser`] value. Nothing in this module falls back to a weaker
-//! sandbox.
+//! The sandboxes in which a command can run. Running unconfined requires an [`AcceptedByUser`] value; nothing here
+//! falls back to a weaker sandbox.
 
 use crate::bubblewrap::Bubblewrap;
 use crate::docker::Container;
@@ -21,21 +19,18 @@ impl AcceptedByUser {
 /// The sandbox in which a command runs.
 #[derive(Clone, Debug)]
 pub enum Sandbox {
-    /// The command runs in its own namespaces and sees only what it was given. This is preferred where it
-    /// works.
+    /// The command runs in its own namespaces and sees only what it was given. Preferred where it works.
     Bubblewrap(Bubblewrap),
-    /// Kernel access rules. More limited than bubblewrap: no private `/tmp`, no Unix sockets, no message queues or
-    /// semaphores, no file watches, no change of any file's mode, owner or times (so the output of a linker is not
-    /// executable), and no creating or deleting entries directly in a directory of a writable context path that
-    /// contains, at any depth, a `.git` or another protected path. The names (not the contents) of hidden files in such
-    /// a directory stay visible. Whether a known path exists, and the arguments of all processes, are not hidden.
+    /// Kernel access rules, more limited than bubblewrap: no private `/tmp`, no Unix sockets, no message queues or
+    /// semaphores, no file watches, and no change of any file's mode, owner or times. No entry can be created or
+    /// deleted directly in a directory that contains, at any depth, a protected path; the names of hidden files in it
+    /// stay visible. Whether a known path exists, and the arguments of all processes, are not hidden.
     Landlock,
     /// The command runs inside the agent's container.
     Docker(Arc<Container>),
     /// The command runs with the user's own rights.
     Unconfined(AcceptedByUser),
-    /// No sandbox can be used, usually because none works here and the user did not accept running unconfined: every
-    /// call of `run_command` is refused.
+    /// No sandbox can be used: every call of `run_command` is refused.
     Refused {
         /// The reason, as a message for the user.
         why: String,

@@ -1,8 +1,5 @@
-//! The sandbox process between fork and exec: drops rights permanently and then executes the command.
-//!
-//! It must never execute the command while it still has a right that it was told to drop: any failing step ends
-//! the process, and its parent is told why. It is a separate process because code that runs in a forked child would be
-//! unsafe code, which is forbidden in all our crates.
+//! The sandbox process between fork and exec: drops rights permanently and then executes the command. Any failing
+//! step ends the process before the command is executed, and the guard is told why.
 
 use crate::guard_protocol::{GuardedCommand, Input, frame, read_frame};
 use crate::mount_check::check_args;
@@ -19,11 +16,8 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, Stdio};
 
-/// Starts the command, in its sandbox if it has one, and returns once the command really runs. Called by the
-/// guard.
 pub(crate) fn start(guarded_command: &GuardedCommand, input: Option<OwnedFd>) -> io::Result<Pid> {
-    // A controlling terminal can only be acquired from within the new session, so acquiring it is also a step
-    // between fork and exec.
+    // A controlling terminal can only be acquired from within the new session, between fork and exec.
     let is_prepared = guarded_command.restrictions.is_some()
         || guarded_command.input == Input::Terminal
         || !guarded_command.expected_mounts.is_empty();
@@ -51,18 +45,18 @@ fn start_via_sandbox(guarded_command: &GuardedCommand, input: Option<OwnedFd>) -
     drop((input, errors_end));
     ours.write_all(&frame(guarded_command)?)?;
     ours.shutdown(Shutdown::Write)?;
-    // The sandbox's end is close-on-exec: it closes when the command is executed. Anything sent before that is
-    // an error.
+    // The sandbox's end is close-on-exec, so the read ends when the command or bubblewrap is executed. Anything sent
+    // before that is an error.
     let mut failure = String::new();
     ours.read_to_string(&mut failure)?;
-    // The pipe closes when the mounts were checked and the command is executed, or when that has failed. If there are
-    // no mounts to check, it is closed already.
+    // The pipe closes when the mounts were checked and the command is executed, or when that has failed. Without
+    // mounts to check, it is closed already.
     read_unless_abandoned(errors, &mut failure)?;
     if failure.is_empty() { Ok(child.id()) } else { Err(io::Error::other(failure)) }
 }
 
-/// Reads until the end. Gives up if the process that asked for the command is gone: bubblewrap may take long if a file
-/// system does not answer.
+/// Reads to the end, but gives up if the process that asked for the command is gone: bubblewrap may take long if a
+/// file system does not answer.
 fn read_unless_abandoned(mut errors: PipeReader, failure: &mut String) -> io::Result<()> {
     let stdin = rustix::stdio::stdin();
     loop {
@@ -76,14 +70,13 @@ fn read_unless_abandoned(mut errors: PipeReader, failure: &mut String) -> io::Re
             return Err(io::Error::other("the process that requested the command is gone"));
         }
         if !pipe.revents().is_empty() {
-            // Whoever writes an error ends at once, so this does not block.
+            // The process that writes an error ends at once, so this does not block.
             errors.read_to_string(failure)?;
             return Ok(());
         }
     }
 }
 
-/// The command to execute, before restrictions are applied.
 fn build_command(guarded_command: &GuardedCommand, input: Option<OwnedFd>) -> io::Result<Command> {
     let stdin = match guarded_command.input {
         Input::Nothing => Stdio::null(),
@@ -99,14 +92,14 @@ fn build_command(guarded_command: &GuardedCommand, input: Option<OwnedFd>) -> io
         .envs(guarded_command.env.iter().map(|(name, value)| (name, value)))
         .current_dir(&guarded_command.cwd)
         .stdin(stdin)
-        // The guard's own stdout and stderr are the command's.
+        // The guard's own stdout and stderr become those of the command.
         .stdout(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?)
         .stderr(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 3)?);
     Ok(command)
 }
 
 pub(crate) fn sandbox_main() -> ExitCode {
-    // The socket is close-on-exec, so that the guard sees the socket close exactly when the command starts.
+    // The descriptor is close-on-exec, so that the guard sees the socket close exactly when the command starts.
     let Ok(socket) = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3) else {
         return ExitCode::FAILURE;
     };
@@ -120,29 +113,28 @@ fn become_command(socket: &mut UnixStream) -> io::Result<std::convert::Infallibl
     let input = fd_passing::receive_fd(&*socket)?;
     let errors = fd_passing::receive_fd(&*socket)?;
     let mut guarded_command: GuardedCommand = read_frame(socket)?;
-    // Kept open until the command is executed.
+    // These descriptors must stay open until the command is executed.
     let _inherited = check_first(&mut guarded_command, errors)?;
     let mut command = build_command(&guarded_command, input)?;
-    // A session of its own: only there can a terminal be acquired, and the kernel may schedule sessions rather than
-    // processes, in which case the command must not share one with its guard.
+    // Only a session leader can acquire a terminal. The kernel may also schedule sessions rather than processes, so
+    // the command must not share a session with its guard.
     setsid()?;
     if guarded_command.input == Input::Terminal {
         ioctl_tiocsctty(rustix::stdio::stdout())?;
     }
-    // Our parent is the guard's only thread, so the death signal is reliable here; the signal covers the case
-    // that the guard is killed.
+    // Needed if the guard is killed. The thread that started this process is the guard's main thread, so the death
+    // signal comes only when the guard ends.
     kernel::die_with_parent()?;
     match &guarded_command.restrictions {
         Some(restrictions) => kernel::confine(restrictions)?,
         None if guarded_command.input == Input::Terminal || !guarded_command.expected_mounts.is_empty() => {}
         None => return Err(io::Error::other("the sandbox process got no restrictions")),
     }
-    // The command is executed last, because after a successful exec no error can be reported any more.
     Err(io::Error::other(exec_error(&guarded_command, &command.exec())))
 }
 
 /// Makes bubblewrap execute our own executable, which checks the mounts and then executes the command. Returns the
-/// descriptors that bubblewrap must inherit for that; `None` if there are no mounts to check.
+/// descriptors that bubblewrap must inherit; `None` if there are no mounts to check.
 fn check_first(
     guarded_command: &mut GuardedCommand,
     errors: Option<OwnedFd>,

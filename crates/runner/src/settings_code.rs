@@ -1,5 +1,5 @@
-//! Finds the scripts that the settings of CLI agents and editors name: if `.claude/settings.json` has the hook `sh
-//! scripts/hook.sh`, then writing to that script changes code that Claude Code runs.
+//! Finds the scripts that the settings of CLI agents and editors name: if `.claude/settings.json` has the hook
+//! `sh scripts/hook.sh`, then writing to that script changes code that Claude Code runs.
 
 use crate::git_code::paths_in_command;
 use crate::protected_paths::matching_row;
@@ -8,14 +8,10 @@ use serde_json::Value;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// The maximum number of bytes that are read of a settings file.
 const MAX_BYTES: u64 = 1 << 20;
-/// The keys whose values are commands or parts of commands.
 const COMMAND_KEYS: [&str; 6] =
     ["command", "args", "apiKeyHelper", "awsAuthRefresh", "awsCredentialExport", "otelHeadersHelper"];
 
-/// The existing files inside `roots` that commands in these settings files name. Files that are not settings are
-/// skipped.
 pub(crate) fn settings_code<'a>(
     files: impl Iterator<Item = &'a PathBuf>,
     roots: &[PathBuf],
@@ -33,7 +29,7 @@ pub(crate) fn settings_code<'a>(
     found
 }
 
-/// The directory in which the commands in a settings file run; `None` if this is not a file with commands.
+/// The directory in which the commands in a settings file run; `None` for any other file.
 fn top_of(file: &Path) -> Option<&Path> {
     let (name, dir) = (file.file_name()?.to_str()?, file.parent()?);
     let is_settings = || name.strip_suffix(".json").is_some_and(|name| name.starts_with("settings"));
@@ -51,14 +47,12 @@ fn row_of(file: &Path) -> Option<&'static RunsCode> {
     rows.into_iter().find(|row| row.protected)
 }
 
-/// The commands in a settings file; the whole text if it is not JSON.
 fn commands(file: &Path) -> Vec<String> {
     let mut bytes = Vec::new();
     let read = std::fs::File::open(file).and_then(|file| file.take(MAX_BYTES).read_to_end(&mut bytes));
     if read.is_err() {
         return Vec::new();
     }
-    // The last character may be cut, and other bytes need not be text either.
     let text = String::from_utf8_lossy(&bytes);
     let mut found = Vec::new();
     match serde_json::from_str::<Value>(&text) {
@@ -104,7 +98,6 @@ mod tests {
             settings.iter().copied().chain(scripts.map(|name| (name, ""))).chain([("src/main.rs", "")]);
         for (name, text) in files {
             std::fs::create_dir_all(root.join(name).parent().unwrap()).unwrap();
-            // Bytes that are not UTF-8 hide nothing.
             let text =
                 if name.ends_with("tasks.json") { [text.as_bytes(), b"\xff"].concat() } else { text.into() };
             std::fs::write(root.join(name), text).unwrap();

@@ -1,9 +1,8 @@
-//! Finds files inside the mounts of a sandbox through which a command could reach other processes: sockets whose owner
-//! still listens, and named pipes in read-only mounts.
+//! Finds files inside the mounts of a sandbox through which a command could reach other processes: sockets whose
+//! owner still listens, and named pipes in read-only mounts.
 //!
-//! Neither a read-only mount nor a separate network namespace prevents connecting to a socket or writing to a pipe, so
-//! bubblewrap and Docker must cover these files. They are searched for before every command and program in bubblewrap,
-//! and before a container is created. Files that appear afterwards are not covered.
+//! Neither a read-only mount nor a separate network namespace prevents connecting to a socket or writing to a pipe,
+//! so bubblewrap and Docker must cover these files. Files that appear after the search are not covered.
 
 use crate::mount_table::{MountMode, MountRule, MountTable};
 use std::collections::HashSet;
@@ -13,29 +12,26 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
-/// The limit on entries that are searched before a command: more than in almost every project, and searched in less
-/// than a second.
+/// The maximum number of entries that are searched before a command in bubblewrap.
 const MAX_ENTRIES: usize = 500_000;
-/// The limit on entries that are searched before a container is created.
 pub(crate) const MAX_ENTRIES_OF_A_CONTAINER: usize = 2_000_000;
-/// The limit on files that are found, each of which needs its own mount.
+/// The maximum number of files that can be covered, each of which needs its own mount.
 const MAX_FOUND: usize = 500;
 
-/// The sockets and pipes in these mounts that must be covered. `None` if not all of them can be found or covered: too
-/// many entries or files, a directory that can be entered but not listed, a path that is not UTF-8, or a socket in a
-/// writable mount. The caller must then deny the command all Unix sockets. The read-only mounts `installed`, which
-/// contain installed programs, are not searched.
+/// The sockets and pipes to cover. `None` if not all of them can be found or covered: too many entries or files, a
+/// directory that can be entered but not listed, a path that is not UTF-8, or a file to cover in a writable mount.
+/// The caller must then deny the command Unix sockets. The read-only mounts `installed`, which contain installed
+/// programs, are not searched.
 pub(crate) fn find_live_sockets(mounts: &MountTable, installed: &[PathBuf]) -> Option<Vec<PathBuf>> {
     let found = find_within(mounts, installed, MAX_ENTRIES)?;
-    // Another command could replace a directory above a socket with a symlink while bubblewrap covers the socket, and
-    // bubblewrap would follow the symlink. So only sockets where nothing can be written are covered.
+    // Another command could replace a directory above the socket with a symlink, which bubblewrap would follow. So
+    // only sockets where nothing can be written are covered.
     let is_fixed = |path: &PathBuf| mounts.mode(path) != Some(MountMode::Writable);
     found.iter().all(is_fixed).then_some(found)
 }
 
-/// The same for a container, except that sockets in writable mounts are covered too, installed programs are searched,
-/// too, and more entries are allowed. A container is created rarely and cannot be denied Unix sockets: with `None`, it
-/// is not created.
+/// For a container: sockets in writable mounts are covered, too, installed programs are searched, too, and more
+/// entries are allowed. With `None`, the container must not be created, because it cannot be denied Unix sockets.
 pub(crate) fn find_all_live_sockets(mounts: &MountTable) -> Option<Vec<PathBuf>> {
     find_within(mounts, &[], MAX_ENTRIES_OF_A_CONTAINER)
 }
@@ -60,8 +56,8 @@ fn find_within(mounts: &MountTable, installed: &[PathBuf], max_entries: usize) -
         }
     }
     while let Some((dir, mode)) = dirs.pop() {
-        // The command cannot list a directory that we cannot list, but it could guess a name in it. The command has no
-        // more rights than we have, so it cannot enter a directory that we cannot enter.
+        // The command has no more rights than we have: it cannot list this directory, but if it can enter it, it
+        // could guess a name in it.
         let Ok(listed) = std::fs::read_dir(&dir) else {
             if rustix::fs::access(&dir, rustix::fs::Access::EXEC_OK).is_ok() {
                 return None;
@@ -88,15 +84,15 @@ fn find_within(mounts: &MountTable, installed: &[PathBuf], max_entries: usize) -
     (found.len() <= MAX_FOUND && found.iter().all(|path| path.to_str().is_some())).then_some(found)
 }
 
-/// Whether a command could reach a process outside the sandbox through this file: through a live socket, or through a
-/// named pipe in a read-only mount, which can be written to nevertheless.
+/// Whether a command could reach other processes through this file. A named pipe in a read-only mount can be written
+/// to nevertheless.
 fn reaches_others(kind: FileType, mode: MountMode, path: &Path) -> bool {
     (kind.is_socket() && could_answer(path)) || (kind.is_fifo() && mode == MountMode::ReadOnly)
 }
 
-/// Whether a process may hold the socket: `ConnectionRefused` means that none does. Trying to connect from a datagram
-/// socket does not disturb the owner: if the owner's socket has another type, the attempt fails with another error, and
-/// if it is a datagram socket, nothing is sent.
+/// Whether a process may hold the socket; `ConnectionRefused` means that none does. Connecting from a datagram socket
+/// does not disturb the owner: a socket of another type fails with another error, and to a datagram socket nothing is
+/// sent.
 fn could_answer(path: &Path) -> bool {
     let connected = UnixDatagram::unbound().and_then(|probe| probe.connect(path));
     !connected.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)

@@ -8,11 +8,9 @@ use serde::Deserialize;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// The maximum length of a command, in bytes. The kernel rejects arguments of 128 KiB or more
-/// (`MAX_ARG_STRLEN`).
+/// The maximum length of a command, in bytes. The kernel rejects arguments of 128 KiB or more (`MAX_ARG_STRLEN`).
 const MAX_COMMAND: usize = 120 * 1024;
 
-/// The arguments of a `run_command` call.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Arguments {
     pub(crate) command: String,
@@ -23,7 +21,7 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Parses and validates the arguments. The error is written for the model.
+    /// The error is written for the model.
     pub(crate) fn parse(json: &str) -> Result<Self, String> {
         let arguments: Self =
             serde_json::from_str(json).map_err(|error| format!("Invalid arguments: {error}"))?;
@@ -43,7 +41,6 @@ impl Arguments {
         Ok(arguments)
     }
 
-    /// The requested or default timeout, within the allowed range.
     pub(crate) fn limit(&self, limits: &CommandLimits) -> Duration {
         let asked = self
             .timeout_seconds
@@ -52,7 +49,6 @@ impl Arguments {
     }
 }
 
-/// The tool definition for the model.
 pub(crate) fn spec(
     name: &str,
     kind: SandboxKind,
@@ -105,12 +101,10 @@ pub(crate) fn spec(
     ToolSpec { name: name.to_owned(), description, parameters }
 }
 
-/// The result of a call that was refused, or that failed for a reason other than the command itself.
 pub(crate) fn refused(why: impl Into<String>) -> ToolOutcome {
     ToolOutcome { content: why.into(), is_error: true }
 }
 
-/// The result of a call that was executed. `note` is something else that the model must know.
 pub(crate) fn outcome(end: CommandEnd, limit: Duration, output: &str, note: Option<&str>) -> ToolOutcome {
     let fatal = end.limit.filter(|limit| limit.is_fatal());
     let mut how = match (end.timed_out, end.code, end.signal) {
@@ -139,8 +133,8 @@ pub(crate) fn outcome(end: CommandEnd, limit: Duration, output: &str, note: Opti
     }
 }
 
-/// Whether bubblewrap itself failed: exit code 1, and output that begins with bubblewrap's prefix. A command that
-/// ends in the same way is wrongly reported as not run, which does no harm.
+/// Whether bubblewrap itself failed. A command that ends with code 1 and prints the same prefix is wrongly reported
+/// as not run.
 pub(crate) fn is_sandbox_failure(end: CommandEnd, output: &str) -> bool {
     end.code == Some(1) && output.starts_with("bwrap: ")
 }

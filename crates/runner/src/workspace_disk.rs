@@ -1,8 +1,6 @@
-//! The size of one agent's workspace, measured between its commands.
-//!
-//! A guard measures the workspace while a command runs. That misses many short commands that each write a little, so
-//! the size is also checked after each command. While the workspace is too large, commands under a guard may delete
-//! files but not write any.
+//! Measures the disk usage of one agent's workspace after each command, because a guard misses many short commands
+//! that each write a little. While the workspace is too large, commands under a guard may delete files but not write
+//! any.
 
 use crate::disk_usage::{cpu_time, free_space, measure};
 use crate::limits::ReachedLimit;
@@ -11,47 +9,40 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The workspace of one agent.
 #[derive(Debug)]
 pub(crate) struct WorkspaceDisk {
     workspace: PathBuf,
     limit: u64,
-    /// The free space on the workspace's disk before the first command.
     free_at_start: u64,
     is_full: AtomicBool,
     last: Arc<Mutex<LastSize>>,
 }
 
-/// The last measurement of the workspace.
 #[derive(Clone, Copy, Debug)]
 struct LastSize {
     bytes: u64,
-    /// The free space on the workspace's disk at that time.
     free: u64,
     at: Instant,
-    /// The CPU time of the measurement.
     took: Duration,
 }
 
-/// The time between two measurements is at least this many times as long as a measurement, unless the disk lost so much
-/// free space that the workspace may be too large.
+/// The time between two measurements is at least this many times as long as a measurement, unless the workspace was
+/// or may be too large.
 const PAUSE_FACTOR: u32 = 20;
 
 impl WorkspaceDisk {
     pub(crate) fn new(workspace: PathBuf, limit: u64) -> Self {
-        // Until the workspace is measured after the first command, its size counts as zero.
         let free = free_space([&workspace].into_iter());
         let last = LastSize { bytes: 0, free, at: Instant::now(), took: Duration::ZERO };
         let is_full = AtomicBool::new(false);
         Self { workspace, limit, free_at_start: free, is_full, last: Arc::new(Mutex::new(last)) }
     }
 
-    /// Whether the workspace was too large when it was last measured.
     pub(crate) fn is_full(&self) -> bool {
         self.is_full.load(Ordering::Relaxed)
     }
 
-    /// Measures the workspace if it may be too large. If it is too large, returns what the agent must be told.
+    /// Measures the workspace if it may be too large; returns what the agent must be told if it is.
     pub(crate) async fn check(&self) -> Option<String> {
         let (workspace, limit) = (self.workspace.clone(), self.limit);
         let (last, was_full, free_at_start) = (self.last.clone(), self.is_full(), self.free_at_start);
@@ -66,7 +57,8 @@ impl WorkspaceDisk {
             }
             let start = cpu_time();
             let usage = measure(&workspace, None, &[]);
-            // What cannot be measured, for example because it is nested too deeply, may be as large as what the disk lost.
+            // What cannot be measured, for example because it is nested too deeply, may be as large as what the disk
+            // lost.
             let lost = if usage.incomplete { free_at_start.saturating_sub(free) } else { 0 };
             let bytes = usage.bytes.max(lost);
             let took = cpu_time().saturating_sub(start);
@@ -94,12 +86,10 @@ mod tests {
     async fn deeply_nested_files_count_although_they_cannot_be_measured() {
         let dir = tempfile::tempdir().unwrap();
         let mut disk = WorkspaceDisk::new(dir.path().to_owned(), 1 << 26);
-        // As if the disk had lost much more than the limit since then.
         disk.free_at_start = u64::MAX;
         assert_eq!(disk.check().await, None, "everything was measured");
         let deep = dir.path().join(vec!["d"; 300].join("/"));
         std::fs::create_dir_all(deep).unwrap();
-        // No pause until the next measurement.
         disk.last.lock().unwrap().took = Duration::ZERO;
         assert!(disk.check().await.is_some_and(|told| told.contains("delete")) && disk.is_full());
         std::fs::remove_dir_all(dir.path().join("d")).unwrap();

@@ -1,8 +1,5 @@
-//! Read-only paths for a program that otherwise has the user's own rights.
-//!
-//! This is used for MCP servers. They need the user's files, caches and network, so nothing is hidden from
-//! them, but our state directory and those paths of the grant that their agent may not write to are read-only for
-//! them, too. Only bubblewrap can enforce that.
+//! Write protection for MCP servers, which otherwise have the user's own rights: Althing's state directory, and those
+//! paths of the grant that the agent may not write to, are read-only. Only bubblewrap can enforce that.
 
 use crate::bubblewrap::Bubblewrap;
 use crate::mount_check::{ExpectedMount, expected_mounts};
@@ -22,16 +19,13 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteProtection {
     bubblewrap: Bubblewrap,
-    /// The paths with their modes in order of depth, shallow paths first.
     paths: Vec<(PathBuf, MountMode)>,
-    /// Protected paths that do not exist and must not be created while a program with this protection runs.
     missing: Arc<PlaceholderUse>,
 }
 
 impl WriteProtection {
-    /// The protection that a grant requires with this access; `None` if `sandbox` is not bubblewrap. The
-    /// protection applies for the whole life of the program, so the program must be restarted when the access
-    /// changes.
+    /// The protection that a grant requires with this access; `None` if `sandbox` is not bubblewrap. It applies for
+    /// the whole life of a program, which must be restarted when the access changes.
     pub fn new(sandbox: &Sandbox, grant: &Grant, access: ContextAccess) -> Result<Option<Self>, PolicyError> {
         let Sandbox::Bubblewrap(bubblewrap) = sandbox else { return Ok(None) };
         let sandbox_paths = SandboxPaths::from(grant).checked()?;
@@ -50,14 +44,12 @@ impl WriteProtection {
         Ok(Some(Self { bubblewrap: bubblewrap.clone(), paths, missing }))
     }
 
-    /// What must be mounted for the program. Fails if a path no longer exists or leads through a symlink.
     pub(crate) fn expected_mounts(&self) -> io::Result<Vec<ExpectedMount>> {
         let mode = |mode: MountMode| mode.max(MountMode::ReadOnly);
         let rules = self.paths.iter().map(|(path, kind)| MountRule { path: path.clone(), mode: mode(*kind) });
         expected_mounts(&rules.collect::<Vec<_>>(), self.missing.missing(), &[])
     }
 
-    /// The executable and arguments that run `argv` in `cwd`.
     pub(crate) fn command(&self, cwd: &Path, argv: &[&str]) -> (PathBuf, Vec<OsString>) {
         (
             self.bubblewrap.program.clone(),
@@ -66,8 +58,8 @@ impl WriteProtection {
     }
 }
 
-/// Adds a writable mount for every directory above one of the paths, except `/` and directories that are inside one of
-/// the paths. A mount point cannot be renamed, so the program cannot move a protected path away from its mount by
+/// Adds a writable mount for every directory above one of the paths, except `/` and directories inside one of the
+/// paths. A mount point cannot be renamed, so the program cannot move a protected path away from its mount by
 /// renaming a directory above it.
 fn pin_ancestors(paths: &mut Vec<(PathBuf, MountMode)>) {
     let above = |(path, _): &(PathBuf, MountMode)| {

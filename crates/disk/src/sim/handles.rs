@@ -35,7 +35,7 @@ impl DiskFile for SimFile {
                     inner.tree.append(self.node, part)?;
                     Err(kind.error())
                 }
-                // A short write, which succeeds; if the fault persists, the caller gets the error from a later call.
+                // A short write counts as a success.
                 _ if some > 0 => inner.tree.append(self.node, part).map(|()| some),
                 _ => Err(kind.error()),
             },

@@ -1,8 +1,7 @@
-//! A simulated disk for tests. It tracks which data is synced, and it crashes and fails at chosen operations.
+//! A simulated disk for tests: it tracks which data is synced, and it crashes and fails at chosen operations.
 //!
-//! The simulated disk is stricter than real file systems: a file's name is durable only after its directory was
-//! synced, unsynced data may be lost, torn or retained in any mixture, and after a failed sync the lost pages count as
-//! clean. It must never be part of the product, so it is behind the feature `sim`.
+//! It is stricter than real file systems: a file's name is durable only after its directory was synced, unsynced data
+//! may be lost, torn or retained in any mixture, and after a failed sync the lost pages count as clean.
 
 mod handles;
 mod tree;
@@ -55,9 +54,8 @@ pub struct SimDisk(Arc<Mutex<Inner>>);
 struct Inner {
     tree: Tree,
     rng: fastrand::Rng,
-    /// The number of operations so far.
     operations: u64,
-    /// The number of changing operations so far, including those that failed.
+    /// The number of changing operations so far, including failed ones.
     changes: u64,
     crash_at: Option<u64>,
     fault: Option<(u64, FaultKind, FaultDuration)>,
@@ -68,16 +66,13 @@ struct Inner {
     locks: BTreeSet<PathBuf>,
 }
 
-/// What happens to an operation.
 enum Outcome {
     Done,
-    /// The operation fails, possibly after a part of it took effect.
+    /// The operation fails; a part of a write or sync may have taken effect.
     Fails(FaultKind),
-    /// The power is cut during the operation.
     Crash,
 }
 
-/// Whether an operation changes the disk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Access {
     Read,
@@ -160,7 +155,6 @@ impl SimDisk {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Performs one operation, after checking whether it must crash or fail.
     fn operate<T>(&self, access: Access, act: impl FnOnce(&mut Tree) -> io::Result<T>) -> io::Result<T> {
         let mut inner = self.inner();
         match inner.next_outcome(access)? {

@@ -1,7 +1,5 @@
-//! The content of the simulated disk: for every file and directory, the visible content, the durable content,
-//! and the changes between the two.
-//!
-//! This module does not decide when operations fail; it decides what a crash or a failed sync leaves behind.
+//! The content of the simulated disk: for every file and directory, the visible content, the durable content, and the
+//! changes between the two. It decides what a crash or a failed sync leaves behind.
 
 use crate::disk::{EntryKind, OpenMode};
 use fastrand::Rng;
@@ -25,7 +23,7 @@ enum Change {
     Cut { len: usize },
 }
 
-/// A change of the names in a directory. A rename is one change: it takes effect completely or not at all.
+/// A rename is one change: a crash keeps all of it or nothing.
 #[derive(Clone)]
 struct NameChange {
     removed: Option<String>,
@@ -185,10 +183,8 @@ impl Tree {
         self.sync_dir(path.parent().ok_or_else(not_found)?)
     }
 
-    /// Applies the changes since the last sync to the durable content.
-    ///
-    /// This is not a copy of the visible content: after a failed sync, the lost pages are visible but will
-    /// never be written.
+    /// Applies the pending changes instead of copying the visible content: pages that a failed sync lost stay visible
+    /// but are never written.
     pub(super) fn sync_file(&mut self, id: NodeId) -> io::Result<()> {
         match self.nodes.get_mut(id) {
             Some(Node::File { durable, pending, .. }) => {
@@ -210,7 +206,7 @@ impl Tree {
         }
     }
 
-    /// Simulates a failed sync: some pages reach the disk, the others never will, and the operating system
+    /// Simulates a failed sync: some pages reach the disk, and the others never will, because the operating system
     /// considers all of them clean.
     pub(super) fn lose_pages(&mut self, id: NodeId, rng: &mut Rng) -> io::Result<()> {
         match self.nodes.get_mut(id) {
@@ -245,8 +241,7 @@ impl Tree {
     }
 }
 
-/// Applies a part of a file's unsynced changes: none, all, a prefix that is torn at any byte, or any subset of
-/// the pages.
+/// Applies none of a file's unsynced changes, all, a prefix that is torn at any byte, or any subset of the pages.
 fn apply_some(durable: &mut Vec<u8>, pending: Vec<Change>, rng: &mut Rng) {
     let fill = if rng.bool() { 0 } else { rng.u8(..) };
     let mut pages: Vec<Change> = Vec::new();

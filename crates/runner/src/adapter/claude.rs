@@ -17,20 +17,16 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClaudeCode;
 
-/// The name of both the executable and the adapter.
 const NAME: &str = "claude";
 
-/// Claude Code's tools that only read.
 const READ_ONLY_TOOLS: &[&str] = &["Read", "Grep", "Glob"];
-/// Claude Code's tools that read or edit files.
 const EDIT_TOOLS: &[&str] = &["Read", "Grep", "Glob", "Edit", "Write", "NotebookEdit"];
 
 const API_KEY: &str = "ANTHROPIC_API_KEY";
-/// The environment variable that names the directory of Claude Code's own files.
 const CONFIG_DIR: &str = "CLAUDE_CONFIG_DIR";
 
-/// Claude Code's own files. `.claude.json` lies in the home directory or, if `CLAUDE_CONFIG_DIR` is set, in the
-/// directory that this variable names.
+/// `.claude.json` lies in the home directory or, if `CLAUDE_CONFIG_DIR` is set, in the directory that this variable
+/// names.
 const OWN_DIRS: &[OwnDir] = &[OwnDir {
     name: "claude",
     in_home: ".claude",
@@ -86,7 +82,7 @@ impl ClaudeCode {
             config.env.push(("IS_SANDBOX".to_owned(), "1".to_owned()));
         }
         let options = &task.spec.options;
-        // The texts are passed in files, because every user of the machine can read the arguments of a process.
+        // Prompts are passed in files, because every user of the machine can read the arguments of a process.
         let prompts = [
             ("--system-prompt-file", "claude-system-prompt.md", &options.system_prompt),
             ("--append-system-prompt-file", "claude-appended-prompt.md", &options.append_system_prompt),
@@ -110,14 +106,13 @@ impl ClaudeCode {
         }
     }
 
-    /// The names of Claude Code's own tools in the config's `allowed_tools` (`Bash(git *)` counts as `Bash`);
-    /// `None` if the config has no such list.
+    /// The names of Claude Code's own tools in the config's `allowed_tools`, without tools of MCP servers;
+    /// `Bash(git *)` counts as `Bash`. `None` if the config has no such list.
     fn allowed_names(task: &LaunchRequest<'_>) -> Option<Vec<String>> {
         let name = |tool: &String| tool.split('(').next().unwrap_or_default().trim().to_owned();
         Some(own_tools(task)?.map(name).collect())
     }
 
-    /// The permission flags of a headless run.
     fn permissions(task: &LaunchRequest<'_>) -> Vec<String> {
         let allowed = Self::allowed_names(task);
         let among = |all: &[&str]| -> String {
@@ -145,14 +140,14 @@ impl ClaudeCode {
         flags.iter().map(|word| (*word).to_owned()).chain(tools.into_iter().flatten()).collect()
     }
 
-    /// Claude Code's own tools that `--allowedTools` has to name, because a headless run may use them without
-    /// asking and the flags from [`Self::permissions`] alone do not allow that.
+    /// Claude Code's own tools that a headless run may use without asking, and that the flags from
+    /// [`Self::permissions`] alone do not allow.
     fn allowed_without_asking(task: &LaunchRequest<'_>) -> Vec<String> {
         let all = || READ_ONLY_TOOLS.iter().map(|tool| (*tool).to_owned());
         match (task.permissions, own_tools(task)) {
             (PermissionLevel::Full, Some(tools)) => tools.cloned().collect(),
-            // By default Claude Code reads only in its working directory. Our sandbox hides everything that
-            // Claude Code may not read, so the reading tools are allowed everywhere.
+            // By default Claude Code reads only in its working directory. Our sandbox hides everything that Claude
+            // Code may not read, so it may use its reading tools everywhere.
             (PermissionLevel::ReadOnly, Some(tools)) if task.sandboxed => {
                 let tools: Vec<&String> = tools.collect();
                 all().filter(|tool| tools.contains(&tool)).collect()
@@ -162,13 +157,12 @@ impl ClaudeCode {
         }
     }
 
-    /// The permission flags of a run in which a person answers questions.
     fn interactive_permissions(task: &LaunchRequest<'_>) -> Vec<String> {
         let mode = match task.spec.options.permission_mode {
             Some(PermissionMode::Plan) => "plan",
             Some(PermissionMode::AcceptEdits) => "acceptEdits",
             // Without `--permission-mode`, current releases of Claude Code choose a mode by themselves; the mode
-            // `default` asks a person in old and new releases.
+            // `default` asks a person.
             Some(PermissionMode::Default | PermissionMode::BypassPermissions) | None => "default",
         };
         let tools = Self::allowed_names(task).map(|names| ["--tools".to_owned(), names.join(",")]);
@@ -179,8 +173,6 @@ impl ClaudeCode {
             .collect()
     }
 
-    /// Adds `--allowedTools` with our tools and `own` (Claude Code's own tools that need no approval) and, if
-    /// `tools` is given, configures our MCP server.
     fn tools(tools: Option<&ToolEndpoint>, own: Vec<String>, config: &mut LaunchConfig) {
         let ours = tools.into_iter().flat_map(ToolEndpoint::tool_names);
         let allowed: Vec<String> = ours.chain(own).collect();
@@ -206,8 +198,6 @@ impl ClaudeCode {
     }
 }
 
-/// The entries of the config's `allowed_tools` that are Claude Code's own tools, not tools of an MCP server;
-/// `None` if the config has no such list.
 fn own_tools<'a>(task: &LaunchRequest<'a>) -> Option<impl Iterator<Item = &'a String>> {
     let allowed = task.spec.options.allowed_tools.as_ref()?;
     Some(allowed.iter().filter(|tool| !tool.starts_with("mcp__")))
@@ -227,12 +217,11 @@ impl AgentAdapter for ClaudeCode {
         Self::common_args(task, &mut config);
         config.args.extend(Self::interactive_permissions(task));
         let mut set = |name: &str| config.env.push((name.to_owned(), "1".to_owned()));
-        // Skips the folder-trust dialog, whose default answer is to quit. The dialog is not needed, because the
-        // author of the task chose the folder.
+        // Skips the folder-trust dialog, whose default answer is to quit; the author of the task chose the folder.
         set("CLAUDE_CODE_SANDBOXED");
         if let Onboarding::SkipWithKey(variable) = task.onboarding {
-            // Skips the onboarding dialogs, the last of which asks the user to sign in. Claude Code accepts an API
-            // key that no dialog approved only from a key helper, so the key is passed by a key helper.
+            // Skips the onboarding dialogs, the last of which asks the user to sign in. Claude Code then accepts an
+            // API key only from a key helper.
             set("IS_DEMO");
             if variable == API_KEY {
                 let settings = json!({ "apiKeyHelper": format!("printenv {API_KEY}") });
@@ -311,7 +300,7 @@ impl AgentAdapter for ClaudeCode {
     }
 
     fn own_variables(&self) -> Vec<String> {
-        // `DISABLE_*` turns off updates, telemetry and other things that the user does not want.
+        // The user turns off updates and telemetry with `DISABLE_*`.
         ["ANTHROPIC_*", "CLAUDE_*", "DISABLE_*", "AWS_*", "CLOUD_ML_REGION"].map(str::to_owned).to_vec()
     }
 
@@ -359,7 +348,7 @@ impl AgentAdapter for ClaudeCode {
                     &[],
                 ),
             ],
-            // The input may contain text: Ctrl+U removes it.
+            // Ctrl+U removes text that is in the input.
             leave: Some("\x15/exit".to_owned()),
             conversation: Some(r"claude --resume ([0-9a-f]{8}-[0-9a-f-]{27})".to_owned()),
             ..TerminalTraits::default()

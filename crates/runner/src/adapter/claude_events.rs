@@ -1,4 +1,4 @@
-//! Interprets the events of Claude Code.
+//! Parses the JSON events of a headless run of Claude Code.
 
 use super::events::{Diagnostics, EventHandler, count, message_item, reported_cost, text, tool_item};
 use super::{Exit, ModelUsage, OutputEvent, ProgramOutcome, ReportedUsage, Trouble};
@@ -7,16 +7,13 @@ use althing_text::estimate_tokens;
 use serde_json::Value;
 use std::collections::HashMap;
 
-/// Interprets the events of one execution.
 #[derive(Debug, Default)]
 pub(super) struct ClaudeEvents {
     session: Option<String>,
-    /// The tool calls in progress by id, each with the tool's name and input.
     calls: HashMap<String, (String, Value)>,
-    /// The id of the last message that was counted as a model call.
     message: String,
     turns: u64,
-    /// The usage of the messages by model, which counts only without a result.
+    /// The usage of the messages by model, which counts only if no result event comes.
     messages: Vec<ModelUsage>,
     /// Why a request to the model failed most recently; kept if a later request succeeds.
     trouble: Option<String>,
@@ -138,8 +135,8 @@ impl ClaudeEvents {
         }
     }
 
-    /// Adds the usage of a message, of which each event contains one block. The events come before the number of output
-    /// tokens is known, so it is estimated.
+    /// Each event contains one block of a message and comes before the number of output tokens is known, so that
+    /// number is estimated.
     fn count_message(&mut self, event: &Value, is_new: bool) {
         let model = text(event, "/message/model");
         let at = self.messages.iter().position(|row| row.model == model);
@@ -164,7 +161,7 @@ impl ClaudeEvents {
         }
     }
 
-    /// The usage of a run without a result: its messages, and the call that was cut off.
+    /// The usage of a run without a result event: that of its messages, and one more call, which was cut off.
     fn usage_of_messages(&mut self) -> ReportedUsage {
         let by_model = std::mem::take(&mut self.messages);
         let mut this_run = Usage { calls: 1, unpriced_calls: 1, ..Usage::default() };
@@ -174,7 +171,7 @@ impl ClaudeEvents {
         ReportedUsage { this_run, by_model, ..ReportedUsage::default() }
     }
 
-    /// The usage of this run. Claude Code reports the tokens of this run alone, but the cost of the whole conversation.
+    /// Claude Code reports the tokens of this run alone, but the cost of the whole conversation.
     fn usage(&self, result: &Value) -> ReportedUsage {
         let cached = count(result, "/usage/cache_read_input_tokens");
         let this_run = Usage {
@@ -197,14 +194,11 @@ impl ClaudeEvents {
     }
 }
 
-/// What the user can do if Claude Code is not signed in.
 pub(super) const SIGN_IN: &str = "run `claude` once to sign in, or set ANTHROPIC_API_KEY";
-/// The name of the error with which Claude Code reports a wrong or missing key.
 const SIGNED_OUT: &str = "authentication_failed";
-/// A rejected key is final from this retry on. After the first failure, Claude Code renews a token that has expired.
+/// A rejected key is final from this retry on: after the first failure, Claude Code renews a token that has expired.
 const FINAL_RETRY: u64 = 3;
 
-/// The event with which Claude Code announces a retry of a request to its model, as trouble.
 fn retry_trouble(event: &Value) -> Trouble {
     let error = match text(event, "/error") {
         "" => "unknown error",
@@ -219,7 +213,6 @@ fn retry_trouble(event: &Value) -> Trouble {
     Trouble { text, is_final: is_refused && count(event, "/attempt") >= FINAL_RETRY }
 }
 
-/// The agent's message in a line of a stored conversation.
 pub(super) fn stored_message(line: &Value) -> Option<String> {
     let is_ours = text(line, "/type") == "assistant"
         && line.pointer("/isSidechain") != Some(&Value::Bool(true))
@@ -233,7 +226,6 @@ fn blocks(event: &Value) -> impl Iterator<Item = &Value> {
     event.pointer("/message/content").and_then(Value::as_array).into_iter().flatten()
 }
 
-/// What the model wrote in a block of its message.
 fn written(block: &Value) -> String {
     let prose = ["/text", "/thinking"].map(|name| text(block, name)).concat();
     let input = block.pointer("/input").map(Value::to_string).unwrap_or_default();

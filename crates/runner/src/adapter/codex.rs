@@ -16,11 +16,10 @@ use std::path::PathBuf;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Codex;
 
-/// The name of both the executable and the adapter.
 const NAME: &str = "codex";
 
-/// Codex's own files. The user's own conversations stay hidden: a conversation can contain the permission to run
-/// everything without asking, and `codex resume` would restore that permission.
+/// The user's own conversations stay hidden: a conversation can contain the permission to run everything without
+/// asking, and `codex resume` would restore that permission.
 const OWN_DIRS: &[OwnDir] = &[OwnDir {
     name: "codex",
     in_home: ".codex",
@@ -58,7 +57,7 @@ const OWN_DIRS: &[OwnDir] = &[OwnDir {
     ],
 }];
 
-/// The length of the time in the name of the file in which Codex stores a conversation.
+/// The name of a stored conversation is `rollout-TIME-ID.jsonl`.
 const ROLLOUT_TIME: usize = "2026-11-17T10-45-19".len();
 
 impl Codex {
@@ -80,7 +79,6 @@ impl Codex {
 }
 
 impl Codex {
-    /// Adds the config's system prompts and reasoning effort to the arguments and the generated files.
     fn model_settings(task: &LaunchRequest<'_>, config: &mut LaunchConfig) {
         let options = &task.spec.options;
         if let Some(text) = &options.system_prompt {
@@ -97,7 +95,6 @@ impl Codex {
         }
     }
 
-    /// Restricts Codex's own sandbox to reading if the config's `permission_mode` is `plan`.
     fn sandbox_mode(task: &LaunchRequest<'_>, config: &mut LaunchConfig) {
         if task.spec.options.permission_mode == Some(PermissionMode::Plan) {
             config.args.extend(["-c", "sandbox_mode=\"read-only\""].map(str::to_owned));
@@ -105,8 +102,8 @@ impl Codex {
     }
 }
 
-/// The setting that says, for one start, whether Codex trusts a project. It is an inline table, because a path is not
-/// accepted as part of a dotted key.
+/// Says, for one start, whether Codex trusts a project. It is an inline table, because Codex does not accept a path
+/// as part of a dotted key.
 fn project_trust(dir: &str, level: &str) -> String {
     let real = std::path::Path::new(dir).canonicalize().ok();
     let real = real.as_deref().and_then(std::path::Path::to_str).filter(|real| *real != dir);
@@ -118,7 +115,6 @@ fn project_trust(dir: &str, level: &str) -> String {
     format!("projects={{{}}}", rows.join(","))
 }
 
-/// A TOML basic string; JSON strings have the same syntax.
 fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
@@ -133,7 +129,7 @@ impl AgentAdapter for Codex {
     }
 
     fn launch_config(&self, task: &LaunchRequest<'_>) -> Option<LaunchConfig> {
-        // Codex must not start a daemon, which would outlive Codex and us.
+        // Without this flag Codex would start a daemon, which would outlive Codex and Althing.
         let mut args = vec!["--no-daemon".to_owned()];
         args.extend(["-c".to_owned(), project_trust(&task.spec.cwd, "trusted")]);
         if let Some(model) = &task.spec.model {
@@ -153,8 +149,8 @@ impl AgentAdapter for Codex {
         let mut config = LaunchConfig { program: NAME.to_owned(), args, ..LaunchConfig::default() };
         let permissions: &[&str] = match task.permissions {
             PermissionLevel::Full => &["--dangerously-bypass-approvals-and-sandbox"],
-            // Codex works only through commands, and Codex's own sandbox fails for every command when it runs inside
-            // our sandbox. So Codex's own sandbox is turned off; our sandbox already limits where Codex can write.
+            // Codex works only through commands, and inside our sandbox its own sandbox fails for every command. Our
+            // sandbox already limits where Codex can write.
             PermissionLevel::ReadOnly | PermissionLevel::Workspace if task.sandboxed => {
                 &["--dangerously-bypass-approvals-and-sandbox"]
             }
@@ -213,7 +209,6 @@ impl AgentAdapter for Codex {
         let files = (program.open_files)();
         let rollouts = files.iter().filter_map(|file| {
             let name = file.file_name()?.to_str()?.strip_prefix("rollout-")?.strip_suffix(".jsonl")?;
-            // The time, a hyphen and the id.
             name.is_char_boundary(ROLLOUT_TIME).then(|| name.split_at(ROLLOUT_TIME))
         });
         // Subagents of Codex have conversations of their own, which begin later.
@@ -283,7 +278,7 @@ impl AgentAdapter for Codex {
                     &[],
                 ),
             ],
-            // The input may contain text: Ctrl+U removes it.
+            // Ctrl+U removes text that is in the input.
             leave: Some("\x15/quit".to_owned()),
             conversation: Some(r"codex resume ([0-9a-f]{8}-[0-9a-f-]{27})".to_owned()),
             ..TerminalTraits::default()
@@ -313,7 +308,7 @@ impl EventHandler for CodexEvents {
             }
             "turn.completed" => self.completed = Some(event.clone()),
             "turn.failed" => self.failed = Some(text(event, "/error/message").to_owned()),
-            // Events such as "Reconnecting…" do not end the run.
+            // Codex goes on after an event such as "Reconnecting…".
             "error" => {
                 let said = without_counter(text(event, "/message"));
                 self.last_error = Some(said.to_owned());
@@ -346,8 +341,7 @@ impl EventHandler for CodexEvents {
     }
 }
 
-/// The reason in Codex's message that it reconnects: "Reconnecting... 1/5 (reason)". Any other message is returned
-/// unchanged.
+/// The reason in "Reconnecting... 1/5 (reason)". Any other message is returned unchanged.
 pub(crate) fn without_counter(message: &str) -> &str {
     let reason = message.strip_prefix("Reconnecting...").and_then(|rest| rest.split_once('('));
     reason.and_then(|(_, reason)| reason.strip_suffix(')')).unwrap_or(message)

@@ -1,5 +1,5 @@
-//! The adapter `command` for any program of the user. In a headless run the prompt is the program's stdin, stdout
-//! is the answer, and the exit code tells whether the program succeeded.
+//! The adapter `command` for any program of the user. In a headless run the prompt is the program's stdin, stdout is
+//! the answer, and exit code 0 means success.
 
 use super::{
     AgentAdapter, AskPattern, Exit, LaunchConfig, LaunchRequest, OutputEvent, OutputParser, Pattern,
@@ -66,8 +66,7 @@ impl AgentAdapter for CommandAdapter {
     }
 }
 
-/// The parser for programs that write plain text: stdout is the answer, and the exit code tells whether the
-/// program succeeded.
+/// The parser for programs that write plain text: stdout is the answer, and exit code 0 means success.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PlainTextParser;
 

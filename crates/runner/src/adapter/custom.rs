@@ -9,8 +9,8 @@ use super::{
 /// A program as a user describes it.
 ///
 /// In arguments `{session}`, `{model}` and `{cwd}` are replaced by the task's values; an argument that contains
-/// `{model}` is left out if the task names no model. There is no placeholder for the prompt on purpose: the prompt goes
-/// to stdin or is typed.
+/// `{model}` is left out if the task names no model. There is no placeholder for the prompt, which goes to stdin or
+/// is typed.
 #[derive(Clone, Debug, Default)]
 pub struct UserDefinedAdapter {
     /// The name by which configs and workflows refer to the adapter.
@@ -21,8 +21,7 @@ pub struct UserDefinedAdapter {
     pub args: Vec<String>,
     /// Arguments for a headless run; `None` if the program works only in a terminal.
     pub headless_args: Option<Vec<String>>,
-    /// Additional arguments that resume the conversation `{session}`; `None` if the program stores no
-    /// conversations.
+    /// Additional arguments that resume the conversation `{session}`; `None` if conversations cannot be resumed.
     pub resume_args: Option<Vec<String>>,
     /// Additional environment variables.
     pub env: Vec<(String, String)>,
@@ -90,8 +89,6 @@ impl AgentAdapter for UserDefinedAdapter {
     }
 
     fn is_lost_conversation(&self, error: &str) -> bool {
-        // The errors of all built-in adapters are recognized, because the program is often a wrapper of a CLI agent
-        // that has a built-in adapter.
         built_in().iter().any(|adapter| adapter.is_lost_conversation(error))
     }
 

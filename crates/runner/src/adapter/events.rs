@@ -1,4 +1,4 @@
-//! Shared code of the parsers for CLI agents that write one JSON object per line.
+//! Shared parser code for CLI agents that write one JSON object per line.
 
 use super::{Exit, OutputEvent, OutputParser, ProgramOutcome, Stream};
 use crate::lines::{LineSplitter, OutputLine};
@@ -6,28 +6,20 @@ use althing_protocol::Item;
 use althing_text::truncate_bytes;
 use serde_json::Value;
 
-/// How many bytes remain when the diagnostics are trimmed, which happens when they exceed twice this size; also
-/// how many bytes are kept of one piece of text that is added.
+/// When the diagnostics exceed twice this size, in bytes, they are cut to their last part of this size.
 const MAX_DIAGNOSTICS: usize = 4 * 1024;
-/// A tool's result is truncated to this many bytes.
 const MAX_RESULT: usize = 2 * 1024;
-/// The summary of a tool call is truncated to this many bytes.
 const MAX_DETAIL: usize = 200;
 
-/// Interprets the JSON events of one CLI agent.
 pub(super) trait EventHandler: Send {
     fn event(&mut self, event: &Value, emit: &mut dyn FnMut(OutputEvent));
 
-    /// Interprets a line of stderr. Returns whether the line should be kept among the diagnostics.
     fn error_line(&mut self, _line: &str, _emit: &mut dyn FnMut(OutputEvent)) -> bool {
         true
     }
 
-    /// See [`OutputParser::has_ended_turn`].
     fn has_ended_turn(&self) -> bool;
 
-    /// Determines the outcome of the run; `diagnostics` holds the last part of what the agent printed besides
-    /// its events.
     fn end(
         &mut self,
         exit: Exit,
@@ -36,7 +28,6 @@ pub(super) trait EventHandler: Send {
     ) -> ProgramOutcome;
 }
 
-/// A parser for output of one JSON object per line.
 #[derive(Debug)]
 pub(super) struct JsonLines<E> {
     events: E,
@@ -55,7 +46,6 @@ impl<E: EventHandler> JsonLines<E> {
         };
         match serde_json::from_slice::<Value>(line) {
             Ok(event @ Value::Object(_)) => self.events.event(&event, emit),
-            // The line is not an event, so it is a message for people.
             Ok(_) | Err(_) => self.diagnostics.push(&crate::clean(&String::from_utf8_lossy(line))),
         }
     }
@@ -117,7 +107,6 @@ impl Diagnostics {
         lines().rfind(is_error_line).or_else(|| lines().next_back())
     }
 
-    /// An error message: `failure`, followed by [`Self::last_error_line`] if there is one.
     pub(crate) fn explain(&self, failure: &str) -> String {
         match self.last_error_line() {
             Some(line) => format!("{failure}: {}", truncate_bytes(line, 500)),
@@ -125,19 +114,16 @@ impl Diagnostics {
         }
     }
 
-    /// Whether the diagnostics contain any of these texts.
     pub(super) fn mentions(&self, words: &[&str]) -> bool {
         words.iter().any(|word| self.0.contains(word))
     }
 }
 
-/// The event for a message from the agent; `None` if the message is blank.
 pub(super) fn message_item(text: &str) -> Option<OutputEvent> {
     let text = crate::clean(text);
     (!text.trim().is_empty()).then_some(OutputEvent::Item(Item::Said { text }))
 }
 
-/// The event for a tool call of the agent.
 pub(super) fn tool_item(tool: &str, input: &Value, result: Option<&str>, is_error: bool) -> OutputEvent {
     OutputEvent::Item(Item::Did {
         tool: crate::clean(tool),
@@ -149,7 +135,6 @@ pub(super) fn tool_item(tool: &str, input: &Value, result: Option<&str>, is_erro
     })
 }
 
-/// A one-line summary of a tool call's input.
 fn detail(input: &Value) -> String {
     const SUMMARY_KEYS: [&str; 8] =
         ["command", "file_path", "filePath", "path", "pattern", "url", "query", "description"];
@@ -163,19 +148,17 @@ fn detail(input: &Value) -> String {
     truncate_bytes(crate::clean(&text).lines().next().unwrap_or_default(), MAX_DETAIL)
 }
 
-/// The string at a JSON pointer, or an empty one.
 pub(super) fn text<'a>(event: &'a Value, pointer: &str) -> &'a str {
     event.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The cost in dollars at a JSON pointer, or 0 if there is none or it is not a number that a cost can be: a program could report a negative
-/// one, to hide what it spent.
+/// The cost in dollars; 0 if there is none, or if it is negative or not finite: a program could report a negative
+/// cost to hide what it spent.
 pub(crate) fn reported_cost(event: &Value, pointer: &str) -> f64 {
     let cost = event.pointer(pointer).and_then(Value::as_f64);
     cost.filter(|cost| cost.is_finite() && *cost >= 0.0).unwrap_or_default()
 }
 
-/// The number at a JSON pointer, or 0.
 pub(super) fn count(event: &Value, pointer: &str) -> u64 {
     event.pointer(pointer).and_then(Value::as_u64).unwrap_or_default()
 }

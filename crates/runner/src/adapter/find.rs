@@ -17,14 +17,13 @@ pub struct AgentInstallation {
     pub program: String,
     /// The path of the executable; `None` if the program is not installed.
     pub path: Option<PathBuf>,
-    /// The version in the npm package of the program, or else the first non-blank line that `--version` prints. `None`
-    /// if the program is not installed, or if `--version` could not be run, printed nothing or took too long.
+    /// The version in the program's npm package, or else the first non-blank line that `--version` prints. `None` if
+    /// neither is known.
     pub version: Option<String>,
 }
 
-/// Looks up the executable of every adapter that has one (see [`find_program`]) and finds out the version of each
-/// program that was found, all in parallel: from its npm package, or else by running it with `--version`. A program
-/// that does not answer within `limit` is ended and reported without a version. A program that is only in a directory
+/// Finds the executable and version of every adapter that has an executable. The version comes from the program's npm
+/// package, or else from running it with `--version` for at most `limit`. A program that is found only in a directory
 /// to which agents may write is not run.
 pub async fn find_agents(
     adapters: &Adapters,
@@ -50,20 +49,19 @@ pub async fn find_agents(
     futures_util::future::join_all(looks).await
 }
 
-/// A `PATH` without the directories to which agents may write: an agent could put a program there that has the name of
-/// a program of the user.
+/// A `PATH` without the directories to which agents may write: an agent could put a program there that has the name
+/// of a program of the user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SearchPath {
     /// The directories in which programs are searched for, as the value of `PATH`.
     pub kept: String,
-    /// The directories to which agents may write.
+    /// The removed absolute directories, to which agents may write.
     pub removed: Vec<PathBuf>,
 }
 
 impl SearchPath {
-    /// Removes the directories in `writable`, and those that a symlink in `writable` leads to, even if they do not
-    /// exist yet. Relative directories are removed, too, because they depend on the directory in which a program
-    /// starts; `removed` does not name them.
+    /// Removes directories inside `writable` and directories that are reached through a path inside `writable`, even
+    /// if they do not exist yet. Relative directories are removed, too, but `removed` does not name them.
     pub fn without(search: &str, writable: &[PathBuf]) -> Self {
         let is_writable = |place: &PathBuf| writable.iter().any(|root| place.starts_with(root));
         let dirs = search.split(':').filter(|dir| dir.starts_with('/'));
@@ -72,14 +70,13 @@ impl SearchPath {
         Self { kept: kept.join(":"), removed: removed.into_iter().map(PathBuf::from).collect() }
     }
 
-    /// The directories of `search`, even if they do not exist yet, and the symlinks that lead to them. Relative
-    /// directories are left out.
+    /// The absolute directories of `search`, even if they do not exist yet, and the symlinks that lead to them.
     pub fn places(search: &str) -> Vec<PathBuf> {
         let dirs = search.split(':').filter(|dir| dir.starts_with('/'));
         dirs.flat_map(|dir| places(Path::new("/"), Path::new(dir))).collect()
     }
 
-    /// The directories to which agents may write, as a text.
+    /// [`Self::removed`] as a text.
     pub fn removed_text(&self) -> String {
         self.removed.iter().map(|dir| dir.display().to_string()).collect::<Vec<_>>().join(", ")
     }
@@ -95,8 +92,7 @@ pub async fn program_version(
     version(launcher, program, Some(search), limit).await
 }
 
-/// The version in the npm package that contains this program. It is read from a file because some CLI agents take many
-/// seconds to print their version.
+/// The version is read from a file, because some CLI agents take many seconds to print it.
 fn npm_version(path: &Path, program: &str) -> Option<String> {
     let real = path.canonicalize().ok()?;
     let is_package = |dir: &&Path| {
@@ -111,8 +107,8 @@ fn npm_version(path: &Path, program: &str) -> Option<String> {
     Some(version).filter(|version| !version.is_empty())
 }
 
-/// The path of a program: given as a path, or found in one of the directories of `search`. `None` if there is
-/// no executable file at that path or of that name.
+/// The path of an executable file: `program` itself if it contains a `/`, or else one of that name in an absolute
+/// directory of `search`.
 pub fn find_program(program: &str, search: &str) -> Option<PathBuf> {
     let is_program = |path: &Path| {
         path.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
@@ -120,8 +116,6 @@ pub fn find_program(program: &str, search: &str) -> Option<PathBuf> {
     if program.contains('/') {
         return Some(PathBuf::from(program)).filter(|path| is_program(path));
     }
-    // Only absolute entries are searched. Empty and relative entries would mean the current directory and directories
-    // inside it, as in a shell; they are ignored.
     let dirs = search.split(':').filter(|dir| dir.starts_with('/'));
     dirs.map(|dir| Path::new(dir).join(program)).find(|path| is_program(path))
 }

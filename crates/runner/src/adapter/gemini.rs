@@ -18,23 +18,18 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GeminiCli;
 
-/// The name of both the executable and the adapter.
 const NAME: &str = "gemini";
 
-/// The variable that holds the URL of our MCP server.
 const URL_VARIABLE: &str = "ALTHING_URL";
-/// Gemini CLI's tools that only read.
 const READ_ONLY_TOOLS: &[&str] =
     &["glob", "grep_search", "list_directory", "read_file", "read_many_files", "google_web_search"];
-/// Gemini CLI's tools that edit files.
 const EDIT_TOOLS: &[&str] = &["write_file", "replace"];
-/// The path of the project settings, relative to the working directory, and of the user settings, relative to
-/// the home directory.
+/// The path of the project settings, relative to the working directory, and of the user settings, relative to the
+/// home directory.
 const SETTINGS: &str = ".gemini/settings.json";
-/// The variable with a directory that Gemini CLI uses instead of the home directory.
+/// The variable that names a directory that Gemini CLI uses instead of the home directory.
 const HOME_VARIABLE: &str = "GEMINI_CLI_HOME";
 
-/// Gemini CLI's own files.
 const OWN_DIRS: &[OwnDir] = &[OwnDir {
     name: "gemini",
     in_home: ".gemini",
@@ -87,7 +82,6 @@ impl GeminiCli {
         config.env.push(("GEMINI_CLI_TRUST_WORKSPACE".to_owned(), "true".to_owned()));
     }
 
-    /// The approval mode of a run in which a person answers questions.
     fn approval_mode(task: &LaunchRequest<'_>) -> [String; 2] {
         let mode = match task.spec.options.permission_mode {
             Some(PermissionMode::Plan) => "plan",
@@ -97,8 +91,8 @@ impl GeminiCli {
         ["--approval-mode", mode].map(str::to_owned)
     }
 
-    /// Adds a generated file with the config's tool lists as policy rules, which take precedence over Gemini CLI's
-    /// built-in rules. Our own tools are always allowed. Adds another file with the config's `system_prompt`.
+    /// Adds a file with policy rules for the config's tool lists, which take precedence over Gemini CLI's built-in
+    /// rules, and a file with the config's `system_prompt`. Our own tools are always allowed.
     fn options(task: &LaunchRequest<'_>, config: &mut LaunchConfig) {
         let options = &task.spec.options;
         let mut rules = String::new();
@@ -136,9 +130,9 @@ impl GeminiCli {
         }
     }
 
-    /// Gemini CLI asks how to sign in, or refuses to start, until its settings name a method. If the
-    /// first-start dialogs can be skipped, Gemini CLI gets generated settings in the task's directory; it then
-    /// stores its conversations there, too.
+    /// Gemini CLI asks how to sign in, or refuses to start, until its settings name a method. If the first-start
+    /// dialogs can be skipped, Gemini CLI gets generated settings in the task's directory, and stores its
+    /// conversations there, too.
     fn preset_auth(task: &LaunchRequest<'_>, config: &mut LaunchConfig) {
         if task.onboarding == Onboarding::LeaveToAgent {
             return;
@@ -149,17 +143,16 @@ impl GeminiCli {
         config.env.push((HOME_VARIABLE.to_owned(), home.to_string_lossy().into_owned()));
     }
 
-    /// Includes the task's readable directories, because Gemini CLI's file tools work only in the working directory
-    /// and in included directories. Its writing tools would work in them as well, so this is called only for
-    /// [`PermissionLevel::ReadOnly`].
+    /// Gemini CLI's file tools work only in the working directory and in included directories. Its writing tools
+    /// would work in them as well, so this is called only for [`PermissionLevel::ReadOnly`].
     fn include_readable_dirs(task: &LaunchRequest<'_>, config: &mut LaunchConfig) {
         for dir in task.readable.iter().filter(|path| path.is_dir()) {
             config.args.extend(["--include-directories".to_owned(), dir.to_string_lossy().into_owned()]);
         }
     }
 
-    /// Gemini CLI reads MCP servers only from settings files, so our server is added to the project settings.
-    /// The file contains no secret: the token is in a variable.
+    /// Gemini CLI reads MCP servers only from settings files, so our server is added to the project settings. The
+    /// token is in a variable, not in the file.
     fn tools(task: &LaunchRequest<'_>, tools: &ToolEndpoint, config: &mut LaunchConfig) {
         config.args.extend(["--allowed-mcp-server-names".to_owned(), SERVER.to_owned()]);
         config.files.push(GeneratedFile {
@@ -173,7 +166,6 @@ impl GeminiCli {
     }
 }
 
-/// Settings that name only our MCP server.
 fn server_settings() -> Value {
     let server = json!({
         "httpUrl": format!("${URL_VARIABLE}"),
@@ -183,23 +175,18 @@ fn server_settings() -> Value {
     json!({ "mcpServers": { SERVER: server } })
 }
 
-/// Whether a settings file contains only what Althing writes into it.
 pub(crate) fn is_generated(text: &[u8]) -> bool {
     serde_json::from_slice::<Value>(text).is_ok_and(|settings| settings == server_settings())
 }
 
-/// A TOML basic string; JSON strings have the same syntax.
 fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
 
-/// A rule of Gemini CLI's policy engine.
 fn rule(condition: &str, decision: &str, priority: u16) -> String {
     format!("[[rule]]\n{condition}\ndecision = \"{decision}\"\npriority = {priority}\n")
 }
 
-/// The rule condition for an entry of a tool list: `run_shell_command(git)` matches commands that begin with
-/// `git`.
 fn condition(tool: &str) -> String {
     match tool.split_once('(') {
         Some((name, command)) => {
@@ -283,8 +270,8 @@ impl AgentAdapter for GeminiCli {
     }
 
     fn landlock_problem(&self) -> Option<&'static str> {
-        // Gemini CLI sets the modification time of its lock file and retries until it succeeds. Althing's
-        // Landlock sandbox denies that call (`utimensat`), because Landlock cannot restrict the call to certain files.
+        // Gemini CLI sets the modification time of its lock file and retries until it succeeds. Our Landlock sandbox
+        // denies that call (`utimensat`), because Landlock cannot restrict it to certain files.
         Some("Gemini CLI cannot lock its list of projects in Landlock, the only sandbox that works here")
     }
 
@@ -292,7 +279,6 @@ impl AgentAdapter for GeminiCli {
         let home = env("GEMINI_CLI_HOME").or_else(|| env("HOME"))?;
         let message =
             |line: &Value| (text(line, "/type") == "gemini").then(|| text(line, "/content").to_owned());
-        // The name contains only the beginning of the id.
         let name_end = format!("-{}.jsonl", conversation.split('-').next()?);
         Some(LastMessage::Stored { dir: home.join(".gemini/tmp"), name_end, message })
     }
@@ -362,10 +348,9 @@ impl AgentAdapter for GeminiCli {
 
 #[derive(Debug, Default)]
 struct GeminiEvents {
-    /// The message that is being received or, if `whole` is true, the last complete message.
+    /// The message that is being received or, if `whole` is true, the last complete one.
     message: String,
     whole: bool,
-    /// The tool calls in progress by id, each with the tool's name and input.
     calls: HashMap<String, (String, Value)>,
     turns: u64,
     /// Why a request to the model failed most recently; kept if a later request succeeds.
@@ -472,9 +457,8 @@ impl EventHandler for GeminiEvents {
     }
 }
 
-/// Gemini CLI reports on stderr that a request to its model failed and is repeated: "Attempt 2 failed with status 500.
-/// Retrying with backoff... reason". Returns the part of such a line after the counter ("failed with status 500. …");
-/// `None` for any other line.
+/// The part after the counter of a line of stderr such as "Attempt 2 failed with status 500. Retrying with backoff...
+/// reason", with which Gemini CLI reports that it repeats a request to its model.
 pub(crate) fn failed_attempt(line: &str) -> Option<&str> {
     let (number, rest) = line.trim().strip_prefix("Attempt ")?.split_once(' ')?;
     (number.parse::<u32>().is_ok() && rest.starts_with("failed")).then_some(rest)

@@ -1,10 +1,9 @@
-//! Whether the user has signed in to a CLI agent, as far as its files and the environment show. No program is started.
+//! Whether the user has signed in to a CLI agent, as far as its files and the environment show.
 
 use super::OwnPath;
 use std::path::{Path, PathBuf};
 
-/// What shows that the user has signed in to a CLI agent. Any one sign is enough, so that a user who signs in in an
-/// unusual way is less likely to be told to sign in.
+/// What shows that the user has signed in to a CLI agent. Any one sign is enough.
 #[derive(Clone, Debug)]
 pub struct LoginSigns {
     /// Variables that hold a key, or that select a service with credentials of its own.
@@ -18,7 +17,7 @@ pub struct LoginSigns {
 }
 
 impl LoginSigns {
-    /// How the user can sign in, if no sign is found; `None` if a sign is found. `env` looks up a variable.
+    /// How the user can sign in; `None` if a sign is found. `env` looks up a variable.
     pub fn missing(&self, home: &Path, env: &dyn Fn(&str) -> Option<PathBuf>) -> Option<&'static str> {
         let has_variable =
             self.variables.iter().any(|name| env(name).is_some_and(|value| !value.as_os_str().is_empty()));
@@ -33,7 +32,6 @@ impl LoginSigns {
     }
 }
 
-/// The signs that the user has signed in to Claude Code; `None` on systems where it stores no file with credentials.
 pub(super) fn claude() -> Option<LoginSigns> {
     // On macOS, Claude Code stores its credentials in the keychain.
     cfg!(target_os = "linux").then(|| LoginSigns {
@@ -62,7 +60,6 @@ pub(super) fn claude() -> Option<LoginSigns> {
     })
 }
 
-/// The signs that the user has signed in to Codex.
 pub(super) fn codex() -> LoginSigns {
     let in_home = |name: &str| OwnPath::new(&format!(".codex/{name}")).overridden_by("CODEX_HOME", name);
     LoginSigns {
@@ -76,7 +73,6 @@ pub(super) fn codex() -> LoginSigns {
     }
 }
 
-/// The signs that the user has signed in to Gemini CLI.
 pub(super) fn gemini() -> LoginSigns {
     let in_home = |name: &str| {
         let path = format!(".gemini/{name}");
@@ -99,7 +95,6 @@ pub(super) fn gemini() -> LoginSigns {
     }
 }
 
-/// The signs that the user has signed in to opencode.
 pub(super) fn opencode() -> LoginSigns {
     let config = |name: &str| {
         let path = format!("opencode/{name}");

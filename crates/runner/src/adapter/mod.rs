@@ -1,9 +1,6 @@
 //! Adapters: how each CLI agent is started, what its output means, and how its screen shows that it is ready or
-//! waiting.
-//!
-//! An adapter only describes: it starts no process and changes no file. It returns argument vectors, never a
-//! shell command line. A headless prompt goes to stdin and never into the arguments, so it cannot be read as a
-//! flag.
+//! waiting. An adapter starts no process and changes no file. A headless prompt goes to stdin and never into the
+//! arguments, so it cannot be read as a flag.
 
 mod claude;
 mod claude_events;
@@ -71,22 +68,20 @@ pub struct LaunchRequest<'a> {
 /// Whether to skip a CLI agent's first-start dialogs about themes, trusted folders and accounts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Onboarding {
-    /// The dialogs are not skipped: they were completed, the user must answer them, their state is not known, or the
-    /// program runs without a person who could answer them.
+    /// The dialogs are not skipped.
     #[default]
     LeaveToAgent,
     /// The dialogs were not completed and can be skipped, because this variable holds a key.
     SkipWithKey(&'static str),
 }
 
-/// How to find out whether the user completed the first-start dialogs. Althing reads the program's settings file
-/// for this and never writes to it.
+/// How to find out whether the user completed the first-start dialogs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OnboardingCheck {
     /// The program's own settings file, in JSON.
     pub settings: OwnPath,
-    /// JSON pointers into the settings. If the dialogs were completed, at least one of these pointers finds a
-    /// value other than `null` and `false`.
+    /// JSON pointers into the settings. The dialogs were completed if one of them finds a value other than `null` and
+    /// `false`.
     pub completed_pointers: &'static [&'static str],
     /// Variables that can hold a key, in order of precedence.
     pub key_variables: &'static [&'static str],
@@ -95,12 +90,10 @@ pub struct OnboardingCheck {
 /// What a program may do without asking a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PermissionLevel {
-    /// The program may do everything that the sandbox and the config's tool lists allow. A CLI agent gets the flag that
-    /// skips its permission checks (instead of the flag, Claude Code with `allowed_tools` gets a list of these tools).
-    /// A CLI agent has this level only inside our sandbox, or without one if the user accepted that (`--unconfined`).
+    /// The program may do everything that the sandbox and the config's tool lists allow.
     Full,
-    /// The program may write in the working directory, and may run nothing that could write elsewhere. Its own
-    /// rules enforce this (for Codex inside our sandbox: our sandbox).
+    /// The program may write in the working directory, and may run nothing that could write elsewhere. Its own rules
+    /// enforce this (for Codex inside our sandbox: our sandbox).
     Workspace,
     /// The program may only read. Its own rules enforce this (for Codex inside our sandbox: our sandbox).
     ReadOnly,
@@ -122,15 +115,14 @@ pub struct ToolEndpoint {
 }
 
 impl ToolEndpoint {
-    /// The tools' names as the agent's model sees them.
     pub(crate) fn tool_names(&self) -> impl Iterator<Item = String> {
         self.names.iter().filter_map(|name| self.kind.tool_name(SERVER, name))
     }
 }
 
-/// The name of Althing's MCP server in the settings of CLI agents. It must be a name that no user gives to a server: if
-/// two servers have the same name, a CLI agent merges them or keeps only one. The name `althing` is not free: users
-/// give it to the server that `althing mcp` runs.
+/// The name of Althing's MCP server in the settings of CLI agents. It must be a name that no user gives to a server,
+/// because a CLI agent merges two servers of the same name or keeps only one. Users give the name `althing` to the
+/// server that `althing mcp` runs.
 pub const SERVER: &str = "althingtools";
 /// The variable that holds the bearer token.
 pub const TOKEN_VARIABLE: &str = "ALTHING_TOKEN";
@@ -153,8 +145,8 @@ pub struct LaunchConfig {
 pub struct GeneratedFile {
     /// The absolute path, usually inside [`LaunchRequest::dir`].
     pub path: PathBuf,
-    /// The file's content. It is merged into an existing file that contains JSON; any other existing file is
-    /// replaced. The existing file is restored after the program's end.
+    /// The file's content. It is merged into an existing JSON file; any other existing file is replaced. The existing
+    /// file is restored after the program's end.
     pub text: String,
 }
 
@@ -168,8 +160,6 @@ pub struct OwnPath {
 }
 
 impl OwnPath {
-    /// The location that the variable gives, or the location below `home` if there is no variable or it is not set;
-    /// `env` looks up the variable.
     pub(crate) fn path(&self, home: &Path, env: &dyn Fn(&str) -> Option<PathBuf>) -> PathBuf {
         let named = self.override_variable.as_ref().and_then(|(name, below)| Some(env(name)?.join(below)));
         named.unwrap_or_else(|| home.join(&self.in_home))
@@ -180,7 +170,7 @@ impl OwnPath {
         Self { in_home: in_home.to_owned(), override_variable: None }
     }
 
-    /// The same path, overridden by `below` in the directory that this variable names.
+    /// The same path, replaced by `below` in the directory that this variable names, if the variable is set.
     #[must_use]
     pub fn overridden_by(self, variable: &str, below: &str) -> Self {
         Self { override_variable: Some((variable.to_owned(), below.to_owned())), ..self }
@@ -206,8 +196,7 @@ pub trait AgentAdapter: Send + Sync + fmt::Debug {
     /// The executable; `None` if each task names its own.
     fn executable(&self) -> Option<&str>;
 
-    /// How to start the program in a terminal; `None` if it cannot run in one. The prompt is typed once the program
-    /// is ready, unless the arguments contain it.
+    /// How to start the program in a terminal; `None` if it cannot run in one.
     fn launch_config(&self, task: &LaunchRequest<'_>) -> Option<LaunchConfig>;
 
     /// How to start the program headless, with the prompt on stdin; `None` if it cannot run headless.
@@ -235,14 +224,14 @@ pub trait AgentAdapter: Send + Sync + fmt::Debug {
         Conversations::None
     }
 
-    /// The id of the conversation of a program that is running in a terminal and chose the id itself. `None` if the
-    /// program has not begun a conversation, or if its files do not show the id.
+    /// The conversation id of a program that is running in a terminal and chose the id itself; `None` if it is not
+    /// known.
     fn running_conversation(&self, _program: &RunningProgram<'_>) -> Option<String> {
         None
     }
 
-    /// How to find the last message of a conversation after a program in a terminal has ended; `None` if that is not known.
-    /// `env` looks up a variable of the program's environment.
+    /// How to find the last message of a conversation after a program in a terminal has ended; `None` if that is not
+    /// known. `env` looks up a variable of the program's environment.
     fn last_message(
         &self,
         _conversation: &str,
@@ -251,14 +240,14 @@ pub trait AgentAdapter: Send + Sync + fmt::Debug {
         None
     }
 
-    /// Whether this error of a run says that the conversation to resume does not exist. A headless run that has not
-    /// done anything is then repeated in a new conversation.
+    /// Whether this error says that the conversation to resume does not exist. A headless run that has not done
+    /// anything is then repeated in a new conversation.
     fn is_lost_conversation(&self, _error: &str) -> bool {
         false
     }
 
-    /// Whether the program may start without our tools if it cannot connect to them at once, and does not report that.
-    /// A program that ended its turn without having listed the tools is then asked again, once.
+    /// Whether the program may start without our tools if it cannot connect to them at once. A program that ended its
+    /// turn without having listed the tools is then asked again, once.
     fn may_miss_tools(&self) -> bool {
         false
     }
@@ -278,8 +267,8 @@ pub trait AgentAdapter: Send + Sync + fmt::Debug {
         Mentions::None
     }
 
-    /// Whether the program decides by itself what to do, so that permissions apply to it. False for the
-    /// user's own commands.
+    /// Whether the program decides by itself what to do, so that permissions apply to it. False for the user's own
+    /// commands.
     fn is_agent(&self) -> bool {
         true
     }
@@ -310,7 +299,7 @@ pub trait AgentAdapter: Send + Sync + fmt::Debug {
     }
 }
 
-/// A program that is running in a terminal, as the adapter sees it.
+/// A program that is running in a terminal.
 pub struct RunningProgram<'a> {
     /// The files that the program and the processes below it hold open.
     pub open_files: &'a dyn Fn() -> Vec<PathBuf>,
@@ -330,18 +319,18 @@ pub enum LastMessage {
         /// The message in a line; `None` if the line contains no message of the agent.
         message: fn(&Value) -> Option<String>,
     },
-    /// The program prints it if it is started with these arguments: `[{"text": …}]`.
+    /// The program prints the message as `[{"text": …}]` if it is started with these arguments.
     Printed(Vec<String>),
 }
 
 /// Where in a prompt a program treats `@path` as a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mentions {
-    /// Nowhere.
+    /// The program never treats `@path` as a file.
     None,
-    /// At the beginning, and after white space.
+    /// At the beginning of the prompt, and after white space.
     AfterSpace,
-    /// Everywhere, except after a backslash.
+    /// Everywhere in the prompt, except after a backslash.
     Anywhere,
 }
 
@@ -361,13 +350,13 @@ pub enum OutputEvent {
     Item(Item),
     /// A piece of a message that is still being streamed.
     TextDelta(String),
-    /// The model has begun to reply, with whatever: reasoning, text or a tool call. May be emitted again and again.
+    /// The model has begun to reply, with reasoning, text or a tool call. May be emitted repeatedly.
     ModelReplies,
     /// The program cannot reach its model, and tries again.
     Trouble(Trouble),
 }
 
-/// Why a program cannot reach its model. If the same problem occurs again, the text is the same.
+/// Why a program cannot reach its model. A repeated problem has the same text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
     /// What the program said, without counters; for Claude Code, a sentence of ours with the reported error.
@@ -377,26 +366,23 @@ pub struct Trouble {
 }
 
 impl Trouble {
-    /// The maximum length of a program's text that is passed on, in bytes.
     const MAX_BYTES: usize = 500;
 
-    /// A problem that may go away by itself.
     pub(crate) fn passing(text: &str) -> OutputEvent {
         let text = althing_text::truncate_bytes(crate::clean(text).trim(), Self::MAX_BYTES);
         OutputEvent::Trouble(Self { text, is_final: false })
     }
 }
 
-/// Interprets the output of one execution of a program. Receives every piece of output, both raw and as clean text,
-/// split at arbitrary positions.
+/// Interprets the output of one execution of a program, split at arbitrary positions.
 pub trait OutputParser: Send {
-    /// Interprets a piece of output and emits what it means.
+    /// Interprets a piece of output, given raw and as clean text.
     fn output(&mut self, stream: Stream, raw: &[u8], clean: &str, emit: &mut dyn FnMut(OutputEvent));
 
     /// Determines the outcome once the process has ended, from the output and the exit status.
     fn end(&mut self, exit: Exit, emit: &mut dyn FnMut(OutputEvent)) -> ProgramOutcome;
 
-    /// Whether the output so far shows that the program has finished its turn. False if the output cannot show it.
+    /// Whether the output so far shows that the program has finished its turn.
     fn has_ended_turn(&self) -> bool {
         false
     }
@@ -435,13 +421,12 @@ pub struct ProgramOutcome {
     pub ok: bool,
     /// The final message; `None` if the whole output is the message.
     pub message: Option<String>,
-    /// Why the program failed. If this is `None` although the program failed, the exit status and the last error line
+    /// Why the program failed. If it is `None` although the program failed, the exit status and the last error line
     /// of stderr are reported instead.
     pub error: Option<String>,
     /// What the user can do about the problem.
     pub hint: Option<String>,
-    /// The usage that the program reported. For a member of a run, at least one model call is counted, even if
-    /// the program reports none.
+    /// The usage that the program reported.
     pub usage: ReportedUsage,
 }
 
@@ -452,8 +437,7 @@ pub struct ReportedUsage {
     pub this_run: Usage,
     /// The tokens of this execution by model, if the program reports its models.
     pub by_model: Vec<ModelUsage>,
-    /// The usage that the program reports only as a total of the whole conversation; not included in
-    /// `this_run`.
+    /// Usage that the program reports only as a total of the whole conversation; not included in `this_run`.
     pub conversation_total: Usage,
 }
 
@@ -462,7 +446,7 @@ pub struct ReportedUsage {
 pub struct ModelUsage {
     /// The name of the model.
     pub model: String,
-    /// Its tokens.
+    /// The tokens of the model.
     pub usage: Usage,
 }
 

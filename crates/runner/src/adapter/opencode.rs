@@ -18,15 +18,12 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Opencode;
 
-/// The name of both the executable and the adapter.
 const NAME: &str = "opencode";
 
-/// opencode's tools that only read.
 const READ_ONLY_TOOLS: &[&str] = &["read", "grep", "glob", "list"];
 /// Permissions of tools that can change something or access the network.
 const GUARDED_PERMISSIONS: &[&str] = &["bash", "edit", "task", "webfetch", "skill"];
 
-/// The permission that a tool needs.
 fn permission(tool: &str) -> &str {
     match tool {
         "write" | "patch" | "apply_patch" | "multiedit" => "edit",
@@ -34,17 +31,15 @@ fn permission(tool: &str) -> &str {
     }
 }
 
-/// The variable that holds the settings of one run, as JSON.
 const SETTINGS_VARIABLE: &str = "OPENCODE_CONFIG_CONTENT";
 
-/// The variable that names an additional settings file.
 const CONFIG_VARIABLE: &str = "OPENCODE_CONFIG";
 
-/// An empty settings file. All processes of opencode write to the same log; the log lines of the process that loaded this
-/// file are those of the task's program.
+/// An empty settings file. All processes of opencode write to the same log; the lines of the process that loaded this
+/// file belong to the task's program.
 const MARKER: &str = "opencode-task.json";
 
-/// opencode's own files. Its database contains conversations, but also permissions that the user gave for ever.
+/// opencode's database contains conversations, but also permissions that the user gave for ever.
 const OWN_DIRS: &[OwnDir] = &[
     OwnDir {
         name: "config",
@@ -123,11 +118,10 @@ const OWN_DIRS: &[OwnDir] = &[
 ];
 
 impl Opencode {
-    /// Permission rules of a headless run; empty if opencode may do everything. Each permission is named,
-    /// because a project's own settings override the rule `*`.
+    /// The permission rules of a headless run; empty if opencode may do everything. Each permission is named, because
+    /// a project's own settings override the rule `*`.
     fn rules(task: &LaunchRequest<'_>) -> Map<String, Value> {
-        // An agent that may only read may also read outside the working directory if it runs inside our sandbox,
-        // which hides everything that it may not read.
+        // An agent that may only read may also read outside the working directory, if our sandbox hides the rest.
         let looks = task.permissions == PermissionLevel::ReadOnly && task.sandboxed;
         let outside = if looks { "allow" } else { "deny" };
         let edit = match task.permissions {
@@ -146,9 +140,6 @@ impl Opencode {
         rules
     }
 
-    /// Permission rules of a run in which a person answers: the permissions in [`GUARDED_PERMISSIONS`] ask, or are
-    /// denied if `permission_mode` is `plan`. With `acceptEdits`, edits are allowed without asking. Access outside the
-    /// working directory always asks.
     fn interactive_rules(task: &LaunchRequest<'_>) -> Map<String, Value> {
         let plans = task.spec.options.permission_mode == Some(PermissionMode::Plan);
         let rule = if plans { "deny" } else { "ask" };
@@ -161,8 +152,7 @@ impl Opencode {
         rules
     }
 
-    /// Applies the config's tool lists to these rules. The lists can only remove permissions, and they never remove
-    /// our own tools.
+    /// The config's tool lists can only remove permissions, and they never remove our own tools.
     fn apply_tool_lists(mut rules: Map<String, Value>, task: &LaunchRequest<'_>) -> Map<String, Value> {
         let options = &task.spec.options;
         if let Some(allowed) = &options.allowed_tools {
@@ -194,8 +184,7 @@ impl Opencode {
         rules
     }
 
-    /// Adds the reasoning effort and the system prompts from the config to `settings`. The prompts are passed as
-    /// files, because opencode would expand variables in a text inside its settings.
+    /// The prompts are passed as files, because opencode would expand variables in a text inside its settings.
     fn model_settings(
         task: &LaunchRequest<'_>,
         settings: &mut Map<String, Value>,
@@ -223,13 +212,12 @@ impl Opencode {
         }
     }
 
-    /// Settings for a start in a terminal or over ACP, where a person answers the questions.
     fn interactive_settings(
         task: &LaunchRequest<'_>,
         mut settings: Map<String, Value>,
         config: &mut LaunchConfig,
     ) {
-        // These rules make opencode ask a person; with its default settings it would ask nobody.
+        // With its default settings opencode would not ask a person.
         let rules = Self::apply_tool_lists(Self::interactive_rules(task), task);
         settings.insert("permission".to_owned(), Value::Object(rules));
         Self::model_settings(task, &mut settings, config);
@@ -268,7 +256,7 @@ impl AgentAdapter for Opencode {
         if let Some(id) = task.resume {
             args.extend(["-s".to_owned(), id.to_owned()]);
         }
-        // The log shows the id of the conversation: see `running_conversation`.
+        // At this log level, the log shows the id of the conversation.
         args.extend(["--log-level", "INFO"].map(str::to_owned));
         let mut config = LaunchConfig { program: NAME.to_owned(), args, ..LaunchConfig::default() };
         Self::interactive_settings(task, Map::new(), &mut config);

@@ -1,20 +1,16 @@
-//! Interprets the events of opencode.
+//! Parses the JSON events and log lines of a headless run of opencode.
 
 use super::events::{Diagnostics, EventHandler, count, message_item, reported_cost, text, tool_item};
 use super::{Exit, OutputEvent, ProgramOutcome, ReportedUsage, Trouble};
 use althing_protocol::{Item, Usage};
 use serde_json::Value;
 
-/// Interprets the events of one execution.
 #[derive(Debug, Default)]
 pub(super) struct OpencodeEvents {
     known: bool,
-    /// The text since the last tool call.
     message: String,
-    /// The finish reason of the last step.
     reason: String,
     error: Option<String>,
-    /// Why the last request to the model failed.
     trouble: Option<String>,
     status: u64,
     usage: Usage,
@@ -69,8 +65,7 @@ impl EventHandler for OpencodeEvents {
         self.reason == "stop"
     }
 
-    /// opencode has no final event: the run was completed if the last step finished with `stop`, no `error` event
-    /// came and the exit code is 0.
+    /// opencode has no final event.
     fn end(
         &mut self,
         exit: Exit,
@@ -98,13 +93,12 @@ impl EventHandler for OpencodeEvents {
     }
 }
 
-/// Whether a line of stderr is one of opencode's log lines.
 pub(crate) fn is_log_line(line: &str) -> bool {
     line.starts_with("timestamp=")
 }
 
-/// The error in a log line with which opencode reports a failed request to its model. `None` for any other line, and
-/// for a failed request for the title of the conversation.
+/// The error in a log line with which opencode reports a failed request to its model, except for a request for the
+/// title of the conversation.
 pub(crate) fn stream_error(line: &str) -> Option<&str> {
     if !is_log_line(line) || !line.contains("message=\"stream error\"") || line.contains(" small=true ") {
         return None;

@@ -4,11 +4,9 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// How many bytes of the end of the log are read.
 const MAX_READ: u64 = 8 * 1024 * 1024;
 
-/// The id of the first conversation that was begun by the process that loaded the settings file `marker`, if the log
-/// shows it. If several processes loaded the file, the last one counts.
+/// The id of the first conversation that was begun by the last process that loaded the settings file `marker`.
 pub(super) fn conversation(log: &Path, marker: &Path) -> Option<String> {
     let mut file = File::open(log).ok()?;
     let length = file.metadata().ok()?.len();

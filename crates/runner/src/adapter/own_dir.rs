@@ -1,8 +1,7 @@
-//! Which of a CLI agent's own files a program in a sandbox gets, and what becomes of its changes.
+//! Which of a CLI agent's own files a program in a sandbox gets as a private copy, and what becomes of its changes.
 //!
-//! In a sandbox, a CLI agent works with a private copy of its settings: otherwise it could write a hook, a plugin or an
-//! MCP server to the user's own settings, which the next start without a sandbox would run. What no table names is
-//! missing in the copy, so that a new release of a CLI agent gets too little rather than too much.
+//! With access to the user's own settings, it could add a hook, a plugin or an MCP server that the next start without
+//! a sandbox would run. Files that no table names are missing in the copy.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +12,7 @@ pub struct OwnDir {
     pub name: &'static str,
     /// The path, relative to the home directory.
     pub in_home: &'static str,
-    /// The environment variable that, if set, replaces the location in the home directory.
+    /// If this variable is set, the directory is `below` its value instead of in the home directory.
     pub variable: &'static str,
     /// The directory's path relative to the value of `variable`.
     pub below: &'static str,
@@ -35,18 +34,17 @@ pub struct OwnFiles {
 /// What a program in a sandbox gets instead of the user's own file, and what becomes of its changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Treatment {
-    /// A copy, which is made anew at every start. The changes are lost. Something that is too large to copy is linked
-    /// read-only if it is inside a directory, and otherwise left out.
+    /// A copy, made anew at every start; changes are lost. Something too large to copy is linked read-only if it is
+    /// inside a directory, and otherwise left out.
     Copied,
-    /// A copy of a JSON file that lies in the home directory unless the variable is set, without these keys. It is made
-    /// anew at every start. The changes are lost.
+    /// A copy of a JSON file that lies in the home directory unless the variable is set, made anew at every start;
+    /// changes are lost.
     CopiedFromHome {
-        /// The keys that the copy does not contain.
+        /// Keys that are left out of the copy.
         without: &'static [&'static str],
     },
-    /// A copy of a JSON file with credentials, which is made anew at every start. New tokens replace those in the
-    /// user's file, unless the copy also has other changes or the user's file was changed in the meantime. Other
-    /// changes are lost.
+    /// A copy of a JSON file with credentials, made anew at every start. New tokens replace those in the user's file,
+    /// unless the copy also has other changes or the user's file was changed in the meantime. Other changes are lost.
     Credentials,
     /// Nothing of the user's. What the program writes is kept for the next start of the same agent or task.
     Kept,
@@ -55,19 +53,16 @@ pub enum Treatment {
 }
 
 impl OwnDir {
-    /// The user's own directory; `env` looks up the variable.
     pub(crate) fn path(&self, home: &Path, env: &dyn Fn(&str) -> Option<PathBuf>) -> PathBuf {
         env(self.variable).map_or_else(|| home.join(self.in_home), |named| named.join(self.below))
     }
 
-    /// How an entry of the directory is treated; `None` if the copy does not contain it.
     pub(crate) fn treatment(&self, name: &str) -> Option<Treatment> {
         let files = self.files.iter().find(|files| files.names.iter().any(|known| matches(known, name)));
         files.map(|files| files.treatment)
     }
 }
 
-/// Whether a name matches a pattern with at most one `*`.
 fn matches(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         Some((start, end)) => {
@@ -78,7 +73,6 @@ fn matches(pattern: &str, name: &str) -> bool {
 }
 
 impl Treatment {
-    /// What the documentation says about it.
     #[cfg(test)]
     const fn in_words(self) -> &'static str {
         match self {

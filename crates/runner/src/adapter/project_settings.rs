@@ -1,23 +1,16 @@
-//! Settings that CLI agents read from the directory in which they work.
-//!
-//! These settings can start programs, and can choose the server to which a CLI agent sends its prompts and the user's
-//! key. Somebody else may have written them, so a CLI agent that asks no person uses them only if the user trusts the
-//! directory. (Codex is always told not to trust it.)
+//! Settings that CLI agents read from the directory in which they work. They can start programs, and choose the
+//! server that gets the prompts and the user's key. Somebody else may have written them, so a CLI agent that asks no
+//! person uses them only if the user trusts the directory.
 
 use super::{LaunchConfig, gemini};
 use std::path::{Path, PathBuf};
 
-/// The project settings of one CLI agent.
 struct ProjectSettings {
-    /// The name of the adapter.
     adapter: &'static str,
-    /// Files and directories, relative to the working directory.
     names: &'static [&'static str],
-    /// What makes the CLI agent ignore them; `None` if nothing does.
     ignored_by: Option<IgnoredBy>,
 }
 
-/// Arguments and variables of a CLI agent.
 #[derive(Clone, Copy)]
 struct IgnoredBy {
     args: &'static [&'static str],
@@ -42,15 +35,14 @@ fn of_adapter(adapter: &str) -> Option<&'static ProjectSettings> {
     PROJECT_SETTINGS.iter().find(|settings| settings.adapter == adapter)
 }
 
-/// The project settings of a CLI agent that exist in one of these directories. Files that Althing made do not count.
 pub(crate) fn find_project_settings<'a>(adapter: &str, dirs: impl Iterator<Item = &'a Path>) -> Vec<PathBuf> {
     let names = of_adapter(adapter).map_or(&[][..], |settings| settings.names);
     let paths = dirs.flat_map(|dir| names.iter().map(move |name| dir.join(name)));
     paths.filter(|path| path.symlink_metadata().is_ok() && !is_ours(path)).collect()
 }
 
-/// Whether Althing made this: the mount point of a protected path that does not exist, or settings of Gemini CLI that
-/// name only our MCP server and were left behind when Althing was killed.
+/// Whether Althing made this: a placeholder, or settings of Gemini CLI that name only our MCP server and were left
+/// behind when Althing was killed.
 fn is_ours(path: &Path) -> bool {
     if crate::placeholders::is_placeholder(path) {
         return true;
@@ -60,7 +52,6 @@ fn is_ours(path: &Path) -> bool {
     is_alone && std::fs::read(path.join("settings.json")).is_ok_and(|text| gemini::is_generated(&text))
 }
 
-/// Makes a CLI agent ignore its project settings; false if that is not possible.
 pub(crate) fn ignore_project_settings(adapter: &str, config: &mut LaunchConfig) -> bool {
     let Some(IgnoredBy { args, env }) = of_adapter(adapter).and_then(|settings| settings.ignored_by) else {
         return false;

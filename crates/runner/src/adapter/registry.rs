@@ -6,13 +6,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The adapters of the CLI agents in `AGENT_KINDS`.
 pub(super) fn built_in() -> Vec<Arc<dyn AgentAdapter>> {
     vec![Arc::new(ClaudeCode), Arc::new(Codex), Arc::new(GeminiCli), Arc::new(Opencode)]
 }
 
-/// The directories in which the built-in CLI agents store their settings, credentials and conversations; `env` looks up
-/// variables.
+/// The directories in which the built-in CLI agents store their settings, credentials and conversations; `env` looks
+/// up variables.
 pub fn agent_dirs(home: &Path, env: &dyn Fn(&str) -> Option<PathBuf>) -> Vec<PathBuf> {
     let adapters = built_in();
     let dirs = adapters.iter().flat_map(|adapter| adapter.own_dirs());
@@ -80,7 +79,6 @@ mod tests {
     use althing_protocol::AGENT_KINDS;
     use std::collections::BTreeSet;
 
-    /// The adapter and program of each CLI agent.
     type Pairs<'a> = BTreeSet<(&'a str, Option<&'a str>)>;
 
     #[test]

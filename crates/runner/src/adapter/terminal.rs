@@ -1,5 +1,5 @@
-//! How a program behaves in a terminal, as data: any new release of a program can make its patterns obsolete, so
-//! users can replace them without changing code.
+//! Screen patterns of CLI agents in a terminal, as data that users can replace when a new release makes them
+//! obsolete.
 
 use althing_protocol::{AskKind, AskOption};
 use serde::Deserialize;
@@ -17,20 +17,19 @@ pub struct TerminalTraits {
     pub ready_limit: Option<Duration>,
     /// Any match shows that the program is working.
     pub busy: Vec<Pattern>,
-    /// Matches show that the program waits for a person. A match on the screen takes precedence over one in the
+    /// Patterns that show that the program waits for a person. A match on the screen takes precedence over one in the
     /// title; otherwise the first match wins.
     pub asks: Vec<AskPattern>,
     /// Whether the arguments contain the prompt, so that nothing is typed.
     pub prompt_in_args: bool,
-    /// The command that makes the program exit by itself, typed with a carriage return when a person ends the program.
-    /// Only a program with this command is reported when it has finished a turn.
+    /// The command that makes the program exit by itself, typed when a person ends the program. Only a program with
+    /// this command is reported when it has finished a turn.
     pub leave: Option<String>,
     /// A regular expression for the program's final output. The first group of its last match is the conversation's
     /// id.
     pub conversation: Option<String>,
 }
 
-/// Reads a duration in whole seconds.
 mod seconds {
     use serde::{Deserialize, Deserializer};
     use std::time::Duration;
@@ -68,7 +67,7 @@ impl Pattern {
 #[serde(rename_all = "snake_case")]
 pub enum PatternTarget {
     /// The rendered screen: its rows from the top, each without trailing blanks, joined by line breaks, without
-    /// trailing blank rows. So `\z` matches just after the last visible character.
+    /// trailing blank rows.
     #[default]
     Screen,
     /// The terminal's title.
@@ -91,8 +90,8 @@ impl AskPattern {
 pub struct AskPattern {
     /// The kind of question.
     pub about: AskKind,
-    /// The group `text`, or else the first group, is the text of the question. If the expression has no group, the
-    /// text is the whole match for a screen pattern, and a fixed text of ours for a title pattern.
+    /// The group `text`, or else the first group, is the text of the question. Without a group, it is the whole match
+    /// for a screen pattern, and a fixed text of ours for a title pattern.
     pub pattern: Pattern,
     /// Answers that can be given by id, each with the keys to type.
     #[serde(default)]

@@ -1,20 +1,15 @@
-//! Converts terminal output into plain text, incrementally.
-//!
-//! Escape sequences are removed (even if split between reads), a line that is redrawn appears once in its last
-//! form, backspaced characters are removed, and invalid bytes become `�`. The current line is held back until
-//! it ends, because it may still be redrawn. Buffers at most one line and one read; plain text is copied in
-//! bulk, not byte by byte.
+//! Converts terminal output into plain text, incrementally: removes escape sequences and backspaced characters, keeps
+//! a redrawn line once in its last form, and replaces invalid bytes by `�`. The current line is held back until it
+//! ends, because it may still be redrawn.
 
 mod scan;
 
 use scan::{COPY, Step, copy_colored, plain_length, skip_string};
 
-/// A line of more than this many bytes is returned before it ends.
+/// A line of more bytes is returned before it ends.
 const LONGEST_LINE: usize = 64 * 1024;
-/// If a read ends more than this many bytes after the beginning of a string sequence (OSC, DCS and the like) that has
-/// not ended, what follows is treated as text.
+/// What follows in a string sequence (OSC, DCS and the like) of more bytes that has not ended is treated as text.
 const LONGEST_STRING: usize = 1024 * 1024;
-/// The most spaces that a cursor movement to the right produces.
 const MOST_SPACES: u32 = 500;
 
 /// Cleans one stream.
@@ -22,12 +17,10 @@ const MOST_SPACES: u32 = 500;
 pub struct Cleaner {
     /// Clean text: first what the last call returned (up to `given`), then what is held back.
     text: String,
-    /// How many bytes of `text` the last call returned.
     given: usize,
     state: EscapeState,
-    /// The beginning of a character that was split between reads.
     cut: Vec<u8>,
-    /// Whether a carriage return was read: the next printed character replaces the line.
+    /// Whether a carriage return was read, after which the next printed character replaces the line.
     returned: bool,
     /// Whether the beginning of the current line was already returned and cannot be replaced.
     line_started: bool,
@@ -37,21 +30,20 @@ pub struct Cleaner {
 enum EscapeState {
     #[default]
     Text,
-    /// The last byte was ESC.
     Escape,
     /// In a control sequence (CSI): its first parameter, and whether that may still grow.
-    Control { number: u32, more: bool },
-    /// In an operating system command (OSC): bytes so far.
+    Control {
+        number: u32,
+        more: bool,
+    },
     Command(usize),
-    /// In another string sequence: bytes so far.
     String(usize),
-    /// The last byte was an ESC in a string sequence.
     Ending,
 }
 
 impl Cleaner {
-    /// Cleans more output and returns the lines that are complete, and the current line if it is too long to be
-    /// held back.
+    /// Cleans more output and returns the lines that are complete, and the current line if it is too long to be held
+    /// back.
     pub fn push<'a>(&'a mut self, bytes: &[u8]) -> &'a str {
         self.forget();
         let mut copy = [0; COPY];
@@ -71,7 +63,7 @@ impl Cleaner {
         self.take_given()
     }
 
-    /// Returns the line that is held back. Called when no output comes for a while, and at the end.
+    /// Returns the line that is held back. Call it when no output comes for a while, and at the end.
     pub fn flush(&mut self) -> &str {
         self.forget();
         self.given = self.text.len();
@@ -90,7 +82,6 @@ impl Cleaner {
         self.text.get(..self.given).unwrap_or_default()
     }
 
-    /// Drops the text that was already returned.
     fn forget(&mut self) {
         if self.given >= self.text.len() {
             self.text.clear();
@@ -119,7 +110,6 @@ impl Cleaner {
         let Some((byte, rest)) = bytes.split_first() else { return bytes };
         match byte {
             b'\x1b' => match rest.split_first() {
-                // The most common case: a control sequence.
                 Some((b'[', rest)) => return self.control(rest, 0, true),
                 _ => self.state = EscapeState::Escape,
             },
@@ -140,8 +130,8 @@ impl Cleaner {
         rest
     }
 
-    /// Prints the first `length` bytes, whose only ASCII control characters are newlines and tabs, but stops after the
-    /// first 8-bit control character. Returns the bytes that follow.
+    /// Prints the first `length` bytes, whose only ASCII control characters are newlines and tabs. Stops after an
+    /// 8-bit control character, and returns the bytes that follow.
     fn print<'b>(&mut self, bytes: &'b [u8], length: usize) -> &'b [u8] {
         if length == 0 {
             return bytes;
@@ -173,7 +163,7 @@ impl Cleaner {
                     };
                     let (wrong, after) = bad.split_at(length);
                     match wrong {
-                        // The byte is not valid UTF-8 here, so it is an 8-bit control character.
+                        // Not valid UTF-8 here, so it is an 8-bit control character.
                         [control @ 0x80..=0x9f] => {
                             self.start_c1_sequence(*control);
                             let left = after.len() + rest.len();
@@ -187,7 +177,6 @@ impl Cleaner {
         }
     }
 
-    /// Completes a character that was split between reads.
     fn finish_cut<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
         let mut rest = bytes;
         while !self.cut.is_empty() {
@@ -227,7 +216,6 @@ impl Cleaner {
             b'[' => EscapeState::Control { number: 0, more: true },
             b']' => EscapeState::Command(0),
             b'P' | b'X' | b'^' | b'_' => EscapeState::String(0),
-            // Intermediate bytes, or another ESC.
             0x20..=0x2f | 0x1b => EscapeState::Escape,
             0x30..=0x7e => EscapeState::Text,
             // A byte that is not part of an escape sequence keeps its usual meaning.
@@ -252,8 +240,6 @@ impl Cleaner {
                     self.act(*byte, number);
                     return bytes.get(at + 1..).unwrap_or_default();
                 }
-                // The byte cannot belong to a control sequence: the sequence is dropped, and the byte is processed
-                // as text.
                 _ => {
                     self.state = EscapeState::Text;
                     return bytes.get(at..).unwrap_or_default();
@@ -264,7 +250,6 @@ impl Cleaner {
         &[]
     }
 
-    /// Applies a control sequence to the text.
     fn act(&mut self, what: u8, number: u32) {
         match what {
             // Programs that draw on the screen often move the cursor to the right instead of writing spaces.
@@ -278,8 +263,7 @@ impl Cleaner {
                 self.erase_line();
                 self.returned = false;
             }
-            // The cursor moves to another line, or the screen is erased (`J`), so the following text does not
-            // belong to this line.
+            // The cursor moves to another line, or the screen is erased (`J`).
             b'A' | b'B' | b'E' | b'F' | b'H' | b'd' | b'f' | b'J' if !self.line().is_empty() => {
                 self.text.push('\n');
                 self.returned = false;
@@ -301,7 +285,7 @@ impl Cleaner {
         bytes.get(skipped..).unwrap_or_default()
     }
 
-    /// After ESC in a string sequence: a backslash ends the string, anything else begins a new sequence.
+    /// After ESC in a string sequence, a backslash ends the string; anything else begins a new sequence.
     fn ending<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
         if let Some((b'\\', rest)) = bytes.split_first() {
             self.state = EscapeState::Text;
@@ -312,20 +296,17 @@ impl Cleaner {
         }
     }
 
-    /// Prints `�` for invalid bytes.
     fn push_replacement(&mut self) {
         self.begin_printing();
         self.text.push(char::REPLACEMENT_CHARACTER);
     }
 
-    /// Called before text is printed: text after a carriage return replaces the line.
     fn begin_printing(&mut self) {
         if std::mem::take(&mut self.returned) {
             self.erase_line();
         }
     }
 
-    /// The current line, without a part that was already returned.
     fn line(&self) -> &str {
         let start = memchr::memrchr(b'\n', self.text.as_bytes()).map_or(0, |at| at + 1);
         self.text.get(start..).unwrap_or_default()

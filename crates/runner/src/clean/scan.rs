@@ -1,29 +1,24 @@
-//! Finds special bytes in bulk.
+//! Scans terminal output for special bytes in bulk, with code that the compiler vectorizes.
 
-/// Block size for general text, in bytes; the compiler vectorizes the check of a block.
 const BLOCK: usize = 32;
-/// Block size for plain ASCII, the most common case, in bytes.
 const ASCII_BLOCK: usize = 128;
 /// How many bytes are scanned at once: few enough that they are still in the cache when they are copied.
 const NEAR: usize = 16 * 1024;
 
-/// The size of the buffer into which colored text is copied, in bytes.
 pub(super) const COPY: usize = 8 * 1024;
-/// The size of two machine words, which are checked together, in bytes.
 const PAIR: usize = 16;
-/// After this many bytes without a color sequence, `copy_colored` returns and the faster bulk scan takes over.
+/// After this many bytes without a color sequence, the bulk scan is faster than `copy_colored`.
 const LONG_RUN: usize = 16 * PAIR;
 /// `ESC [` as the low bytes of a little-endian word.
 const CONTROL_SEQUENCE: u64 = 0x5b1b;
 /// `\r\n` as the low bytes of a little-endian word.
 const LINE_END: u64 = 0x0a0d;
 
-/// How many bytes from the start are text, newlines and tabs. In ASCII text, counts only up to about [`NEAR`] bytes,
-/// so more such bytes may follow. Stops at the byte 0xc2, which may begin a two-byte control character (U+0080 to
-/// U+009F).
+/// How many bytes from the start are text, newlines and tabs. May stop early in long ASCII text. Stops at the byte
+/// 0xc2, which may begin a two-byte control character (U+0080 to U+009F).
 pub(super) fn plain_length(bytes: &[u8]) -> usize {
-    // In colored output there are rarely more than a few words of text between two color sequences, so large blocks
-    // are checked only if these first bytes contain nothing special.
+    // In colored output there are rarely more than a few words between two color sequences, so large blocks are
+    // checked only if these first bytes contain nothing special.
     let (start, rest) = bytes.split_at(bytes.len().min(2 * BLOCK));
     let length = memchr::memchr(b'\x1b', start).unwrap_or(start.len());
     let run = start.get(..length).unwrap_or_default();
@@ -64,16 +59,15 @@ fn is_special(byte: u8) -> bool {
     control | (byte == 0x7f) | (byte == 0xc2)
 }
 
-/// Whether a byte is neither printable ASCII nor a newline nor a tab.
 #[inline]
 #[expect(clippy::needless_bitwise_bool, reason = "branch-free code can be vectorized")]
 fn is_unusual(byte: u8) -> bool {
     (byte.wrapping_sub(0x20) > 0x5e) & (byte != b'\n') & (byte != b'\t')
 }
 
-/// Copies ASCII text, which is what most programs print, without its color sequences and without the `\r` of `\r\n`.
-/// Stops at anything else, at a long run without colors, or near the end of `bytes` or of `copy`. Returns the number
-/// of bytes read and the number copied.
+/// Copies ASCII text without its color sequences and without the `\r` of `\r\n`. Stops at anything else, at a long
+/// run without colors, or near the end of `bytes` or of `copy`. Returns the number of bytes read and the number
+/// copied.
 pub(super) fn copy_colored(bytes: &[u8], copy: &mut [u8; COPY]) -> (usize, usize) {
     let (mut read, mut copied) = (0, 0);
     while let (Some(from), Some(to)) = (chunk(bytes, read), chunk_mut(copy, copied)) {
@@ -88,7 +82,6 @@ pub(super) fn copy_colored(bytes: &[u8], copy: &mut [u8; COPY]) -> (usize, usize
             read += skipped;
             continue;
         }
-        // All of these bytes are text, so more text without colors probably follows.
         let run = copied;
         while let (Some(from), Some(to)) = (chunk::<PAIR>(bytes, read), chunk_mut(copy, copied))
             && !from.iter().fold(false, |found, byte| found | is_unusual(*byte))
@@ -103,8 +96,8 @@ pub(super) fn copy_colored(bytes: &[u8], copy: &mut [u8; COPY]) -> (usize, usize
     (read, copied)
 }
 
-/// The length of the color sequence at `at`, or 1 for the `\r` of a `\r\n`. 0 if there is neither, if the
-/// sequence is longer than a machine word, or if fewer bytes than a machine word are left.
+/// The length of the color sequence at `at`; 1 for the `\r` of a `\r\n`. 0 if there is neither, if the sequence is
+/// longer than a machine word, or if fewer bytes than a machine word are left.
 #[inline]
 fn color_length(bytes: &[u8], at: usize) -> usize {
     let Some(word) = chunk(bytes, at).map(|word| u64::from_le_bytes(*word)) else { return 0 };
@@ -130,7 +123,6 @@ fn chunk_mut<const N: usize>(bytes: &mut [u8], at: usize) -> Option<&mut [u8; N]
     bytes.get_mut(at..)?.first_chunk_mut()
 }
 
-/// How many bytes come before the first unusual one.
 #[inline]
 fn usual_bytes(bytes: [u8; PAIR]) -> usize {
     let both = u128::from_le_bytes(bytes);
@@ -139,8 +131,7 @@ fn usual_bytes(bytes: [u8; PAIR]) -> usize {
     usual as usize / 8
 }
 
-/// Sets the highest bit of each byte for which `is_unusual` holds. No carry crosses bytes: each sum stays below
-/// 256.
+/// Sets the highest bit of each byte for which `is_unusual` holds. No carry crosses bytes: each sum stays below 256.
 #[inline]
 fn unusual_in(word: u64) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;
@@ -152,16 +143,13 @@ fn unusual_in(word: u64) -> u64 {
     (is_low | is_high) & !LOW
 }
 
-/// The state of a string sequence after some bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Ends,
-    /// An ESC, which may begin the terminator.
     Escape,
     Inside,
 }
 
-/// Skips a string sequence. Returns its state and how many bytes were skipped.
 pub(super) fn skip_string(bytes: &[u8], is_command: bool) -> (Step, usize) {
     // A command (OSC) is one line, so a newline means that it was never terminated. Other strings, such as images,
     // may contain newlines.
@@ -173,7 +161,7 @@ pub(super) fn skip_string(bytes: &[u8], is_command: bool) -> (Step, usize) {
     let Some(at) = found else { return (Step::Inside, bytes.len()) };
     match bytes.get(at) {
         Some(b'\x1b') => (Step::Escape, at + 1),
-        // The newline itself is text.
+        // The newline itself is text, so it is not skipped.
         Some(b'\n') => (Step::Ends, at),
         _ => (Step::Ends, at + 1),
     }

@@ -3,7 +3,6 @@
 use super::{Cleaner, clean};
 use proptest::prelude::*;
 
-/// Cleans the bytes in reads of this size; the result must not depend on the size.
 fn in_pieces(bytes: &[u8], size: usize) -> String {
     let mut cleaner = Cleaner::default();
     let mut text = String::new();

@@ -1,8 +1,5 @@
-//! The check of a new container's mounts, before any command runs in it.
-//!
-//! The daemon resolves the paths of mounts when it starts the container. At that moment, another agent that can write
-//! there could replace a path with a symlink. So the mounts of the running container are compared with what Althing saw
-//! when it chose the mounts.
+//! Checks the mounts of a new Docker container before any command runs in it: when the daemon resolved their paths,
+//! another agent could have replaced a path with a symlink.
 
 use super::DockerError;
 use crate::kernel::ContainerRoot;
@@ -10,7 +7,6 @@ use crate::mount_check::{ExpectedMount, was_changed};
 use bollard::Docker;
 use bollard::query_parameters::InspectContainerOptions;
 
-/// Checks the mounts of a container whose first process has the argument `token`.
 pub(super) async fn check(
     docker: &Docker,
     id: &str,

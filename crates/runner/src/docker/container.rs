@@ -1,7 +1,5 @@
-//! One agent's container: started, recreated when the access to context paths changes, and removed.
-//!
-//! A command always runs in a container whose mounts match the command's access. Mounts cannot be changed after
-//! creation, so the container is recreated.
+//! One agent's Docker container: started, recreated when the access to context paths changes (mounts cannot be
+//! changed after creation), and removed.
 
 use super::check::check;
 use super::create::{ContainerSpec, NetworkMode};
@@ -36,21 +34,17 @@ pub struct Container {
     /// The daemon's socket, used to remove the container when no async runtime is left.
     socket: PathBuf,
     pub(super) spec: ContainerSpec,
-    /// The counters of the container with this id when they were last read.
     counters: Mutex<(String, Counters)>,
-    /// The container's state: locked for reading while a command runs, for writing while the container is replaced,
-    /// closed or freed of leftover processes.
+    /// Locked for reading while a command runs, and for writing while the container is replaced, closed or freed of
+    /// leftover processes.
     pub(super) state: RwLock<ContainerState>,
 }
 
 #[derive(Debug)]
 pub(super) struct ContainerState {
-    /// The container's id; `None` once the container was closed.
     pub(super) id: Option<String>,
     access: ContextAccess,
-    /// The mounts that commands can write to.
     written: WrittenPaths,
-    /// The mount points for missing protected paths.
     placeholders: PlaceholderUse,
 }
 
@@ -71,8 +65,6 @@ impl Container {
         self.state.read().await.id.clone()
     }
 
-    /// Stores the counters of a container and returns those that were stored before; zeros if those were of another
-    /// container.
     pub(super) fn counted(&self, id: &str, now: Counters) -> Counters {
         let mut stored = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *stored, (id.to_owned(), now));
@@ -84,8 +76,7 @@ impl Container {
         self.spec.network != NetworkMode::None
     }
 
-    /// Replaces the container by one whose context paths are mounted for this access. Waits for running
-    /// commands.
+    /// Replaces the container by one whose context paths are mounted for this access. Waits for running commands.
     pub fn recreate(&self, access: ContextAccess) -> BoxFuture<'_, Result<(), DockerError>> {
         Box::pin(async move {
             let mut state = self.state.write().await;
@@ -93,8 +84,6 @@ impl Container {
         })
     }
 
-    /// Replaces the container with a new one that has the same access to context paths. Called if the processes in the
-    /// container could not be ended.
     pub(super) async fn replace(&self, state: &mut ContainerState) -> Result<(), DockerError> {
         let access = state.access;
         self.recreate_locked(state, access).await
@@ -113,8 +102,7 @@ impl Container {
         Ok(())
     }
 
-    /// Removes the container once no command is running in it. Later commands fail with
-    /// [`DockerError::Closed`].
+    /// Removes the container once no command is running in it. Later commands fail with [`DockerError::Closed`].
     pub fn close(&self) -> BoxFuture<'_, Result<(), DockerError>> {
         Box::pin(async move {
             let mut state = self.state.write().await;
@@ -127,8 +115,8 @@ impl Container {
         })
     }
 
-    /// Runs a command in the container. The container is recreated first if it was created for another access, or
-    /// if it was stopped or removed from outside.
+    /// Recreates the container first if it was created for another access, or once if it was stopped or removed from
+    /// outside.
     pub(crate) async fn run(
         self: &Arc<Self>,
         command: Exec<'_>,
@@ -145,8 +133,7 @@ impl Container {
                 continue;
             }
             match exec::run(self, &id, &state.written, &command, output).await {
-                // The container was stopped or removed from outside. Nothing of the command ran, so it can be
-                // started again.
+                // The container was stopped or removed from outside before the command started.
                 Err(DockerError::Daemon(Error::DockerResponseServerError {
                     status_code: 404 | 409, ..
                 })) if !renewed => {
@@ -176,8 +163,7 @@ impl Container {
         }
     }
 
-    /// Recreates the container for `access` if its id is still `seen`; otherwise another call has already recreated
-    /// or closed it.
+    /// If the id is no longer `seen`, another call has already recreated or closed the container.
     async fn recreate_if_stale(&self, access: ContextAccess, seen: &str) -> Result<(), DockerError> {
         let mut state = self.state.write().await;
         if state.id.as_deref() == Some(seen) && state.access != access {
@@ -188,8 +174,6 @@ impl Container {
 }
 
 impl Drop for Container {
-    /// Removes the container as a last resort if it was not closed. Errors are ignored here; [`Container::close`]
-    /// reports its errors.
     fn drop(&mut self) {
         let state = self.state.get_mut();
         let Some(id) = state.id.take() else { return };
@@ -201,15 +185,13 @@ impl Drop for Container {
                 drop(placeholders);
             });
         } else {
-            // If this fails, [`DockerClient::sweep`] removes the container when the next session that uses Docker
-            // starts.
+            // If this fails, [`DockerClient::sweep`] removes the container in a later session that uses Docker.
             let _ = remove_without_runtime(&self.socket, &id);
             drop(placeholders);
         }
     }
 }
 
-/// Creates and starts a container. Tries once more if a path was replaced meanwhile.
 async fn create(
     docker: &Docker,
     spec: &ContainerSpec,
@@ -269,6 +251,5 @@ fn remove_without_runtime(socket: &Path, id: &str) -> std::io::Result<()> {
     stream.set_write_timeout(Some(Duration::from_secs(1)))?;
     let request = format!("DELETE /containers/{id}?force=1&v=1 HTTP/1.0\r\nHost: docker\r\n\r\n");
     stream.write_all(request.as_bytes())?;
-    // The daemon answers once the container is removed.
     stream.read_exact(&mut [0])
 }

@@ -1,7 +1,5 @@
-//! The request that creates a container: image, security options, limits, mounts, labels.
-//!
-//! No I/O. The same [`MountTable`] as for the other sandboxes decides what is mounted, so a command in a container
-//! cannot access more of this machine's files than a command in another sandbox.
+//! The request that creates a Docker container: image, security options, limits, mounts, labels. The same
+//! [`MountTable`] as for the other sandboxes decides what is mounted.
 
 use super::owner::{self, Owner};
 use crate::limits::MachineLimits;
@@ -12,8 +10,7 @@ use bollard::models::{ContainerCreateBody, HostConfig, Mount, MountType, Resourc
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// The container's main command. It keeps the container running and reaps orphans, with nothing but a shell and
-/// `sleep`.
+/// This command keeps the container running and reaps orphans, with nothing but a shell and `sleep`.
 pub(super) const KEEP_ALIVE: &str = "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done";
 
 /// Which network a container has.
@@ -36,7 +33,6 @@ impl NetworkMode {
 }
 
 impl From<&str> for NetworkMode {
-    /// Converts the name of a network as written in a config.
     fn from(name: &str) -> Self {
         if name == "none" { Self::None } else { Self::Named(name.to_owned()) }
     }
@@ -66,9 +62,9 @@ pub struct ContainerSpec {
 }
 
 impl ContainerSpec {
-    /// The body of the request that creates the container, with these mounts and without the socket files `sockets`.
-    /// `volumes` are the paths at which the image declares a volume. The paths of the mounts must be UTF-8. The
-    /// container's first process has `token` as an argument.
+    /// `sockets` are socket files that are covered by `/dev/null`; `volumes` are the paths at which the image
+    /// declares a volume. The paths of the mounts must be UTF-8. `token` becomes an argument of the container's first
+    /// process.
     pub(super) fn body(
         &self,
         mounts: &MountTable,
@@ -87,7 +83,7 @@ impl ContainerSpec {
             image: Some(self.image.clone()),
             entrypoint: Some(vec!["/bin/sh".to_owned(), "-c".to_owned(), KEEP_ALIVE.to_owned()]),
             cmd: Some(vec![token.to_owned()]),
-            // The uid and gid of this process, so that files in mounts belong to the user.
+            // The container runs as this process's user, so that files in mounts belong to the user.
             user: Some(user()),
             working_dir: Some(text(&self.sandbox_paths.workspace)),
             labels: Some(labels.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()),
@@ -102,8 +98,8 @@ impl ContainerSpec {
         let open_files = Some(i64::from(limits.open_files));
         let (missing_files, missing_dirs): (Vec<_>, Vec<_>) =
             mounts.missing().iter().partition(|missing| missing.is_file);
-        // Docker would store a volume on disk without any limit, so each volume (unless we mount something at its path)
-        // is replaced by a file system in memory of limited size.
+        // Docker would store a volume on disk without any limit, so each volume (unless we mount something at its
+        // path) is replaced by a file system in memory of limited size.
         let in_memory = format!("rw,exec,nosuid,nodev,size={},mode=1777", limits.disk);
         let is_mounted = |path: &str| mounts.rules().iter().any(|rule| rule.path == Path::new(path));
         let volumes = volumes.iter().filter(|path| !is_mounted(path));
@@ -154,13 +150,12 @@ impl ContainerSpec {
     }
 }
 
-/// The user of this process as `uid:gid`.
 pub(super) fn user() -> String {
     format!("{}:{}", rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw())
 }
 
-/// The path as text. The conversion is lossless: `SandboxPaths::checked`, `MountTable::with_text_paths` and
-/// `find_all_live_sockets` let only UTF-8 paths through.
+/// The conversion is lossless: `SandboxPaths::checked`, `MountTable::with_text_paths` and `find_all_live_sockets` let
+/// only UTF-8 paths through.
 fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }

@@ -1,9 +1,8 @@
-//! Starts a command inside a container, reads its output and ends it.
+//! Starts a command inside a Docker container, reads its output and ends it.
 //!
-//! The API can start an `exec` but not end it, and the `exec`'s stream stays open as long as any process in the
-//! container holds it. So each command gets a marker variable in its environment, by which a second `exec`
-//! finds and ends the command and everything it started, and the command's state is polled while its stream is
-//! read.
+//! The API cannot end an `exec`, and its stream stays open as long as any process holds it. So each command gets a
+//! marker variable, by which a second `exec` finds and ends the command and its children, and the command's state is
+//! polled.
 
 use super::DockerError;
 use super::container::Container;
@@ -23,23 +22,19 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, interval, sleep, sleep_until, timeout};
 
-/// How often the state of a command is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// How long ending a command inside a container may take.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The name of the marker variable.
 const MARK: &str = "ALTHING_CALL";
 
-/// What comes before [`SHELL`] if the command must not write any file.
 const WRITE_NOTHING: &str = "ulimit -f 0 || exit 1; ";
 
-/// Runs the command with bash, because models write bash, or with sh if the image does not contain bash.
+/// Models write bash, so bash is used if the image contains it.
 const SHELL: &str = r#"if command -v bash >/dev/null 2>&1; then exec bash -c "$0"; else exec sh -c "$0"; fi"#;
 
-/// Sends a signal to every process in the container with the marker, using only a shell and grep; if the image does
-/// not contain grep, to every process in the container. Before processes with the marker are killed, they are stopped,
-/// so that none starts another one or reports the end of its child meanwhile.
+/// Sends a signal to every process in the container with the marker; if the image does not contain grep, to every
+/// process in the container. Before processes with the marker are killed, they are stopped, so that none starts
+/// another one or reports the end of its child meanwhile.
 const SIGNAL_MARKED: &str = r#"
 command -v grep >/dev/null 2>&1 || { kill -"$1" -1; exit; }
 send() {
@@ -62,12 +57,10 @@ else
 fi
 "#;
 
-/// Kills every process in the container except the first one, which keeps the container alive, and then prints
-/// [`KILLED`].
+/// Kills every process in the container except the first one, which keeps the container alive.
 const KILL_ALL: &str = "kill -KILL -1; echo killed";
 const KILLED: &str = "killed";
 
-/// A command for a container.
 pub(crate) struct Exec<'a> {
     pub(crate) command: &'a str,
     pub(crate) cwd: &'a Path,
@@ -78,7 +71,6 @@ pub(crate) struct Exec<'a> {
     pub(crate) is_full: bool,
 }
 
-/// Ends a command whose future was dropped, or whose end could not be observed because of an error.
 struct EndOnDrop {
     container: Option<Arc<Container>>,
     id: String,
@@ -99,7 +91,6 @@ impl Drop for EndOnDrop {
     }
 }
 
-/// Runs a command to its end.
 pub(super) async fn run(
     container: &Arc<Container>,
     id: &str,
@@ -184,8 +175,7 @@ async fn stream_output(
             reached = &mut reached, if limit.is_none() && code.is_none() => {
                 limit = Some(reached);
                 if matches!(reached, ReachedLimit::Processes(_)) {
-                    // No process can be started to end the command, so the caller replaces the container (see
-                    // `kill_leftovers`).
+                    // No process can be started to end the command, so the caller has to replace the container.
                     return Ok(CommandEnd { code: None, signal: None, timed_out, limit });
                 }
                 deadline = Instant::now();
@@ -204,22 +194,19 @@ async fn stream_output(
     }
 }
 
-/// `Some` once the command has ended, with its exit code if known.
 async fn ended(docker: &Docker, exec: &str) -> Result<Option<Option<i64>>, DockerError> {
     let now = docker.inspect_exec(exec).await?;
     Ok((now.running == Some(false)).then_some(now.exit_code))
 }
 
-/// Sends a signal to every process with the marker.
 async fn signal(docker: &Docker, id: &str, mark: &str, signal: &str) {
     let _ = exec_internal(docker, id, &["/bin/sh", "-c", SIGNAL_MARKED, mark, signal]).await;
 }
 
-/// If no command is running, kills the processes that earlier commands left behind, even those without the
-/// marker.
+/// If no command is running, kills the processes that earlier commands left behind, even those without the marker.
 ///
-/// The processes are not looked for first: one that forks and ends without a pause is in no list of processes. One
-/// system call kills them all, and a process that is killed cannot fork any more.
+/// It does not search for them, because a process that keeps forking and ending is in no list of processes. One
+/// system call kills them all.
 pub(super) async fn kill_leftovers(container: &Container) {
     // The write lock keeps new commands from starting and being mistaken for leftovers.
     let Ok(mut state) = container.state.try_write() else { return };
@@ -234,21 +221,18 @@ pub(super) async fn kill_leftovers(container: &Container) {
             sleep(POLL_INTERVAL).await;
         }
     }
-    // The leftovers may use up the process limit, so that no `kill` can be started. Replacing the container ends them.
-    // If that fails, the next command fails with the reason.
+    // The leftovers may use up the process limit, so that no `kill` can be started. Replacing the container ends
+    // them; if that fails, the next command fails with the reason.
     let _ = container.replace(&mut state).await;
 }
 
-/// Whether at most the two expected processes are running: the keep-alive shell and its `sleep`.
 async fn is_quiet(docker: &Docker, id: &str) -> bool {
     let top = docker.top_processes(id, None).await;
     top.is_ok_and(|top| top.processes.is_some_and(|list| list.len() <= 2))
 }
 
-/// Once this many bytes of an internal command's output are kept, the rest is dropped.
 const MAX_INTERNAL_OUTPUT: usize = 16 * 1024;
 
-/// Runs an internal command in the container and returns its output. Best effort: the container may be gone.
 pub(super) async fn exec_internal(docker: &Docker, id: &str, argv: &[&str]) -> String {
     let config = ExecConfig {
         attach_stdout: Some(true),

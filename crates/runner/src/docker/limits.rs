@@ -1,8 +1,5 @@
-//! The limits of commands in a container.
-//!
-//! Docker limits memory, processes and open files of the container by itself. What it does not do is done here: saying
-//! which limit a command has reached, and limiting what commands store in the workspace, in writable context
-//! paths and in the container.
+//! Limits of commands in a Docker container. Docker itself limits memory, processes and open files; this module finds
+//! out which limit a command has reached, and limits what commands store on disk.
 
 use super::container::Container;
 use super::exec::exec_internal;
@@ -15,22 +12,19 @@ use bollard::query_parameters::InspectContainerOptions;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// The time between two looks at the workspace.
 const LOOK: Duration = Duration::from_millis(500);
 /// The container's processes and the deleted files that they hold open are examined once in this many looks.
 const LOOKS_PER_LIST: u32 = 4;
 /// The container's own size, which the daemon has to add up, is read once in this many looks.
 const LOOKS_PER_SIZE: u32 = 2;
 
-/// Prints the container's counters of refused forks and of processes that were killed for memory, for both versions of
-/// cgroups.
+/// Prints, for both versions of cgroups, the counters of refused forks and of processes that were killed for memory.
 const PRINT_COUNTERS: &str = "\
     cat /sys/fs/cgroup/pids.events /sys/fs/cgroup/pids/pids.events 2>/dev/null; echo --; \
     cat /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control 2>/dev/null";
 
-/// Waits until a command has to be ended because a limit was reached. `written` are the mounts that commands can write
-/// to. The watch begins with this call, not with the first poll, so this call must come before the start of the
-/// command.
+/// Waits until a command has to be ended because a limit was reached. The watch begins with this call, not with the
+/// first poll, so call it before the start of the command.
 pub(super) fn reached<'a>(
     container: &'a Container,
     id: &'a str,
@@ -69,17 +63,13 @@ pub(super) fn reached<'a>(
     }
 }
 
-/// Watches what commands store in the workspace, in writable context paths, and in deleted files that they hold open.
 struct ContainerDisk {
     disk: DiskWatch,
-    /// The deleted files when the processes were last listed.
     unnamed: UnnamedFiles,
-    /// Whether the previous list of processes showed signs of files that cannot be measured.
     was_hidden: bool,
 }
 
 impl ContainerDisk {
-    /// The disk limit, if it is exceeded. `pids` are the container's processes, if they were listed for this look.
     fn look(&mut self, pids: Option<&[i32]>) -> Option<ReachedLimit> {
         let mut is_hidden = false;
         if let Some(pids) = pids {
@@ -101,26 +91,23 @@ async fn processes(docker: &Docker, id: &str) -> Vec<i32> {
     listed.iter().map(|fields| fields.get(at).and_then(|pid| pid.parse().ok()).unwrap_or(i32::MAX)).collect()
 }
 
-/// Whether almost no process can be started in the container any more. Threads are not listed, so this is recognized
-/// only if the container is full of processes (as with a fork bomb), not if it is full of threads.
+/// Whether almost no process can be started in the container any more. Threads are not listed, so a container that is
+/// full of threads is not recognized.
 fn is_full(pids: &[i32], limits: MachineLimits) -> bool {
     pids.len() as u64 * 10 >= u64::from(limits.processes) * 9
 }
 
-/// The limit on disk space if the container's own file system, outside the mounts, exceeds it.
 pub(super) async fn disk_limit(container: &Container, id: &str) -> Option<ReachedLimit> {
     let limit = MachineLimits::from(container.spec.limits).disk;
     (size(&container.docker, id).await > limit).then_some(ReachedLimit::Disk(limit))
 }
 
-/// The size of what was written to the container's own file system, in bytes; 0 if it is not known.
 async fn size(docker: &Docker, id: &str) -> u64 {
     let inspected = docker.inspect_container(id, Some(InspectContainerOptions { size: true })).await;
     let size = inspected.ok().and_then(|container| container.size_rw);
     size.and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or_default()
 }
 
-/// The counters of a container's limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counters {
     refused_forks: u64,

@@ -1,8 +1,5 @@
-//! Docker containers for agents' commands: one per agent, marked with our label, and removed after use.
-//!
-//! Uses a running daemon over its socket. Never starts a daemon, pulls an image, or touches a container without
-//! our label. Makes an image only if the config names packages (`packages.rs`). Containers of a process that died are removed by [`DockerClient::sweep`] the next time that Althing
-//! connects to the daemon.
+//! Docker containers for agents' commands: one per agent, marked with our label, and removed after use. Never starts
+//! a daemon, pulls an image, or touches a container without our label.
 
 mod check;
 mod container;
@@ -28,7 +25,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The time limit of a single request. Does not apply to commands, which are streams.
+/// The time limit of a single request in seconds. It does not apply to commands, which are streams.
 const REQUEST_SECONDS: u64 = 60;
 
 /// A connection to a Docker daemon.
@@ -37,15 +34,14 @@ pub struct DockerClient {
     docker: Docker,
     socket: PathBuf,
     version: String,
-    /// Held while packages are installed.
     installing: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl DockerClient {
     /// Connects to the daemon at this socket and checks that it answers.
     ///
-    /// The futures of this client are boxed, so that the generic code of hyper and bollard is compiled in this
-    /// crate and not again in the crate of each caller.
+    /// The futures of this client are boxed, so that the generic code of hyper and bollard is compiled only in this
+    /// crate.
     pub fn connect(socket: &Path) -> BoxFuture<'_, Result<Self, DockerError>> {
         Box::pin(Self::negotiate(socket))
     }
@@ -68,8 +64,8 @@ impl DockerClient {
         &self.version
     }
 
-    /// The name of an image that consists of this one and these packages. If there is no such image yet, the packages
-    /// are installed, and `notify` says so. Without packages, the image itself.
+    /// The name of an image that consists of this one and these packages, or the image itself if there are none. If
+    /// there is no such image yet, the packages are installed, and `notify` says so.
     pub fn image_with<'a>(
         &'a self,
         image: &'a str,
@@ -114,12 +110,9 @@ impl DockerClient {
     }
 }
 
-/// Removes a container with its processes and anonymous volumes. A container that does not exist is not an
-/// error.
 async fn remove(docker: &Docker, id: &str) -> Result<(), DockerError> {
     let options = RemoveContainerOptions { force: true, v: true, link: false };
     match docker.remove_container(id, Some(options)).await {
-        // Gone, or being removed by another process.
         Ok(()) | Err(bollard::errors::Error::DockerResponseServerError { status_code: 404 | 409, .. }) => {
             Ok(())
         }

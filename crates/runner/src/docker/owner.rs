@@ -1,17 +1,11 @@
-//! The owner of a container: the process that created it, distinguishable from other processes that had or will have
-//! the same pid.
-//!
-//! An owner is considered gone only if that is certain. An owner on another host cannot be checked. An owner in
-//! another pid namespace is certainly gone only if the machine was rebooted since. Containers of owners that may
-//! still exist are left alone.
+//! The owner of a Docker container: the process that created it, distinguishable from other processes with the same
+//! pid. Containers of owners that may still exist are left alone.
 
 use super::DockerError;
 use std::fs::{read_link, read_to_string};
 
-/// The label that marks our containers.
 pub(super) const LABEL: &str = "althing.owner";
 
-/// A process, identified across hosts, reboots and reused pids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Owner {
     host: String,
@@ -19,7 +13,6 @@ pub(super) struct Owner {
     /// The pid namespace, because pids are only meaningful within one pid namespace.
     namespace: String,
     pid: u32,
-    /// When the process started, in clock ticks since boot.
     started: u64,
 }
 
@@ -39,7 +32,6 @@ impl Owner {
         format!("{}/{}/{}/{}/{}", self.host, self.boot, self.namespace, self.pid, self.started)
     }
 
-    /// Parses a label; `None` if it does not have the form that [`Self::to_label`] writes.
     pub(super) fn parse(label: &str) -> Option<Self> {
         let mut parts = label.split('/');
         let mut next = || parts.next().map(str::to_owned);
@@ -48,7 +40,8 @@ impl Owner {
         parts.next().is_none().then_some(Self { host, boot, namespace, pid, started })
     }
 
-    /// Whether this owner certainly no longer exists, as seen from our own process `us`.
+    /// Whether this owner certainly no longer exists. An owner on another host cannot be checked; one in another pid
+    /// namespace is certainly gone only after a reboot.
     pub(super) fn is_gone(&self, us: &Self) -> bool {
         if self.host != us.host {
             return false;
@@ -60,12 +53,9 @@ impl Owner {
     }
 }
 
-/// When the process with this id started, in clock ticks since boot; `None` if there is no such process, or
-/// only a zombie.
 fn started(pid: u32) -> Option<u64> {
     let stat = read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
-    // A zombie still has its pid but owns nothing.
     let alive = fields.next()? != "Z";
     fields.nth(18)?.parse().ok().filter(|_| alive)
 }

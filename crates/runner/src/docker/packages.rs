@@ -1,9 +1,8 @@
-//! Images with additional packages: the packages of a config are installed once, and the result is kept as an image of
-//! its own from which the agents' containers are created.
+//! Docker images with additional packages: the packages of a config are installed once, and the result is kept as an
+//! image for the agents' containers.
 //!
-//! Installing needs root and a network, and runs code of strangers (the packages' own scripts). So it happens in a
-//! container of its own, in which nothing of this machine is mounted and which gets no variables of the config. Agents'
-//! commands never run in that container.
+//! Installing needs root and a network, and runs the packages' own scripts. So it happens in a separate container, in
+//! which nothing of this machine is mounted and which gets no variables of the config.
 
 use super::create::{KEEP_ALIVE, NetworkMode};
 use super::owner::{self, Owner};
@@ -23,17 +22,14 @@ use std::collections::HashMap;
 use std::time::Duration;
 use tokio::time::{Instant, interval, sleep_until};
 
-/// The repository of the images with packages.
 const REPOSITORY: &str = "althing-packages";
-/// The label of these images. Its value is the image from which they were made.
+/// The label of an image with packages; its value is the image to which the packages were added.
 const LABEL: &str = "althing.packages";
-/// Part of each tag: changed when the same packages must be installed again in another way.
+/// Part of each tag: change it when the same packages must be installed again in another way.
 const RECIPE: &str = "1";
-/// How long all installations for an image may take together, and how long storing the image may take.
+/// The time limit for all installations of an image together, and another time for storing the image.
 const TIME_LIMIT: Duration = Duration::from_secs(30 * 60);
-/// How often the size of what was installed is measured.
 const MEASURE_INTERVAL: Duration = Duration::from_secs(2);
-/// How much of the output of a failed installation is shown, in bytes.
 const SHOWN_OUTPUT: usize = 2000;
 /// The capabilities that package managers need to give files to their owners and to change the user.
 const CAPABILITIES: [&str; 6] = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "SETGID", "SETUID"];
@@ -83,7 +79,7 @@ impl Packages {
         self.steps().is_empty()
     }
 
-    /// The kinds of packages in the order in which they are installed: pip and npm may need system packages.
+    /// The kinds of packages in the order of installation: pip and npm may need system packages.
     fn steps(&self) -> Vec<(&'static str, &'static str, &[String])> {
         let all = [
             ("system", SYSTEM, self.system.as_slice()),
@@ -93,7 +89,6 @@ impl Packages {
         all.into_iter().filter(|(.., names)| !names.is_empty()).collect()
     }
 
-    /// The tag of the image with these packages that is made from the image with this id.
     fn tag(&self, base: &str) -> String {
         let mut hash = Sha256::new();
         let mut add = |text: &str| {
@@ -112,14 +107,12 @@ impl Packages {
         digest.get(..32).unwrap_or(&digest).to_owned()
     }
 
-    /// The packages for people: `system: vim; Python: numpy, pytest`.
     fn list(&self) -> String {
         let steps = self.steps().into_iter().map(|(kind, _, names)| format!("{kind}: {}", names.join(", ")));
         steps.collect::<Vec<_>>().join("; ")
     }
 }
 
-/// Makes the image with these packages, or finds it, and returns its name.
 pub(super) async fn image_with(
     client: &DockerClient,
     image: &str,
@@ -158,7 +151,6 @@ pub(super) async fn image_with(
     Ok(made)
 }
 
-/// The container in which packages are installed. It is removed when this is dropped.
 struct InstallContainer<'a> {
     docker: &'a Docker,
     id: String,
@@ -204,7 +196,6 @@ impl<'a> InstallContainer<'a> {
         Ok(container)
     }
 
-    /// Runs one installation to its end.
     async fn install(
         &self,
         image: &str,
@@ -253,7 +244,6 @@ impl<'a> InstallContainer<'a> {
         }
     }
 
-    /// The size of what was installed, in bytes; 0 if it is not known.
     async fn size(&self) -> u64 {
         let options = InspectContainerOptions { size: true };
         let size = |container: ContainerInspectResponse| container.size_rw;
@@ -261,7 +251,6 @@ impl<'a> InstallContainer<'a> {
         inspected.ok().and_then(size).and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or_default()
     }
 
-    /// Stores what was installed as an image.
     async fn store(&self, image: &str, tag: &str) -> Result<(), DockerError> {
         let options = CommitContainerOptions {
             container: Some(self.id.clone()),
@@ -280,7 +269,6 @@ impl<'a> InstallContainer<'a> {
 }
 
 impl Drop for InstallContainer<'_> {
-    /// Removes the container. If that fails, [`DockerClient::sweep`] removes it when a later session uses Docker.
     fn drop(&mut self) {
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let (docker, id) = (self.docker.clone(), std::mem::take(&mut self.id));
@@ -291,7 +279,6 @@ impl Drop for InstallContainer<'_> {
     }
 }
 
-/// Removes the beginning of a text that is much longer than what is shown.
 fn keep_tail(text: &mut String) {
     if text.len() > 8 * SHOWN_OUTPUT {
         let from = text.ceil_char_boundary(text.len() - SHOWN_OUTPUT);
@@ -299,7 +286,7 @@ fn keep_tail(text: &mut String) {
     }
 }
 
-/// The end of the output of a failed installation, in which package managers say what went wrong.
+/// The end of the output, where package managers say what went wrong.
 fn shown(output: &str) -> String {
     let output = output.trim();
     let from = output.ceil_char_boundary(output.len().saturating_sub(SHOWN_OUTPUT));

@@ -1,26 +1,21 @@
-//! The files that a command in a git config may name. A command is text for a shell, which can build names in any way,
-//! so Althing does not try to parse it. Instead, a file counts as named if every component of its path (below the top
-//! directory, or below a directory that the command names) occurs somewhere in the command. Further files count if the
-//! command contains a pattern such as `*.sh` or mentions an interpreter.
+//! The files that a command in a git config may name. A shell can build names in any way, so the command is not
+//! parsed: a file counts as named if every component of its path occurs somewhere in the command.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// The longest command that is looked at, in bytes.
+/// A command of more bytes is not examined.
 const MAX_BYTES: usize = 16 << 10;
-/// The maximum number of names in a command.
 const MAX_NAMES: usize = 5_000;
-/// The maximum number of pieces of which a name is composed.
 const MAX_PIECES: usize = 10;
 
-/// Programs that find a file also without its extension, or a file of a certain name in a directory.
+/// Programs that also find a file without its extension, or a file of a certain name in a directory.
 const INTERPRETERS: [&str; 22] = [
     "bun", "bunx", "deno", "dotnet", "go", "java", "lua", "luajit", "node", "nodejs", "npm", "npx", "perl",
     "php", "pnpm", "pypy", "pypy3", "ruby", "ts-node", "tsx", "yarn", "uv",
 ];
-/// The extensions that an [interpreter](INTERPRETERS) adds.
 pub(super) const EXTENSIONS: [&str; 16] = [
     ".js", ".mjs", ".cjs", ".json", ".node", ".ts", ".mts", ".py", ".pyc", ".rb", ".pl", ".pm", ".php",
     ".lua", ".jar", ".class",
@@ -38,24 +33,18 @@ pub(super) const ENTRY_FILES: [&str; 9] = [
     "go.mod",
 ];
 
-/// What occurs in a command.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Mentions {
-    /// The words that may be paths.
     pub(super) words: Vec<Word>,
     /// Everything that may be the name of a file or directory, in lower case.
     pub(super) names: BTreeSet<Vec<u8>>,
-    /// Names of directories, in lower case, in which a pattern such as `*.sh` names files.
     pub(super) searched_dirs: BTreeSet<Vec<u8>>,
-    /// Whether the command mentions one of the [`INTERPRETERS`], or a name that starts with `python`.
     pub(super) has_interpreter: bool,
 }
 
-/// A word of a command.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Word {
     pub(super) text: Vec<u8>,
-    /// Whether the shell puts something in front of the word, such as the value of `$HOME`.
     prefix: Prefix,
 }
 
@@ -68,7 +57,6 @@ enum Prefix {
 }
 
 impl Mentions {
-    /// `None` if the command is too long or contains too many names.
     pub(super) fn of(command: &[u8]) -> Option<Self> {
         if command.len() > MAX_BYTES {
             return None;
@@ -85,7 +73,6 @@ impl Mentions {
 }
 
 impl Word {
-    /// The path that the word names in a repository with this top directory; `None` if it is not written as a path.
     pub(super) fn path(&self, top: &Path, home: Option<&Path>) -> Option<PathBuf> {
         if !self.text.contains(&b'/') {
             return None;
@@ -111,7 +98,7 @@ pub(crate) fn paths_in_command(command: &[u8], top: &Path) -> Vec<PathBuf> {
     words.iter().map(path).collect()
 }
 
-/// The words of a command. A word ends at white space, at an operator, and where a shell would expand something.
+/// Splits a command into words. A word ends at white space, at an operator, and where a shell would expand something.
 fn words(text: &[u8]) -> Vec<Word> {
     let is_end = |byte: &u8| byte.is_ascii_whitespace() || b";&|<>(){}`$=,:!".contains(byte);
     let (mut words, mut start, mut before, mut last) = (Vec::new(), 0, 0, Vec::new());
@@ -139,8 +126,8 @@ fn words(text: &[u8]) -> Vec<Word> {
     words
 }
 
-/// Everything that may be a name: each run of letters, digits and certain other characters, and each sequence of up to
-/// [`MAX_PIECES`] such runs with the characters between them.
+/// Everything that may be a name: each run of letters, digits and certain other characters, and each sequence of up
+/// to [`MAX_PIECES`] such runs with the characters between them.
 fn names(text: &[u8]) -> BTreeSet<Vec<u8>> {
     let is_piece = |byte: &u8| byte.is_ascii_alphanumeric() || *byte >= 0x80 || b"_-+@%~".contains(byte);
     let mut names = BTreeSet::new();
@@ -163,7 +150,7 @@ fn names(text: &[u8]) -> BTreeSet<Vec<u8>> {
                     let name = part.get(start..*end).filter(|name| !name.is_empty() && name.len() <= 255);
                     names.extend(name.map(<[u8]>::to_ascii_lowercase));
                 }
-                // With the space or another character at the end, as in the quoted name `"a "`.
+                // Also a name that ends with a space or another character, as the quoted name `"a "`.
                 let longer = part.get(*start..end + 1).filter(|name| name.len() <= 255);
                 names.extend(longer.map(<[u8]>::to_ascii_lowercase));
             }
@@ -175,7 +162,6 @@ fn names(text: &[u8]) -> BTreeSet<Vec<u8>> {
     names
 }
 
-/// The names of directories in front of a component with a pattern.
 fn searched_dirs(text: &[u8]) -> BTreeSet<Vec<u8>> {
     let mut found = BTreeSet::new();
     for word in text.split(|byte| byte.is_ascii_whitespace() || b";&|<>(){}`$=,:!".contains(byte)) {

@@ -9,19 +9,15 @@ use std::path::{Path, PathBuf};
 
 /// How deep includes are followed, as in git.
 const MAX_INCLUDES: usize = 10;
-/// The maximum number of config files that are read for one repository.
 const MAX_CONFIGS: usize = 200;
 
-/// Settings of git, and the files that contain them.
 #[derive(Default)]
 pub(super) struct Config {
     pub(super) settings: Vec<Setting>,
     pub(super) files: Vec<ConfigFile>,
-    /// Whether a file could not be read, or there were too many.
     pub(super) is_incomplete: bool,
 }
 
-/// A config file, as it is named; it need not exist.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct ConfigFile {
     /// The canonical path at which `path` starts.
@@ -36,7 +32,6 @@ impl ConfigFile {
 }
 
 impl Config {
-    /// Reads a config file and the files that it includes. A file that is missing belongs to the config, too.
     pub(super) fn add_file(&mut self, file: &ConfigFile, home: Option<&Path>, depth: usize) {
         if self.files.contains(file) {
             return;
@@ -111,7 +106,6 @@ pub(super) fn expanded(path: &[u8], home: Option<&Path>) -> PathBuf {
     home.map_or_else(as_it_is, |home| home.join(below))
 }
 
-/// The home directory of a user.
 fn home_of(user: &[u8]) -> Option<PathBuf> {
     let users = try_read_file(Path::new("/etc/passwd"), MAX_BYTES).ok().flatten().unwrap_or_default();
     let listed = users.split(|byte| *byte == b'\n').find_map(|line| {
@@ -119,7 +113,7 @@ fn home_of(user: &[u8]) -> Option<PathBuf> {
         let is_user = fields.next() == Some(user);
         fields.nth(4).filter(|_| is_user).map(|home| PathBuf::from(OsStr::from_bytes(home)))
     });
-    // Users can be listed elsewhere, for example in a directory service.
+    // Not all users are in /etc/passwd: some can be listed in a directory service.
     let is_own = || std::env::var_os("USER").is_some_and(|own| own.as_bytes() == user);
     let own = || std::env::var_os("HOME").filter(|_| is_own()).map(PathBuf::from);
     listed.or_else(own).or_else(|| Some(Path::new("/home").join(OsStr::from_bytes(user))))

@@ -1,20 +1,14 @@
-//! The syntax of git's config files, as git reads it (`git help config`, section "Syntax").
-//!
-//! Files and values are bytes: paths need not be UTF-8. Where git stops with an error, this parser goes on with the
-//! next line: an extra setting does no harm here.
+//! The syntax of git's config files, as git reads it (`git help config`, section "Syntax"). Where git stops with an
+//! error, this parser goes on with the next line: an extra setting does no harm here.
 
-/// One setting of a config file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Setting {
     /// The section and the key in lower case, such as `core.hookspath`; without the subsection.
     pub(super) name: String,
-    /// The subsection, such as the name of a filter.
     pub(super) subsection: Option<Vec<u8>>,
-    /// The value; empty for a key without `=`.
     pub(super) value: Vec<u8>,
 }
 
-/// The settings in the text of a config file.
 pub(super) fn settings(text: &[u8]) -> Vec<Setting> {
     let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
     let mut reader = Reader { text, at: 0 };
@@ -46,12 +40,11 @@ pub(super) fn settings(text: &[u8]) -> Vec<Setting> {
     found
 }
 
-/// What git calls whitespace.
 pub(super) fn is_space(byte: u8) -> bool {
     [b' ', b'\t', b'\n', b'\r'].contains(&byte)
 }
 
-/// Reads bytes; `\r\n` is `\n`.
+/// Reads bytes, and `\r\n` as `\n`.
 struct Reader<'a> {
     text: &'a [u8],
     at: usize,
@@ -80,8 +73,8 @@ impl Reader<'_> {
     }
 }
 
-/// The section and the subsection, after the `[`: `[section]`, `[section "sub\"section"]` or, as older versions of git
-/// wrote it, `[section.subsection]`.
+/// Reads a section header after its `[`: `[section]`, `[section "sub\"section"]` or, as older versions of git wrote
+/// it, `[section.subsection]`.
 fn header(reader: &mut Reader<'_>) -> (Vec<u8>, Option<Vec<u8>>) {
     let mut name = Vec::new();
     while let Some(byte) = reader.next_if(|byte| !is_space(byte) && ![b'"', b']'].contains(&byte)) {
@@ -105,8 +98,8 @@ fn header(reader: &mut Reader<'_>) -> (Vec<u8>, Option<Vec<u8>>) {
     (section, subsection)
 }
 
-/// The value after a `=`: without the whitespace around it and without a comment. Quotes keep whitespace and the
-/// characters of comments; a backslash at the end of a line continues the value. Git ignores what follows a NUL.
+/// Reads the value after a `=`, without the whitespace around it and without a comment. Quotes keep whitespace and
+/// the characters of comments; a backslash at the end of a line continues the value. Git ignores what follows a NUL.
 fn value(reader: &mut Reader<'_>) -> Vec<u8> {
     let (mut value, mut spaces, mut is_quoted, mut has_begun) = (Vec::new(), Vec::new(), false, false);
     while let Some(byte) = reader.next_if(|byte| byte != b'\n') {
@@ -142,7 +135,6 @@ fn value(reader: &mut Reader<'_>) -> Vec<u8> {
 mod tests {
     use super::settings;
 
-    /// The settings as `name|subsection=value`.
     fn read(text: &[u8]) -> Vec<String> {
         let text_of = |bytes: &[u8]| bytes.escape_ascii().to_string();
         let shown = |setting: super::Setting| {
@@ -176,7 +168,7 @@ mod tests {
             ("[core]\n=x\n1 = 2\na = b\n", &["core.a=b"]),
             ("[core\na = b\n[core", &["core.a=b"]),
             ("[core]\na = \"b\nc = d\n", &["core.a=b", "core.c=d"]),
-            // Whitespace is what git calls so, and quotes keep it at the ends of a value.
+            // Quotes keep whitespace at the ends of a value, and only some characters are whitespace for git.
             ("[core]\na = \"hooks \"\nb = \" c\"\n", &["core.a=hooks ", "core.b= c"]),
             ("[core]\na = \u{a0}b\u{b}\n", &["core.a=\\xc2\\xa0b\\x0b"]),
             ("[core]\na = b\rc\n", &["core.a=b\\rc"]),

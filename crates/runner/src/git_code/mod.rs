@@ -1,10 +1,8 @@
-//! What git runs: the one place that knows the files outside of git directories from which git takes code. Agents must
-//! not write to these files.
+//! Finds the files outside of git directories from which git takes code (hooks, programs in configs), so that agents
+//! cannot write to them.
 //!
-//! Git is never asked, because git runs code while it answers. Its config files are read instead: those of every
-//! repository in the directories that an agent may use and of the repositories around them, those of the user and of
-//! the system, and those that they include, whatever the condition of the include is. Where it is uncertain what git
-//! would run, too much is protected rather than too little.
+//! Git is never asked, because it runs code while it answers; its config files are read instead. Where it is
+//! uncertain what git would run, too much is protected rather than too little.
 
 mod command;
 mod config;
@@ -35,17 +33,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// The maximum number of entries that are searched for repositories.
 const MAX_ENTRIES: usize = 2_000_000;
-/// The same for the directories `elsewhere` (see [`git_code`]).
+/// The maximum number of entries that are searched in the directories `elsewhere` of [`git_code`].
 const MAX_ENTRIES_ELSEWHERE: usize = 100_000;
-/// The maximum number of files in a directory of hooks that are looked at.
 const MAX_HOOKS: usize = 200;
-/// How deep the directories that a command names are followed.
 const MAX_DEPTH: usize = 8;
 /// The maximum size of all commands in the configs of one repository.
 const MAX_COMMAND_BYTES: usize = 256 << 10;
-/// The maximum number of names of commands that are looked up in directories, for one repository.
 const MAX_LOOKUPS: usize = 5_000_000;
 
 /// What git runs in directories of the user. The paths are canonical or symlinks, and need not exist: git would use a
@@ -53,14 +47,13 @@ const MAX_LOOKUPS: usize = 5_000_000;
 #[derive(Debug, Default)]
 pub struct GitCode {
     /// The paths inside the writable directories from which git takes code, or that lead git to code: directories of
-    /// hooks, config files that other configs include, programs that configs name, git directories under other names
-    /// than `.git`.
+    /// hooks, included config files, programs that configs name, and git directories under other names than `.git`.
     pub paths: Vec<PathBuf>,
     /// Those of the paths that are config files.
     pub config_files: Vec<PathBuf>,
-    /// The writable directories, as canonical paths, in or around which there is a repository whose config cannot be
-    /// read, is too large or names too much, so that anything in them could be what git runs; and the writable
-    /// directories inside git directories.
+    /// The writable directories (canonical) in which anything could be what git runs, because the config of a
+    /// repository in or around them cannot be read, is too large or names too much; and the writable directories
+    /// inside git directories.
     pub unknown: Vec<PathBuf>,
 }
 
@@ -82,7 +75,6 @@ pub(crate) fn git_code_of(roots: &[PathBuf], found: &[PathBuf], elsewhere: &[Pat
     code_in(&roots, all, &UserConfig::read()).paths
 }
 
-/// The repositories around the directories `dirs`, and those near their top that are not in the `searched` directories.
 fn repositories_elsewhere(dirs: &[PathBuf], searched: &[PathBuf]) -> Vec<Repository> {
     let dirs: BTreeSet<PathBuf> = canonical(dirs).into_iter().collect();
     let mut found: Vec<Repository> = dirs.iter().flat_map(|dir| around(dir)).collect();
@@ -113,8 +105,8 @@ fn code_within(
     code_in(&writable, around.chain(inside).chain(elsewhere), user)
 }
 
-/// The places that decide what is at a path of the user and, if it is a directory, directly in it: the path itself, and
-/// the symlinks on the way with their targets.
+/// The path itself, the symlinks on the way with their targets and, if the path is a directory, the symlinks directly
+/// in it with their targets.
 pub fn own_places(path: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(path).into_iter().flatten().flatten().take(MAX_HOOKS);
     let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
@@ -137,8 +129,8 @@ fn code_in(roots: &[PathBuf], repositories: impl Iterator<Item = Repository>, us
         paths.add_repository(&repository, user);
     }
     let CodePaths { found, config_files, git_dirs, unknown, .. } = paths;
-    // A git directory that is protected is protected as a whole. A `.git` may lead anywhere, also to a root or to a
-    // directory outside the roots, which are not protected.
+    // A `.git` may lead to a root or to a directory outside the roots, which are not protected. Any other git
+    // directory is protected as a whole.
     let git_dirs: Vec<PathBuf> =
         git_dirs.into_iter().filter(|dir| !roots.contains(dir) && found.contains(dir)).collect();
     let is_in_repository = |path: &PathBuf| {
@@ -156,10 +148,8 @@ fn code_in(roots: &[PathBuf], repositories: impl Iterator<Item = Repository>, us
     }
 }
 
-/// The entries of a directory, by their names in lower case.
 type Listing = Rc<HashMap<Vec<u8>, Vec<(OsString, FileType)>>>;
 
-/// Collects paths inside the writable directories `roots`.
 struct CodePaths<'a> {
     roots: &'a [PathBuf],
     home: Option<&'a Path>,
@@ -171,13 +161,11 @@ struct CodePaths<'a> {
     lookups: usize,
 }
 
-/// Which of the files that a setting names are protected.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Which {
-    /// Files, and paths that do not exist.
+    /// Existing files, and paths that do not exist.
     AlsoMissing,
     Existing,
-    /// Files that can be executed.
     Executable,
 }
 
@@ -265,7 +253,6 @@ impl<'a> CodePaths<'a> {
         }
     }
 
-    /// Adds a directory of hooks. If it is or contains the working tree, only the hooks themselves are added.
     fn add_hooks(&mut self, base: &Path, dir: &Path, top: &Path) {
         if self.add_unless_around(base, dir, top) {
             // A hook may be a symlink to a file elsewhere.
@@ -294,7 +281,6 @@ impl<'a> CodePaths<'a> {
         is_free
     }
 
-    /// Adds the files that a command names; false if the command is too long, or names too much.
     fn add_command(
         &mut self,
         command: &[u8],
@@ -303,7 +289,7 @@ impl<'a> CodePaths<'a> {
         repository: &Repository,
     ) -> bool {
         let Some(mentions) = Mentions::of(command) else { return false };
-        // The directories that are searched; 1 stands for a directory that the command names, 0 for one in which it runs.
+        // The value 1 stands for a directory that the command names, 0 for one in which it runs.
         let mut dirs: BTreeMap<PathBuf, usize> = tops.iter().map(|top| (top.clone(), 0)).collect();
         for (n, word) in mentions.words.iter().enumerate() {
             for base in tops.iter().chain(&repository.git_dirs) {
@@ -349,7 +335,6 @@ impl<'a> CodePaths<'a> {
         true
     }
 
-    /// The entries of a directory that a command mentions.
     fn mentioned_in(&mut self, dir: &Path, mentions: &Mentions, depth: usize) -> Vec<(PathBuf, FileType)> {
         let listing = self.listing(dir);
         let entries = |name: &[u8]| listing.get(name).into_iter().flatten();
@@ -363,7 +348,7 @@ impl<'a> CodePaths<'a> {
                 })
             };
             found.extend(listing.values().flatten().filter(is_script));
-            // The command names this directory.
+            // The depth is 0 only in a directory in which the command runs.
             if depth > 0 {
                 found.extend(ENTRY_FILES.iter().flat_map(|name| entries(name.as_bytes())));
             }
@@ -391,8 +376,8 @@ impl<'a> CodePaths<'a> {
         }
     }
 
-    /// Adds a path that does not exist, unless it is a pattern. The program may be anywhere, but other paths must be in
-    /// an existing directory: not everything with a slash is a path.
+    /// Adds a path that does not exist, unless it is a pattern. The program may be anywhere, but other paths must be
+    /// in an existing directory: not everything with a slash is a path.
     fn add_missing(&mut self, path: &Path, is_program: bool, has_interpreter: bool) {
         let path = without_dots(path);
         let is_pattern = path.as_os_str().as_bytes().iter().any(|byte| b"*?[".contains(byte));
@@ -430,18 +415,16 @@ impl<'a> CodePaths<'a> {
         self.found.extend(inside);
     }
 
-    /// Keeps all places but the last one.
     fn keep_links(&mut self, places: &[PathBuf]) {
         self.keep(places.split_last().map(|(_, links)| links.to_vec()).unwrap_or_default());
     }
 
-    /// Whether a path is inside a writable directory.
     fn is_inside(&self, path: &Path) -> bool {
         self.roots.iter().any(|root| path != root && path.starts_with(root))
     }
 }
 
-/// The directory of hooks that a command names (`git -c core.hooksPath=tools/hooks commit`).
+/// The directory of hooks that a command such as `git -c core.hooksPath=tools/hooks commit` names.
 fn hooks_in(command: &[u8]) -> Option<&[u8]> {
     const NAME: &[u8] = b"core.hookspath";
     let at = command.windows(NAME.len()).position(|part| part.eq_ignore_ascii_case(NAME))?;
@@ -452,13 +435,13 @@ fn hooks_in(command: &[u8]) -> Option<&[u8]> {
     path.split(|byte| is_between(byte) || *byte == b';').next().filter(|path| !path.is_empty())
 }
 
-/// A number that changes with the settings of a config file with which git runs code; `None` if the file cannot be read
-/// or is too large.
+/// A number that changes with the settings of a config file with which git runs code; `None` if the file cannot be
+/// read or is too large.
 pub(crate) fn settings_digest(file: &Path) -> Option<u64> {
     let bytes = try_read_file(file, MAX_BYTES).ok()?.unwrap_or_default();
     let mut hasher = DefaultHasher::new();
     for setting in config_syntax::settings(&bytes) {
-        // Settings of which nothing is known do not count: git itself and other programs change them.
+        // Unknown settings do not count: git itself and other programs change them.
         let is_code = settings::named(&setting).is_some_and(|named| !matches!(named, Named::Unknown(_)));
         if is_code || setting.name == "extensions.worktreeconfig" {
             (setting.name, setting.subsection, setting.value).hash(&mut hasher);

@@ -7,13 +7,13 @@ use std::path::{Component, Path, PathBuf};
 const MAX_LINKS: usize = 40;
 
 /// The places that decide what `path`, which starts at the canonical path `base`, leads to: the symlinks on the way,
-/// the directories that a `..` leaves again, a file in the place of a directory; and last the place itself, which need
-/// not exist. An agent that can change none of them cannot make the path lead elsewhere.
+/// the directories that a `..` leaves again, a file in the place of a directory; and last the place itself, which
+/// need not exist.
 pub(crate) fn places(base: &Path, path: &Path) -> Vec<PathBuf> {
     let mut at = if path.is_absolute() { PathBuf::from("/") } else { base.to_owned() };
     let (mut rest, mut found) = (names_from_the_end(path), Vec::new());
     // The number of directories that were entered by name, and not left by `..` again, since the start or the last
-    // symlink. It is reset at a symlink, because protecting the symlink also protects the directories above it.
+    // symlink: protecting a symlink also protects the directories above it.
     let (mut entered, mut links) = (0, 0);
     while let Some(name) = rest.pop() {
         if name == ".." {
@@ -45,7 +45,6 @@ pub(crate) fn places(base: &Path, path: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The names and `..`s of a path, the last one first.
 fn names_from_the_end(path: &Path) -> Vec<OsString> {
     let is_name = |part: &Component<'_>| matches!(part, Component::Normal(_) | Component::ParentDir);
     path.components().filter(is_name).map(|part| part.as_os_str().to_owned()).rev().collect()

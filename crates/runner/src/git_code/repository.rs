@@ -7,27 +7,19 @@ use std::collections::{BTreeSet, VecDeque};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// The longest path that is searched, in bytes.
 const MAX_PATH: usize = 3_500;
-/// The maximum number of entries of a git directory that are searched for the git directories of submodules and
-/// worktrees.
 const MAX_INNER_ENTRIES: usize = 20_000;
 
-/// A repository with its working tree.
 pub(super) struct Repository {
     /// Where git runs code: the directory that contains the `.git` or, for a git directory with another name, that
     /// directory itself.
     pub(super) top: PathBuf,
-    /// Another working tree, if a file in the git directory names one.
     pub(super) tree: Option<PathBuf>,
-    /// The git directories: its own, and the one that it shares with other worktrees.
     pub(super) git_dirs: Vec<PathBuf>,
-    /// The places that lead from the `.git` to the git directories.
     pub(super) leads: Vec<PathBuf>,
 }
 
 impl Repository {
-    /// The repository of a `.git` of any kind, or of a git directory under another name; `None` if there is none.
     fn at(path: &Path) -> Option<Self> {
         let is_named = path.file_name().is_some_and(|name| name.eq_ignore_ascii_case(GIT_DIR));
         let top = if is_named { path.parent()? } else { path };
@@ -39,7 +31,6 @@ impl Repository {
         (!git_dirs.is_empty()).then(|| Self { top: top.to_owned(), tree, git_dirs, leads })
     }
 
-    /// The repository of a path with the repositories inside its git directories.
     pub(super) fn all_at(path: &Path) -> Vec<Self> {
         let Some(repository) = Self::at(path) else { return Vec::new() };
         let inner = repository.git_dirs.iter().flat_map(|dir| inner_git_dirs(dir));
@@ -68,7 +59,6 @@ pub(super) fn around(root: &Path) -> impl Iterator<Item = Repository> {
     root.ancestors().skip(1).flat_map(|dir| Repository::all_at(&dir.join(GIT_DIR)))
 }
 
-/// The repositories in a directory. Adds the number of searched entries to `entries`, and stops at `max_entries`.
 pub(super) fn repositories(root: &Path, entries: &mut usize, max_entries: usize) -> Vec<Repository> {
     let mut found = Vec::new();
     let mut dirs = vec![root.to_owned()];
@@ -98,8 +88,8 @@ pub(super) fn repositories(root: &Path, entries: &mut usize, max_entries: usize)
     found
 }
 
-/// The repositories in these directories, without the `searched` directories and without packages. Searches the
-/// directories near the top first, and gives up after `max_entries`.
+/// Finds repositories except in the `searched` directories and in packages. Searches the directories near the top
+/// first, and gives up after `max_entries`.
 pub(super) fn repositories_near_the_top(
     roots: &BTreeSet<PathBuf>,
     searched: &[PathBuf],
@@ -136,7 +126,6 @@ pub(super) fn repositories_near_the_top(
     found
 }
 
-/// The git directories of submodules and worktrees, which are inside the git directory of their repository.
 pub(crate) fn inner_git_dirs(git_dir: &Path) -> Vec<PathBuf> {
     let (mut found, mut entries) = (Vec::new(), 0);
     let mut dirs = vec![git_dir.join("modules"), git_dir.join("worktrees")];

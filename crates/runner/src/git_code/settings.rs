@@ -2,18 +2,15 @@
 
 use super::config_syntax::Setting;
 
-/// What a setting names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Named {
-    /// A directory of hooks.
     Hooks(Vec<u8>),
     /// A directory whose content git copies into new repositories, with hooks.
     Template(Vec<u8>),
     /// Another config file, relative to the file that contains the setting.
     Config(Vec<u8>),
-    /// The top directory of the working tree, relative to the git directory.
+    /// The top of the working tree, relative to the git directory.
     WorkTree(Vec<u8>),
-    /// A command for a shell, a program, or a program with arguments.
     Command(Vec<u8>),
     /// Arguments for git itself, which may contain commands.
     Arguments(Vec<u8>),
@@ -21,8 +18,7 @@ pub(super) enum Named {
     Unknown(Vec<u8>),
 }
 
-/// The settings whose value is a command for a shell, a program, or a program with arguments. `*` stands for any
-/// key.
+/// Settings whose value is a command. `*` stands for any key.
 const COMMANDS: [&str; 42] = [
     "core.alternaterefscommand",
     "core.askpass",
@@ -68,7 +64,6 @@ const COMMANDS: [&str; 42] = [
     "uploadpack.packobjectshook",
 ];
 
-/// The settings whose value is a command only if it starts with this text.
 const MARKED_COMMANDS: [(&str, &str); 5] = [
     ("alias.*", "!"),
     ("submodule.update", "!"),
@@ -77,8 +72,8 @@ const MARKED_COMMANDS: [(&str, &str); 5] = [
     ("url.*", "ext::"),
 ];
 
-/// The settings of git that are no commands, but may contain the names of files. Settings that are neither here nor
-/// among the commands are treated as commands if they name an executable file.
+/// Settings of git that are no commands, but may contain the names of files. Settings in no list are treated as
+/// commands if they name an executable file.
 const DATA: [&str; 34] = [
     "advice.*",
     "alias.*",
@@ -148,7 +143,7 @@ pub(super) const HOOKS: [&str; 28] = [
     "update",
 ];
 
-/// What a setting names, if git runs or may run code because of it.
+/// What a setting names; `None` if git runs no code because of it.
 pub(super) fn named(setting: &Setting) -> Option<Named> {
     let is = |known: &str| match known.strip_suffix('*') {
         Some(section) => setting.name.starts_with(section),

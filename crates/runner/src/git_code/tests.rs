@@ -7,7 +7,6 @@ fn put(root: &Path, path: &str, text: &str) {
     std::fs::write(root.join(path), text).unwrap();
 }
 
-/// The paths that are found in the directory `root/top`, relative to that directory.
 fn found(root: &Path, user: &UserConfig) -> Vec<String> {
     let top = root.join("top");
     let code = code_within(std::slice::from_ref(&top), &[], &[], MAX_ENTRIES, user);
@@ -21,7 +20,7 @@ fn what_the_config_of_a_repository_names_is_found_even_if_it_is_missing() {
         ("[core]\nhooksPath = tools/hooks\n", &["tools/hooks"] as &[&str]),
         ("[core] hooksPath = \"tools/hooks\" ; ours\n", &["tools/hooks"]),
         ("[core]\nhooksPath = not/yet\n", &["not/yet"]),
-        // Relative to the git directory, in which git runs the hooks of a push.
+        // Git runs the hooks of a push in the git directory, so the path is relative to it.
         ("[core]\nhooksPath = ../elsewhere\n", &["elsewhere"]),
         ("[core]\nhooksPath = ../../elsewhere\n", &[]),
         ("[core]\nhooksPath = link/hooks\n", &["link", "tools/hooks"]),
@@ -39,7 +38,6 @@ fn what_the_config_of_a_repository_names_is_found_even_if_it_is_missing() {
         ("[core]\nhooksPath = link/../hooks\n", &["hooks", "link", "tools"]),
         ("[core]\nhooksPath = tools/hooks/../../new\n", &["new", "tools", "tools/hooks"]),
         ("[core]\nworktree = ../../elsewhere\nhooksPath = ../top/h\n", &["h", "top/h"]),
-        // However a shell composes the path, it consists of names in the command.
         ("[core]\nfsmonitor = $PWD/tools/x\n", &["tools/x"]),
         ("[core]\nfsmonitor = cd tools && ./x\n", &["tools/x", "x"]),
         ("[core]\nfsmonitor = PATH=$PATH:tools x\n", &["tools/x"]),
@@ -55,7 +53,6 @@ fn what_the_config_of_a_repository_names_is_found_even_if_it_is_missing() {
         ("[alias]\nt = rebase -x ./tools/x HEAD~1\nu = -c core.fsmonitor=tools/x status\n", &["tools/x"]),
         ("[alias]\nt = -c core.hooksPath=tools/hooks commit\n", &["tools/hooks"]),
         ("[alias]\nt = checkout main\nu = log --all\n", &[]),
-        // A setting of another program counts if it names an executable file.
         ("[new \"a\"]\nprogram = ./run.sh fsm\n", &["run.sh"]),
     ] {
         let dir = tempfile::tempdir().unwrap();
@@ -203,7 +200,6 @@ fn repositories_take_code_from_other_directories() {
     );
     let expected = ["shared/monitor", "shared/of-around-sub", "shared/of-proj", "shared/of-read-only"];
     assert_eq!(code.paths, paths(&expected));
-    // The user's own settings count in a directory without a repository.
     let code = code_within(&paths(&["shared"]), &[], &[], MAX_ENTRIES, &user);
     assert_eq!(code.paths, paths(&["shared/monitor"]));
     assert!(code_within(&[], &paths(&["proj"]), &[], MAX_ENTRIES, &user).paths.is_empty());

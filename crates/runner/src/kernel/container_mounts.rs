@@ -1,7 +1,5 @@
-//! Examines the mounts of a container from outside, through the `/proc` directory of its first process.
-//!
-//! Nothing in the container takes part in that, so the image needs no programs for it. There is no such directory on
-//! other systems, or if the daemon runs on another machine or in another pid namespace.
+//! Examines the mounts of a container from outside, through the `/proc` directory of its first process. This works
+//! only on Linux, with a daemon on this machine and in a visible pid namespace; the image needs no programs for it.
 
 use super::mounts::check_opened;
 use crate::mount_check::{ExpectedMount, MountContent, changed};
@@ -14,18 +12,14 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long the first process may take to execute its program.
 const START: Duration = Duration::from_secs(10);
-/// The time between two looks at the first process.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// The file system of a container, as its first process sees it.
 pub(crate) struct ContainerRoot {
     root: OwnedFd,
     mounts: Vec<SeenMount>,
 }
 
-/// A line of `mountinfo`.
 #[derive(Debug, PartialEq, Eq)]
 struct SeenMount {
     path: PathBuf,
@@ -33,8 +27,8 @@ struct SeenMount {
 }
 
 impl ContainerRoot {
-    /// Opens the container whose first process is `pid` and has `token` as an argument. Fails if the process is not on
-    /// this machine, or if this user may not examine it.
+    /// Opens the container whose first process is `pid` and has `token` as an argument. Fails if the process is not
+    /// on this machine, or if this user may not examine it.
     pub(crate) fn open(pid: i64, token: &str) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         // The descriptor keeps referring to this process, even if another process gets the same pid later.
@@ -76,8 +70,8 @@ impl ContainerRoot {
         self.check_below(expected)
     }
 
-    /// Opens a path of the container. Symlinks of the image above the outermost mount are followed. Agents can create
-    /// symlinks only inside mounts, and symlinks there are not followed.
+    /// Follows symlinks of the image above the outermost mount, but none inside it, because agents can create
+    /// symlinks only inside mounts.
     fn open_exactly(&self, path: &Path, outermost: &[&Path]) -> rustix::io::Result<OwnedFd> {
         let above = outermost.iter().find(|above| path.starts_with(above)).and_then(|path| path.parent());
         let above = above.unwrap_or(Path::new("/"));
@@ -125,7 +119,6 @@ fn seen_mounts(mountinfo: &[u8]) -> Vec<SeenMount> {
         .collect()
 }
 
-/// A path of `mountinfo`, in which some characters are written as three octal digits after a backslash.
 fn unescaped(text: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;

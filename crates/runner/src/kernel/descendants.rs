@@ -1,9 +1,8 @@
-//! The processes below this one, and signals to them.
+//! Lists the processes below this one, and sends signals to them.
 //!
 //! For the main thread of a guard only: the id of a child stays valid because no other thread reaps the child. The id
-//! of a deeper process may belong to another process a moment later. Such a process is therefore signaled by a
-//! descriptor, and only if its parent, which is known to be below this process, was its parent after the descriptor was
-//! opened.
+//! of a deeper process may be reused at any time, so that process is signaled by a descriptor, and only if its parent
+//! is still the expected one after the descriptor was opened.
 
 use super::landlock_ruleset;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -15,51 +14,48 @@ use rustix::thread::set_no_new_privs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 
-/// The depth to which a tree is walked; each level needs a descriptor. Deeper processes come closer when those above
-/// them end.
+/// The depth to which a tree of processes is walked; each level needs a descriptor. Deeper processes come closer when
+/// those above them end.
 const MAX_DEPTH: usize = 24;
 
-/// Restricts this process to signals to itself and to the processes that it starts from now on. Returns whether the
-/// kernel supports that. Programs that are started later cannot gain privileges (as with `sudo`).
+/// Restricts this process to signals to itself and to the processes that it starts from now on; false if the kernel
+/// does not support that. Programs that are started later cannot gain privileges (as with `sudo`).
 pub(crate) fn scope_signals() -> bool {
-    // A signal to our parent, which is outside, must be refused now. (If the parent is gone, the call fails as well.)
+    // A signal to our parent, which is outside, must be refused now.
     let is_outside_refused = || getppid().is_none_or(|parent| test_kill_process(parent).is_err());
     set_no_new_privs(true).is_ok() && landlock_ruleset::scope() && is_outside_refused()
 }
 
-/// Sends a signal to all processes below this one with one system call, during which none of them can fork. Only after
-/// [`scope_signals`] has returned true: otherwise the signal would reach all processes of the user.
+/// Sends a signal to all processes below this one with one system call, during which none of them can fork. Call it
+/// only after [`scope_signals`] has returned true: otherwise the signal would reach all processes of the user.
 pub(crate) fn signal_whole_scope(signal: Signal) {
     // The group of process 1 stands for every process that this one may signal, except this one.
     let _ = kill_process_group(Pid::INIT, signal);
 }
 
-/// Sends a signal to every process below this one except `exempt`.
 pub(crate) fn signal_tree(signal: Signal, exempt: Option<Pid>) {
     for child in children().into_iter().filter_map(Process::child) {
         child.walk(None, signal, exempt, MAX_DEPTH);
     }
 }
 
-/// Kills every process below this one. Each process is stopped before its children are looked for, so that it cannot
-/// fork meanwhile.
+/// Each process is stopped before its children are looked for, so that it cannot fork meanwhile.
 pub(crate) fn kill_tree() {
     for child in children().into_iter().filter_map(Process::child) {
         child.walk(Some(Signal::STOP), Signal::KILL, None, MAX_DEPTH);
     }
 }
 
-/// A process below the calling process.
 struct Process {
     pid: Pid,
-    /// Refers to the same process even if its id is used again; `None` if the kernel has no such descriptors (before
-    /// Linux 5.3).
+    /// A descriptor of the process (pidfd), valid even if the id is used again; `None` before Linux 5.3, which has
+    /// none.
     descriptor: Option<OwnedFd>,
 }
 
 impl Process {
-    /// The process with this id. It must be a child of the calling process that was not reaped yet; the parent of any
-    /// other process has to be checked afterwards (see [`Self::child_of`]).
+    /// The id must belong to a child of the calling process that was not reaped yet; for any other process, the
+    /// caller has to check the parent afterwards.
     fn child(pid: Pid) -> Option<Self> {
         match pidfd_open(pid, PidfdFlags::empty()) {
             Ok(descriptor) => Some(Self { pid, descriptor: Some(descriptor) }),
@@ -68,7 +64,6 @@ impl Process {
         }
     }
 
-    /// The child of `self` that has this id, if there is one.
     fn child_of(&self, pid: Pid) -> Option<Self> {
         let child = Self::child(pid)?;
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
@@ -85,15 +80,14 @@ impl Process {
     }
 
     fn signal(&self, signal: Signal) {
-        // The process may have ended already.
         let _ = match &self.descriptor {
             Some(descriptor) => pidfd_send_signal(descriptor, signal),
             None => kill_process(self.pid, signal),
         };
     }
 
-    /// Sends signals to `self` and everything below it. Each process gets `first` (if given) before its children are
-    /// listed, and `last` after its children got theirs. Only `exempt` does not get `last`.
+    /// Each process gets `first` (if given) before its children are listed, and `last` after its children got theirs.
+    /// Only `exempt` does not get `last`.
     fn walk(&self, first: Option<Signal>, last: Signal, exempt: Option<Pid>, depth: usize) {
         if let Some(first) = first {
             self.signal(first);
@@ -112,7 +106,7 @@ impl Process {
     }
 }
 
-/// The ids of the processes that any thread of a process started. Empty without `CONFIG_PROC_CHILDREN`.
+/// The children that all threads of a process started. Empty without `CONFIG_PROC_CHILDREN`.
 fn children_of(pid: i32) -> Vec<i32> {
     let mut children = Vec::new();
     for task in std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
@@ -122,8 +116,8 @@ fn children_of(pid: i32) -> Vec<i32> {
     children
 }
 
-/// The files that the processes below a process hold open, by the names under which they were opened. Incomplete
-/// without `CONFIG_PROC_CHILDREN`, and for processes that this user may not look at.
+/// The files that the processes below `pid` hold open. Incomplete without `CONFIG_PROC_CHILDREN`, and for processes
+/// that this user may not look at.
 pub(crate) fn open_files_below(pid: u32) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut level = i32::try_from(pid).map(children_of).unwrap_or_default();
@@ -137,14 +131,12 @@ pub(crate) fn open_files_below(pid: u32) -> Vec<PathBuf> {
     files
 }
 
-/// The direct children of this process. They are taken from the kernel's own list if there is one, which is a
-/// hundred times faster than scanning every process.
+/// The kernel's own list of children is a hundred times faster than scanning every process.
 pub(crate) fn children() -> Vec<Pid> {
     match std::fs::read_to_string("/proc/thread-self/children") {
         Ok(children) => {
             children.split_ascii_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
         }
-        // A kernel without CONFIG_PROC_CHILDREN.
         Err(_) => children_among(&parents()),
     }
 }
@@ -155,7 +147,6 @@ fn children_among(parents: &[(i32, i32)]) -> Vec<Pid> {
     ours.filter_map(|(pid, _)| Pid::from_raw(*pid)).collect()
 }
 
-/// The pid of each process with that of its parent.
 fn parents() -> Vec<(i32, i32)> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let both = entries.filter_map(|entry| {
@@ -165,8 +156,8 @@ fn parents() -> Vec<(i32, i32)> {
     both.collect()
 }
 
-/// The parent's pid, which is the fourth field of `/proc/PID/stat`. The second field is a name in parentheses
-/// that may itself contain parentheses and spaces.
+/// The parent's pid is the fourth field of `/proc/PID/stat`. The second field is a name in parentheses that may
+/// itself contain parentheses and spaces.
 fn parent_of(stat: &str) -> Option<i32> {
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()
 }
@@ -199,7 +190,7 @@ mod tests {
         parent.signal(Signal::KILL);
         child.wait().unwrap();
         assert!(parent.has_ended() && parent.child_of(grandchild).is_none(), "its parent has ended");
-        // A signal to a process that is gone reaches nobody, whoever has its id now.
+        // A signal to a process that is gone does not reach the process that has its id now.
         parent.signal(Signal::KILL);
         grandchild_process.signal(Signal::KILL);
         stranger.kill().unwrap();

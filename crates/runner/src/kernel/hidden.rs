@@ -1,21 +1,15 @@
-//! Signs that processes hold files or memory that no count finds.
-//!
-//! Some resources appear in no process's list of open files: files that were sent over a socket but not yet received,
-//! and files that are only mapped. The data in socket buffers belongs to the kernel. The size of these resources cannot
-//! be measured. They matter only if the machine has lost memory or disk space that nothing else explains.
+//! Finds signs that processes hold files or memory that cannot be measured: files that were sent over a socket but
+//! not yet received, files that are only mapped, and data in socket buffers.
 
 use super::usage::{TMPFS, task_dir};
 use rustix::fs::{stat, statfs};
 use std::fs;
 use std::path::Path;
 
-/// The number of open files that are looked at for sockets.
 const MAX_FILES: usize = 20_000;
-/// The number of processes whose mappings are looked at.
 const MAX_PROCESSES: usize = 500;
-/// The kernel memory of one file in a file system in memory, beside its contents.
+/// The kernel memory of one file in tmpfs, beside its contents, in bytes.
 const FILE_OVERHEAD: u64 = 1024;
-/// The file systems in memory that a sandbox has for itself.
 const SANDBOX_DIRECTORIES: [&str; 2] = ["tmp", "dev/shm"];
 
 /// Whether a socket of these processes holds files that were sent and not received.
@@ -32,14 +26,13 @@ pub(crate) fn has_files_in_transit(pids: &[i32]) -> bool {
     })
 }
 
-/// The number of files in transit that the kernel reports for a socket (since Linux 5.8).
 fn in_transit(info: &str) -> u64 {
     let number = info.lines().find_map(|line| line.strip_prefix("scm_fds:"));
     number.and_then(|number| number.trim().parse().ok()).unwrap_or_default()
 }
 
-/// Whether these processes map files without a name, which they need not hold open, or forbid a look at their mappings.
-/// Memory that processes share without a file does not count.
+/// Whether these processes map files without a name, which they need not hold open, or forbid a look at their
+/// mappings. Memory that processes share without a file does not count.
 pub(crate) fn maps_unnamed_files(pids: &[i32]) -> bool {
     pids.iter().take(MAX_PROCESSES).any(|pid| {
         match fs::read(task_dir(*pid).join("maps")) {
@@ -57,14 +50,13 @@ fn is_unnamed_mapping(line: &str) -> bool {
 }
 
 /// How many bytes these processes, this process, and the children that this process has reaped have written to disk.
-/// The largest number if the kernel does not count this, or if a process forbids its user to read its count.
+/// `u64::MAX` if the kernel does not count this, or if a process forbids its user to read its count.
 pub(crate) fn written_bytes(pids: &[i32]) -> u64 {
     let Some(own) = written_by(Path::new("/proc/self")) else { return u64::MAX };
     let others = pids.iter().filter_map(|pid| written_by(&Path::new("/proc").join(pid.to_string())));
     others.fold(own, u64::saturating_add)
 }
 
-/// How many bytes a process has written; `None` if the process has ended, or if the kernel does not count this.
 fn written_by(process: &Path) -> Option<u64> {
     match fs::read_to_string(process.join("io")) {
         Ok(counts) => {
@@ -75,7 +67,6 @@ fn written_by(process: &Path) -> Option<u64> {
     }
 }
 
-/// The most that one socket can hold of the kernel's memory, in bytes.
 pub(crate) fn socket_capacity() -> u64 {
     let most = ["wmem_max", "rmem_max"].map(|name| {
         let text = fs::read_to_string(format!("/proc/sys/net/core/{name}")).unwrap_or_default();
@@ -95,7 +86,6 @@ pub(crate) fn sandbox_files_in_memory(pids: &[i32]) -> u64 {
     pids.iter().take(16).find_map(used).unwrap_or_default()
 }
 
-/// What a process's file system at this path holds; `None` if it cannot be looked at, or if it is not a private one.
 fn held_by(process: &Path, name: &str) -> Option<u64> {
     let path = process.join("root").join(name);
     let is_own =

@@ -1,7 +1,6 @@
-//! Landlock: kernel access rules for files, signals, abstract sockets and TCP. They are the sandbox on systems without
-//! bubblewrap ([`enforce`]), and a part of them is added to bubblewrap ([`scope`]).
-//!
-//! Enforced completely or not at all: a kernel that supports only part of the rules is reported as too old.
+//! Landlock: kernel access rules for files, signals, abstract sockets and TCP. They are the sandbox on systems
+//! without bubblewrap ([`enforce`]), and a part of them is added to bubblewrap ([`scope`]). Rules are enforced
+//! completely or not at all.
 
 use super::mounts::open_exactly;
 use crate::guard_protocol::{LandlockAccess, LandlockRule};
@@ -19,8 +18,7 @@ const FILES: ABI = ABI::V5;
 /// The ABI whose scopes are used: signals and abstract sockets (Linux 6.12).
 const SCOPES: ABI = ABI::V6;
 
-/// Drops every access that is granted neither by these rules nor by the rules for [`SYSTEM`] and [`ETC`]. One of the
-/// sandbox process's last steps.
+/// Drops every access that is granted neither by these rules nor by the rules for [`SYSTEM`] and [`ETC`].
 pub(super) fn enforce(landlock_rules: &[LandlockRule], network: bool) -> io::Result<()> {
     let why = match restrict_self(landlock_rules, network) {
         Ok(RulesetStatus::FullyEnforced) => return Ok(()),
@@ -38,7 +36,6 @@ fn restrict_self(landlock_rules: &[LandlockRule], network: bool) -> Result<Rules
         rules = rules.handle_access(AccessNet::from_all(FILES))?;
     }
     let mut rules = rules.create()?;
-    // A path that does not exist, or no longer does, gets no rule.
     for (path, allow) in SYSTEM.into_iter().chain(ETC.map(|path| (path, LandlockAccess::Read))) {
         if let Ok(path_fd) = PathFd::new(path) {
             rules = rules.add_rule(PathBeneath::new(path_fd, allowed(allow, Path::new(path).is_dir())))?;
@@ -71,10 +68,8 @@ fn allowed(allow: LandlockAccess, is_dir: bool) -> BitFlags<AccessFs> {
     if is_dir { all } else { all & AccessFs::from_file(FILES) }
 }
 
-/// Restricts signals and abstract sockets to the sandbox, and restricts nothing else. Returns whether the
-/// kernel supports these restrictions.
-///
-/// File rules are left out on purpose: a process with Landlock file rules may not mount, and bubblewrap must.
+/// Restricts signals and abstract sockets to the sandbox; false if the kernel does not support that. There are no
+/// file rules, because a process with Landlock file rules may not mount, and bubblewrap must.
 pub(super) fn scope() -> bool {
     let scoped = hard().scope(Scope::from_all(SCOPES)).and_then(Ruleset::create);
     let status = scoped.and_then(landlock::RulesetCreated::restrict_self);
@@ -91,7 +86,6 @@ pub(crate) fn abi() -> Option<u8> {
     by_files.chain(by_scope).max()
 }
 
-/// System paths that every command may access, because programs need them.
 const SYSTEM: [(&str, LandlockAccess); 15] = [
     ("/usr", LandlockAccess::Read),
     ("/bin", LandlockAccess::Read),

@@ -1,4 +1,4 @@
-//! Linux: Landlock, seccomp, capabilities, child subreapers.
+//! Linux kernel calls for guards and sandboxes: Landlock, seccomp, capabilities, child subreapers.
 
 use super::{landlock_ruleset, seccomp};
 use crate::guard_protocol::Restrictions;
@@ -15,10 +15,9 @@ use std::path::PathBuf;
 
 pub(crate) use super::landlock_ruleset::abi as landlock_abi;
 
-/// The priority of a guard: ten times the share of an ordinary program.
+/// With this priority, a guard gets about ten times the CPU share of an ordinary program.
 const GUARD_PRIORITY: i32 = -10;
 
-/// The running executable, even if its file was replaced meanwhile.
 pub(crate) fn own_executable() -> PathBuf {
     PathBuf::from("/proc/self/exe")
 }
@@ -28,14 +27,13 @@ pub(crate) fn adopt_orphans() -> io::Result<()> {
     Ok(set_child_subreaper(Some(getpid()))?)
 }
 
-/// Sets a pipe's capacity. An optimization that may fail: an unprivileged user may have used up the quota for
-/// pipes.
+/// Sets a pipe's capacity; a failure is ignored, because an unprivileged user may have used up the quota for pipes.
 pub(crate) fn set_pipe_size(pipe: impl AsFd, bytes: usize) {
     let _ = rustix::pipe::fcntl_setpipe_size(pipe, bytes);
 }
 
-/// Gives this thread, and those that it starts from now on, precedence over other programs, if the user may do that (as
-/// root): a command with hundreds of busy processes must not keep its guard from running. Some kernels schedule
+/// Gives this thread, and those that it starts from now on, precedence over other programs, if the user may do that
+/// (as root): a command with hundreds of busy processes must not keep its guard from running. Some kernels schedule
 /// sessions rather than threads, so the session of this process gets the same precedence.
 pub(crate) fn raise_priority() {
     let _ = setpriority_process(None, GUARD_PRIORITY);
@@ -47,7 +45,7 @@ pub(crate) fn die_with_parent() -> io::Result<()> {
     Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
 }
 
-/// Drops rights permanently. One of the last steps before the sandbox process executes the command.
+/// Drops rights permanently. The sandbox process calls this just before it executes the command.
 pub(crate) fn confine(restrictions: &Restrictions) -> io::Result<()> {
     set_no_new_privs(true)?;
     match restrictions {
@@ -63,11 +61,11 @@ pub(crate) fn confine(restrictions: &Restrictions) -> io::Result<()> {
     }
 }
 
-/// Drops all capabilities. Landlock restricts files, not privileges: root with capabilities could load a kernel
+/// Drops all capabilities: Landlock restricts files, not privileges, so root with capabilities could load a kernel
 /// module or set the clock.
 fn drop_capabilities() -> io::Result<()> {
     let none = CapabilitySet::empty();
-    // Fails without the necessary privilege; then there is nothing to drop, which the next calls verify.
+    // Fails without the necessary privilege; then there is nothing to drop.
     let _ = set_capabilities_secure_bits(
         CapabilitiesSecureBits::NO_ROOT | CapabilitiesSecureBits::NO_ROOT_LOCKED,
     );

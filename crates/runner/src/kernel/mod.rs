@@ -1,7 +1,6 @@
-//! Kernel features: sandboxing a process, adopting orphans, signals to a tree of processes, what a tree uses.
-//!
-//! Linux supports all of them. Other systems have no sandbox, so confined commands are refused there, and a process
-//! whose parent has ended is not found again, so it may outlive its guard.
+//! Kernel features for the runner: sandboxing a process, adopting orphans, signals to a tree of processes, and the
+//! resources that a tree uses. Other systems than Linux have no sandbox, so confined commands are refused there, and
+//! an orphaned process may outlive its guard.
 
 #[cfg(target_os = "linux")]
 mod container_mounts;
@@ -41,26 +40,23 @@ pub(crate) use terminal_reads::{terminal_id, terminal_read};
 #[cfg(target_os = "linux")]
 pub(crate) use usage::*;
 
-/// What a tree of processes uses.
 #[derive(Debug, Default)]
 pub(crate) struct TreeUsage {
-    /// The processes, without the caller.
+    /// The processes, without the calling one.
     pub(crate) pids: Vec<i32>,
     /// The number of processes and threads, including processes that ended and were not reaped.
     pub(crate) tasks: usize,
-    /// The memory that is not backed by a file on disk, and page tables, in bytes. Pages that several processes share
+    /// Memory that is not backed by a file on disk, and page tables, in bytes. Pages that several processes share
     /// count for each.
     pub(crate) memory: u64,
-    /// The number of open files of the process that has the most.
     pub(crate) most_files: u64,
 }
 
 /// The memory of one or more processes, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ResidentMemory {
-    /// Anonymous memory and page tables.
     pub(crate) private: u64,
-    /// Shared memory: files in tmpfs, memfds and shared anonymous memory. Cached files from disk do not count.
+    /// Shared memory: files in tmpfs, memfds and shared anonymous memory.
     pub(crate) in_files: u64,
 }
 
@@ -74,43 +70,33 @@ impl ResidentMemory {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Memory {
     pub(crate) total: u64,
-    /// What can still be used without swapping out, and the free swap space.
+    /// The memory that can still be used without swapping out, and the free swap space.
     pub(crate) available: u64,
-    /// Anonymous memory.
     pub(crate) private: u64,
-    /// Shared memory, as in [`ResidentMemory::in_files`].
     pub(crate) in_files: u64,
 }
 
-/// The files that processes hold open and that have no name, and what may hide such files.
+/// Files that processes hold open and that have no name; `memory` and `disk` are their sizes in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct UnnamedFiles {
-    /// The size of those in memory.
     pub(crate) memory: u64,
-    /// The size of those on disk.
     pub(crate) disk: u64,
     /// Whether there were too many open files to look at all of them, or a process forbids a look at its files.
     pub(crate) incomplete: bool,
-    /// The number of open sockets.
     pub(crate) sockets: u64,
 }
 
-/// Whether a program sleeps until there is input from its terminal.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "other systems do not tell who reads"))]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TerminalRead {
     By(TerminalReader),
-    /// No program does.
     None,
-    /// Unknown: the system does not show what the programs do, or does not show it to this user.
     Unseen,
 }
 
-/// The thread that sleeps until there is input from its terminal.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "other systems do not tell who reads"))]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TerminalReader {
-    /// The name of its program, at most 15 bytes.
     pub(crate) program: String,
     pub(crate) thread: i32,
     /// How often the thread has gone to sleep so far. If this has not changed, the thread has slept all the time.

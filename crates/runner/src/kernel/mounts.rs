@@ -1,5 +1,5 @@
-//! Looks at files and mounts without following a single symlink: what is at a path, and whether it is the mount that
-//! was expected there.
+//! Examines files and mounts without following symlinks: what is at a path, and whether it is the expected mount of a
+//! sandbox.
 
 use crate::mount_check::{ExpectedMount, FileId, MountContent};
 use rustix::fs::{
@@ -14,21 +14,19 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 
-/// The type of a file system in memory, as `statfs` reports it.
 const TMPFS: i64 = 0x0102_1994;
 
-/// Opens exactly this path, and no symlink's target: an agent could have created the symlink a moment ago.
+/// Opens exactly this path and follows no symlink, which an agent could have created a moment ago.
 pub(super) fn open_exactly(path: &Path) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     match openat2(CWD, path, flags, Mode::empty(), resolve) {
-        // The sandbox's own filter, under which the mounts are checked, does not permit the call.
+        // The sandbox's seccomp filter, under which the mounts are checked, does not permit `openat2`.
         Err(Errno::NOSYS) => open_by_parts(path, flags),
         opened => opened,
     }
 }
 
-/// The same, component by component.
 fn open_by_parts(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     let mut at = openat(CWD, if path.is_absolute() { "/" } else { "." }, flags, Mode::empty())?;
     for part in path.components() {
@@ -36,7 +34,7 @@ fn open_by_parts(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
             Component::RootDir | Component::CurDir => {}
             Component::Normal(name) => {
                 at = openat(&at, name, flags | OFlags::NOFOLLOW, Mode::empty())?;
-                // With this flag a link itself is opened.
+                // With `NOFOLLOW` and `PATH`, a symlink itself is opened.
                 if FileType::from_raw_mode(fstat(&at)?.st_mode) == FileType::Symlink {
                     return Err(Errno::LOOP);
                 }
@@ -47,14 +45,13 @@ fn open_by_parts(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     Ok(at)
 }
 
-/// Identifies the file or directory at a path that contains no symlink.
 pub(crate) fn file_id(path: &Path) -> io::Result<FileId> {
     let stat = fstat(open_exactly(path)?)?;
     Ok(FileId { device: stat.st_dev, inode: stat.st_ino })
 }
 
-/// Does `act` while the directory that contains `dir` is accessible for its owner, if that is this user. Uses no path,
-/// so no symlink is followed.
+/// Runs `act` while the directory that contains `dir` is accessible for its owner, if that is this user. Uses no
+/// path, so no symlink is followed.
 pub(crate) fn with_accessible_parent(dir: &File, act: impl FnOnce()) {
     let parent = openat(dir, "..", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
     let (Ok(parent), Ok(Ok(stat))) = (&parent, parent.as_ref().map(fstat)) else { return act() };
@@ -70,8 +67,7 @@ pub(crate) fn with_accessible_parent(dir: &File, act: impl FnOnce()) {
     }
 }
 
-/// Checks that the expected thing, and nothing else, is mounted at a path of this sandbox. The placeholder of a file
-/// may be missing.
+/// Checks that the expected thing is mounted at a path of this sandbox. The placeholder of a file may be missing.
 pub(crate) fn check_mount(expected: &ExpectedMount) -> io::Result<()> {
     let opened = match open_in_sandbox(&expected.path) {
         Err(Errno::NOENT) if expected.content == MountContent::EmptyFile => return Ok(()),
@@ -80,10 +76,9 @@ pub(crate) fn check_mount(expected: &ExpectedMount) -> io::Result<()> {
     check_opened(&opened, expected)
 }
 
-/// Checks that what was opened at a path is the expected thing.
 pub(super) fn check_opened(opened: &OwnedFd, expected: &ExpectedMount) -> io::Result<()> {
     let found = statx(opened, "", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)?;
-    // Refuse a path that is not itself a mount point: the command could rename it, or write to it although it should be
+    // The command could rename a path that is not itself a mount point, or write to it although it should be
     // read-only. Kernels before 5.8 do not report mount points; there, this check is skipped.
     if found.stx_attributes_mask.contains(StatxAttributes::MOUNT_ROOT)
         && !found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)
@@ -105,7 +100,6 @@ pub(super) fn check_opened(opened: &OwnedFd, expected: &ExpectedMount) -> io::Re
     if is_expected { Ok(()) } else { Err(io::Error::other("what is mounted there is not what was expected")) }
 }
 
-/// Opens a path of the sandbox, in which only `/var/tmp` may be a symlink (see `bubblewrap.rs`).
 fn open_in_sandbox(path: &Path) -> rustix::io::Result<OwnedFd> {
     match (open_exactly(path), path.strip_prefix("/var/tmp")) {
         (Err(Errno::LOOP), Ok(rest)) => open_exactly(&PathBuf::from("/tmp").join(rest)),

@@ -1,4 +1,4 @@
-//! Systems other than Linux: no sandbox is available, so commands that need one are refused.
+//! Kernel features on systems other than Linux: no sandbox is available, so commands that need one are refused.
 
 use super::{Memory, ResidentMemory, TerminalRead, TreeUsage, UnnamedFiles};
 use crate::guard_protocol::Restrictions;
@@ -14,18 +14,16 @@ pub(crate) fn own_executable() -> PathBuf {
     std::env::current_exe().unwrap_or_else(|_| PathBuf::from("althing"))
 }
 
-/// This system does not show which files another process holds open.
 pub(crate) fn open_files_below(_: u32) -> Vec<PathBuf> {
     Vec::new()
 }
 
-/// Does nothing: this system has no child subreapers, so orphans become children of init.
+/// This system has no child subreapers, so orphans become children of init.
 #[expect(clippy::unnecessary_wraps, reason = "it can fail on Linux")]
 pub(crate) fn adopt_orphans() -> io::Result<()> {
     Ok(())
 }
 
-/// This system cannot set the size of a pipe; the size is only an optimization.
 pub(crate) fn set_pipe_size(_: impl AsFd, _: usize) {}
 
 /// This system has no parent-death signal; the guard ends what it started.
@@ -50,7 +48,6 @@ pub(crate) fn check_mount(_: &ExpectedMount) -> io::Result<()> {
     Err(io::Error::other("there is no bubblewrap on this system"))
 }
 
-/// The file system of a container, which cannot be looked at on this system.
 pub(crate) struct ContainerRoot(std::convert::Infallible);
 
 impl ContainerRoot {
@@ -67,9 +64,7 @@ pub(crate) fn landlock_abi() -> Option<u8> {
     None
 }
 
-/// The pid of each process with that of its parent.
-///
-/// Runs inside the guard, which waits for `ps` to end, so `ps` needs no guard.
+/// `ps` runs inside the guard, which waits for its end, so `ps` needs no guard of its own.
 fn parents() -> Vec<(i32, i32)> {
     let listed = Command::new("/bin/ps").args(["-A", "-o", "pid=,ppid="]).env_clear().output();
     let text = listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
@@ -86,18 +81,14 @@ pub(crate) fn children() -> Vec<Pid> {
     ours.filter_map(|(pid, _)| Pid::from_raw(pid)).collect()
 }
 
-/// This system cannot restrict the signals of a process.
 pub(crate) fn scope_signals() -> bool {
     false
 }
 
-/// Does nothing; never called, because [`scope_signals`] is false.
 pub(crate) fn signal_whole_scope(_: Signal) {}
 
-/// Sends a signal to every process below this one except `exempt`.
 pub(crate) fn signal_tree(signal: Signal, exempt: Option<Pid>) {
     for pid in below(getpid()).into_iter().filter(|pid| Some(*pid) != exempt) {
-        // The process may have ended already.
         let _ = kill_process(pid, signal);
     }
 }
@@ -120,8 +111,7 @@ pub(crate) fn kill_tree() {
     }
 }
 
-/// All descendants of `root`. A process whose parent has ended is not found, so all descendants have to be found before
-/// the first one is killed.
+/// All descendants of `root`, except orphans: a process whose parent has ended is not found.
 fn below(root: Pid) -> Vec<Pid> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
     for (pid, parent) in parents() {
@@ -185,7 +175,6 @@ pub(crate) fn terminal_id(_: &Path) -> Option<(u64, u64)> {
     None
 }
 
-/// This system does not say what a program waits for.
 pub(crate) fn terminal_read(_: Pid, _: (u64, u64)) -> TerminalRead {
     TerminalRead::Unseen
 }

@@ -1,10 +1,10 @@
-//! A seccomp filter for system calls that neither bubblewrap nor Landlock restricts.
+//! A seccomp filter for system calls that neither bubblewrap nor Landlock restricts. It is never the only protection
+//! of a sandbox.
 //!
-//! The filter is needed because Landlock up to ABI 8 cannot prevent connections to socket files (an SSH agent,
-//! Docker) or UDP packets, no version of Landlock prevents changing the limits and priorities of other processes, using
-//! their message queues, or changing the mode, owner, attributes or times of arbitrary files, and neither sandbox
-//! protects the user's kernel keyring or closes sockets that belong to no network namespace. The filter also denies
-//! `io_uring`, with which a command could otherwise bypass the filter. The filter is never the only protection.
+//! Landlock up to ABI 8 cannot prevent connections to socket files (an SSH agent, Docker) or UDP packets. No version
+//! of Landlock prevents changing the limits and priorities of other processes, using their message queues, or
+//! changing the mode, owner, attributes or times of arbitrary files. Neither sandbox protects the user's kernel
+//! keyring.
 
 use libc::c_long;
 use seccompiler::{
@@ -14,8 +14,8 @@ use seccompiler::{
 use std::collections::BTreeMap;
 use std::io;
 
-/// System calls that are denied in every sandbox: keyrings, the kernel's log, kernel programs, and ways around the
-/// other restrictions.
+/// Denied in every sandbox: keyrings, the kernel's log, kernel programs, and ways around the other restrictions, such
+/// as `io_uring`.
 const NEVER: [c_long; 16] = [
     libc::SYS_memfd_secret,
     libc::SYS_add_key,
@@ -35,9 +35,9 @@ const NEVER: [c_long; 16] = [
     libc::SYS_quotactl_fd,
 ];
 
-/// System calls that are denied in a sandbox without an IPC namespace (Landlock): with them a command could use or
-/// remove shared memory, semaphores and message queues of the user's other processes. An identifier of System V can be
-/// guessed, so the calls that take one are denied as well as the calls that look one up.
+/// Denied in a sandbox without an IPC namespace (Landlock): with these calls a command could use or remove shared
+/// memory, semaphores and message queues of the user's other processes. System V identifiers can be guessed, so the
+/// calls that take one are denied as well as the calls that look one up.
 const SHARED: [c_long; 17] = [
     libc::SYS_shmget,
     libc::SYS_shmat,
@@ -58,9 +58,9 @@ const SHARED: [c_long; 17] = [
     libc::SYS_mq_getsetattr,
 ];
 
-/// System calls that are denied in a sandbox that does not hide files (Landlock). They change the mode, owner and
-/// attributes of any path, or report what happens in any directory. A filter cannot see the path, so they are denied
-/// in the workspace, too.
+/// Denied in a sandbox that does not hide files (Landlock): these calls change the mode, owner and attributes of any
+/// path, or report what happens in any directory. A filter cannot see the path, so they are denied in the workspace,
+/// too.
 const ANY_PATH: [c_long; 9] = [
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
@@ -87,9 +87,8 @@ const OLD_ANY_PATH: [c_long; 6] = [
 #[cfg(not(target_arch = "x86_64"))]
 const OLD_ANY_PATH: [c_long; 0] = [];
 
-/// System calls that change extended attributes; denied in every sandbox. ACLs and capabilities of files are such
-/// attributes. What a command changes there would not be listed, and could not be undone. The last two are setxattrat
-/// and removexattrat.
+/// Denied in every sandbox: calls that change extended attributes, such as ACLs and capabilities of files. Such a
+/// change would not be listed, and could not be undone. The last two are setxattrat and removexattrat.
 const CHANGE_ATTRIBUTES: [c_long; 8] = [
     libc::SYS_setxattr,
     libc::SYS_lsetxattr,
@@ -101,8 +100,8 @@ const CHANGE_ATTRIBUTES: [c_long; 8] = [
     466,
 ];
 
-/// System calls that set the mode of a file, with the position of the mode among the arguments. A mode with the
-/// set-user-id bit is denied in every sandbox: anyone who runs such a file gets the rights of Althing's user.
+/// Calls that set the mode of a file, with the position of the mode among the arguments. A mode with the set-user-id
+/// bit is denied in every sandbox: anyone who runs such a file gets the rights of Althing's user.
 const SET_MODE: [(c_long, u8); 4] =
     [(libc::SYS_fchmod, 1), (libc::SYS_fchmodat, 2), (libc::SYS_fchmodat2, 2), (libc::SYS_mknodat, 2)];
 #[cfg(target_arch = "x86_64")]
@@ -110,18 +109,17 @@ const OLD_SET_MODE: [(c_long, u8); 3] = [(libc::SYS_chmod, 1), (libc::SYS_creat,
 #[cfg(not(target_arch = "x86_64"))]
 const OLD_SET_MODE: [(c_long, u8); 0] = [];
 
-/// System calls that open a file and set its mode if they create it, with the position of the flags; the mode follows.
 #[cfg(target_arch = "x86_64")]
 const OPEN: [(c_long, u8); 2] = [(libc::SYS_openat, 2), (libc::SYS_open, 1)];
 #[cfg(not(target_arch = "x86_64"))]
 const OPEN: [(c_long, u8); 1] = [(libc::SYS_openat, 2)];
 
-/// System calls that read extended attributes of any path; denied where `ANY_PATH` is. The last two are getxattrat and
+/// Calls that read extended attributes of any path; denied where `ANY_PATH` is. The last two are getxattrat and
 /// listxattrat.
 const READ_ATTRIBUTES: [c_long; 6] =
     [libc::SYS_getxattr, libc::SYS_lgetxattr, libc::SYS_listxattr, libc::SYS_llistxattr, 464, 465];
 
-/// System calls whose first argument is the id of a process; 0 means the caller. In a sandbox without a pid namespace
+/// Calls whose first argument is the id of a process; 0 means the caller. In a sandbox without a pid namespace
 /// (Landlock) only 0 is allowed.
 const OF_A_PROCESS: [c_long; 5] = [
     libc::SYS_prlimit64,
@@ -131,14 +129,13 @@ const OF_A_PROCESS: [c_long; 5] = [
     libc::SYS_sched_setscheduler,
 ];
 
-/// The largest segment of System V shared memory, in bytes, in a sandbox that has its own IPC namespace (bubblewrap).
-/// A segment that no process has attached still exists, but does not count towards the memory limit; the kernel
-/// allows 4,096 segments. A database needs a single segment of a few bytes, as a lock.
+/// The largest segment of System V shared memory, in bytes, in bubblewrap. A segment that no process has attached
+/// does not count towards the memory limit, and the kernel allows 4,096 segments. A database needs a single segment
+/// of a few bytes, as a lock.
 const MAX_SEGMENT: u64 = 64 << 10;
-/// The same for the number of semaphores in a set; the kernel allows 32,000 sets.
+/// The maximum number of System V semaphores in a set, in bubblewrap; the kernel allows 32,000 sets.
 const MAX_SEMAPHORES: u64 = 64;
 
-/// The flags that create namespaces, for `unshare` and `clone`.
 const NAMESPACES: [i32; 7] = [
     libc::CLONE_NEWNS,
     libc::CLONE_NEWCGROUP,
@@ -148,10 +145,11 @@ const NAMESPACES: [i32; 7] = [
     libc::CLONE_NEWPID,
     libc::CLONE_NEWNET,
 ];
-/// The flag that creates a time namespace; for `unshare` only, because in `clone` this bit is part of a signal number.
+/// The flag that creates a time namespace; for `unshare` only, because in `clone` this bit is part of a signal
+/// number.
 const NEW_TIME: i32 = 0x80;
 
-/// Terminal operations that are denied in every sandbox: with them a program could type into its terminal.
+/// Terminal operations (`ioctl`) that are denied in every sandbox: with them a program could type into its terminal.
 const TYPING: [u32; 2] = [0x5412, 0x541c];
 
 /// File operations (`ioctl`) that are denied in the same sandboxes as `ANY_PATH`: a program could use them to change a
@@ -170,49 +168,44 @@ const FILE_OPERATIONS: [(u64, &[u64]); 4] = [
     (0x9400, &[0x4004_9409, 0x4020_940d, 0xc018_9436]),
 ];
 
-/// System calls that have a number of their own in the x32 variant of x86-64.
 #[cfg(target_arch = "x86_64")]
 const X32_NUMBERS: [(c_long, i64); 3] =
     [(libc::SYS_ioctl, 514), (libc::SYS_mq_notify, 527), (libc::SYS_kexec_load, 528)];
 
-/// Which sockets can be created. No sandbox allows other families: most of them belong to no network namespace, and
-/// commands do not need them.
+/// Which sockets a sandbox allows. Other families are never allowed: most of them belong to no network namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sockets {
-    /// Unix sockets, internet sockets and netlink.
     Local,
     /// Internet sockets and netlink. Pairs of Unix sockets are allowed if they cannot be connected to a name.
     InternetOnly,
-    /// None, except for pairs as above.
+    /// No sockets, except for pairs of Unix sockets that cannot be connected to a name.
     None,
 }
 
-/// System calls with the conditions under which they are denied; no condition means always.
 type Denied = Vec<(c_long, Vec<SeccompRule>)>;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Filter {
     sockets: Sockets,
-    /// Whether the command has its own namespaces, which separate processes and shared memory and hide files.
     own_namespaces: bool,
 }
 
 impl Filter {
-    /// The filter for bubblewrap, which hides socket files and, without network, abstract sockets as well.
-    /// `unix_sockets` says whether all socket files are hidden, and `scoped` whether Landlock blocks abstract sockets.
-    /// If socket files or abstract sockets could be reached, no Unix sockets except connected pairs are allowed.
+    /// `unix_sockets` says whether all socket files are hidden, and `scoped` whether Landlock blocks abstract
+    /// sockets. If socket files or abstract sockets could be reached, no Unix sockets except connected pairs are
+    /// allowed.
     pub(super) fn beside_bubblewrap(network: bool, unix_sockets: bool, scoped: bool) -> Self {
         let sockets =
             if unix_sockets && (scoped || !network) { Sockets::Local } else { Sockets::InternetOnly };
         Self { sockets, own_namespaces: true }
     }
 
-    /// The filter for Landlock, which itself restricts no sockets other than TCP and abstract ones.
+    /// The filter restricts Unix and, without network, internet sockets, because Landlock restricts only TCP and
+    /// abstract sockets.
     pub(super) fn beside_landlock(network: bool) -> Self {
         Self { sockets: if network { Sockets::InternetOnly } else { Sockets::None }, own_namespaces: false }
     }
 
-    /// What is denied with the error "operation not permitted".
     fn forbidden(&self) -> Result<Denied, BackendError> {
         let mut denied: Denied = NEVER.map(always).to_vec();
         denied.extend(set_user_id()?);
@@ -263,8 +256,6 @@ impl Filter {
         Ok(denied)
     }
 
-    /// What is denied with the error "not supported", so that programs do without it: a file system may lack extended
-    /// attributes.
     fn unsupported(&self) -> Denied {
         let reads: &[c_long] = if self.own_namespaces { &[] } else { &READ_ATTRIBUTES };
         CHANGE_ATTRIBUTES.iter().chain(reads).copied().map(always).collect()
@@ -277,7 +268,6 @@ impl Filter {
         [libc::SYS_openat2].iter().chain(own).copied().map(always).collect()
     }
 
-    /// When to deny creating a socket.
     fn socket(&self) -> Result<Vec<SeccompRule>, BackendError> {
         let families: &[i32] = match self.sockets {
             Sockets::Local => &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK],
@@ -288,7 +278,7 @@ impl Filter {
         Ok(vec![SeccompRule::new(families.iter().map(other).collect::<Result<_, _>>()?)?])
     }
 
-    /// When to deny creating a pair of connected sockets. A datagram socket of a pair can still send to any name.
+    /// When creating a pair of sockets is denied: a datagram socket of a pair can still send to any name.
     fn socket_pair(&self) -> Result<Vec<SeccompRule>, BackendError> {
         let not_unix = int(0, SeccompCmpOp::Ne, libc::AF_UNIX.unsigned_abs().into())?;
         let mut rules = vec![SeccompRule::new(vec![not_unix])?];
@@ -307,12 +297,10 @@ fn always(number: c_long) -> (c_long, Vec<SeccompRule>) {
     (number, Vec::new())
 }
 
-/// A condition on an argument that the kernel reads as a 32-bit number.
 fn int(argument: u8, operator: SeccompCmpOp, value: u64) -> Result<SeccompCondition, BackendError> {
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)
 }
 
-/// Denies making a file whose program runs with the rights of the file's owner.
 fn set_user_id() -> Result<Denied, BackendError> {
     let has = |argument: u8, bits: u64| int(argument, SeccompCmpOp::MaskedEq(bits), bits);
     let mut denied = Denied::new();
@@ -332,21 +320,20 @@ fn set_user_id() -> Result<Denied, BackendError> {
     Ok(denied)
 }
 
-/// Denies changing the limits and priorities of processes other than the caller.
 fn of_other_processes() -> Result<Denied, BackendError> {
     let other = |argument, allowed| SeccompRule::new(vec![int(argument, SeccompCmpOp::Ne, allowed)?]);
     let mut denied = Denied::new();
     for number in OF_A_PROCESS {
         denied.push((number, vec![other(0, 0)?]));
     }
-    // The first argument says whether the second is the id of a process, a group or a user. The constant for a process
-    // is 0 in the first call and 1 in the second.
+    // The first argument says whether the second is the id of a process, a group or a user. The constant for a
+    // process is 0 in the first call and 1 in the second.
     denied.push((libc::SYS_setpriority, vec![other(0, 0)?, other(1, 0)?]));
     denied.push((libc::SYS_ioprio_set, vec![other(0, 1)?, other(1, 0)?]));
     Ok(denied)
 }
 
-/// Denies creating and entering namespaces: in its own user namespace a command would have capabilities.
+/// Denies new namespaces, because in its own user namespace a command would have capabilities.
 fn new_namespaces() -> Result<Denied, BackendError> {
     let has = |flag: i32| {
         let flag = u64::from(flag.cast_unsigned());
@@ -358,7 +345,6 @@ fn new_namespaces() -> Result<Denied, BackendError> {
     Ok(vec![(libc::SYS_clone, with), (libc::SYS_unshare, unshare), always(libc::SYS_setns)])
 }
 
-/// Applies the filter to this process and everything it will start.
 pub(super) fn apply(filter: &Filter) -> io::Result<()> {
     for program in programs(filter)
         .map_err(|error| io::Error::other(format!("could not build the seccomp filter: {error}")))?
@@ -369,7 +355,7 @@ pub(super) fn apply(filter: &Filter) -> io::Result<()> {
     Ok(())
 }
 
-/// The filter as programs for the kernel: one for each error, because a program has one error.
+/// One filter program for each error, because a program has one error.
 fn programs(filter: &Filter) -> Result<Vec<BpfProgram>, BackendError> {
     let all = [
         (filter.forbidden()?, libc::EPERM),

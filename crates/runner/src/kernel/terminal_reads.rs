@@ -1,8 +1,6 @@
-//! Which program waits for input from a terminal, as Linux reports it in `/proc`.
-//!
-//! Linux shows the system call in which a thread sleeps for programs of the same user that are descendants of this
-//! process, also in other pid and user namespaces (bubblewrap). It does not show this for programs with other rights
-//! (`sudo`, `passwd`).
+//! Finds out from `/proc` which program waits for input from a terminal. Linux shows the system call in which a
+//! thread sleeps for this user's own programs below this process, also in other namespaces (bubblewrap), but not for
+//! programs with other rights (`sudo`, `passwd`).
 
 use super::{TerminalRead, TerminalReader};
 use rustix::process::Pid;
@@ -10,13 +8,11 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
-/// The maximum number of threads that are examined. A group with more threads counts as working.
 const MAX_THREADS: usize = 4_000;
-/// The maximum number of descriptors that are examined if a thread waits for several.
 const MAX_DESCRIPTORS: u64 = 4_096;
 /// The device number of `/dev/tty`, which stands for the controlling terminal of the process that opened it.
 const DEV_TTY: u64 = 5 << 8;
-/// `POLLIN` and `EPOLLIN`.
+/// The value of both `POLLIN` and `EPOLLIN`.
 const INPUT: u32 = 1;
 
 #[cfg(target_arch = "x86_64")]
@@ -33,14 +29,11 @@ const EPOLLS: [libc::c_long; 3] = [libc::SYS_epoll_wait, libc::SYS_epoll_pwait, 
 const EPOLLS: [libc::c_long; 2] = [libc::SYS_epoll_pwait, libc::SYS_epoll_pwait2];
 const READS: [libc::c_long; 2] = [libc::SYS_read, libc::SYS_readv];
 
-/// The device and inode of the program's side of a pseudo-terminal.
 pub(crate) fn terminal_id(path: &std::path::Path) -> Option<(u64, u64)> {
     let file = fs::metadata(path).ok()?;
     Some((file.dev(), file.ino()))
 }
 
-/// Whether a program of this process group sleeps until there is input from the terminal with this device and inode.
-/// The group must be the terminal's foreground group.
 pub(crate) fn terminal_read(group: Pid, terminal: (u64, u64)) -> TerminalRead {
     let group = group.as_raw_nonzero().get();
     let (mut polling, mut unseen, mut threads) = (None, false, 0);
@@ -59,8 +52,8 @@ pub(crate) fn terminal_read(group: Pid, terminal: (u64, u64)) -> TerminalRead {
                     Some(Wait::Poll) => polling = polling.or(Some((pid, thread))),
                     None => {}
                 },
-                // This also fails for a thread that has ended, which is no problem; but on a kernel without this file,
-                // no system call is ever shown.
+                // This also fails for a thread that has ended, which is no problem; but on a kernel without this
+                // file, no system call is ever shown.
                 Err(error) => unseen |= error.kind() == io::ErrorKind::PermissionDenied || !shows_calls(),
             }
         }
@@ -72,7 +65,6 @@ pub(crate) fn terminal_read(group: Pid, terminal: (u64, u64)) -> TerminalRead {
     }
 }
 
-/// Whether this kernel shows the system calls of a process at all.
 fn shows_calls() -> bool {
     fs::metadata("/proc/thread-self/syscall").is_ok()
 }
@@ -82,7 +74,6 @@ enum Wait {
     Poll,
 }
 
-/// Whether a thread that sleeps in this system call waits for input from the terminal.
 fn wait(pid: i32, call: &str, terminal: (u64, u64)) -> Option<Wait> {
     let mut words = call.split_ascii_whitespace();
     // The first word is `running`, or -1 if the thread is not in a system call.
@@ -106,7 +97,6 @@ fn wait(pid: i32, call: &str, terminal: (u64, u64)) -> Option<Wait> {
     descriptors.unwrap_or_default().into_iter().any(is_terminal).then_some(Wait::Poll)
 }
 
-/// The descriptors of an array of `struct pollfd`.
 fn polled(pid: i32, address: u64, count: u64) -> Option<Vec<u64>> {
     let bytes = memory(pid, address, count.min(MAX_DESCRIPTORS) * 8)?;
     let (entries, _) = bytes.as_chunks::<8>();
@@ -118,7 +108,6 @@ fn polled(pid: i32, address: u64, count: u64) -> Option<Vec<u64>> {
     Some(wanted.collect())
 }
 
-/// The descriptors of an `fd_set`.
 fn selected(pid: i32, count: u64, address: u64) -> Option<Vec<u64>> {
     if address == 0 {
         return None;
@@ -133,7 +122,6 @@ fn selected(pid: i32, count: u64, address: u64) -> Option<Vec<u64>> {
     Some((0..count).filter(is_set).collect())
 }
 
-/// The descriptors that an epoll descriptor watches for input.
 fn watched(pid: i32, epoll: u64) -> Option<Vec<u64>> {
     let info = fs::read_to_string(format!("/proc/{pid}/fdinfo/{epoll}")).ok()?;
     let lines = info.lines().filter_map(|line| line.strip_prefix("tfd:"));
@@ -165,14 +153,12 @@ fn reader(pid: i32, thread: i32, blocks: bool) -> TerminalReader {
     TerminalReader { program: name.trim_end().to_owned(), thread, sleeps, blocks }
 }
 
-/// The process group of a process.
 fn group_of(pid: i32) -> Option<i32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name, in parentheses, may contain any character. After it come the state, the parent and the group.
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(2)?.parse().ok()
 }
 
-/// The entries of a directory whose names are numbers.
 fn numbers(dir: &str) -> impl Iterator<Item = i32> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())

@@ -1,7 +1,5 @@
-//! What the processes below this one use, as Linux reports it in `/proc`.
-//!
-//! Only the caller's own descendants are looked at, so that a look costs little on a machine with many processes and
-//! with many guards. Everything here is an estimate of a moment: processes come and go meanwhile.
+//! Estimates the processes, memory and open files of the processes below this one, from `/proc`. Only the caller's
+//! own descendants are examined, so that a look costs little on a machine with many processes.
 
 use super::{Memory, ResidentMemory, TreeUsage, UnnamedFiles};
 use rustix::fs::{FsWord, statfs};
@@ -10,12 +8,12 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// The number of open files that are looked at for files without a name.
 const MAX_FILES: usize = 50_000;
-/// The type of file systems in memory. Files made with `memfd_create`, which never have a name, are on one too.
+/// The type of tmpfs. Files made with `memfd_create`, which never have a name, are on one, too.
 pub(super) const TMPFS: FsWord = 0x0102_1994;
 
-/// What the descendants of this process use. Stops counting once there are more than `most` processes and threads.
+/// The resources that the descendants of this process use. Stops counting once there are more than `most` processes
+/// and threads.
 pub(crate) fn tree_usage(most: usize) -> TreeUsage {
     let own = std::process::id().cast_signed();
     let mut usage = TreeUsage::default();
@@ -31,8 +29,8 @@ pub(crate) fn tree_usage(most: usize) -> TreeUsage {
             usage.most_files = usage.most_files.max(open_files(&dir));
             usage.pids.push(pid);
         }
-        // What is still to be looked at counts as well: processes that fork and end at once, or that nobody reaps, may
-        // be gone or too many before their turn comes.
+        // Processes that are still to be examined count as well: those that fork and end at once may be gone, and
+        // unreaped ones may be too many, before their turn comes.
         if usage.tasks + next.len() > most {
             usage.tasks += next.len();
             break;
@@ -41,7 +39,6 @@ pub(crate) fn tree_usage(most: usize) -> TreeUsage {
     usage
 }
 
-/// The number of threads of a process, and the children that they started.
 fn tasks_and_children(pid: i32) -> (usize, Vec<i32>) {
     let mut children = Vec::new();
     let mut tasks = 0;
@@ -53,8 +50,8 @@ fn tasks_and_children(pid: i32) -> (usize, Vec<i32>) {
     (tasks, children)
 }
 
-/// The directory of `/proc` that describes a process, and its status. The directory of the process itself is empty once
-/// its first thread has ended, although other threads go on; then the directory of another thread is returned.
+/// The directory of `/proc` that describes a process, and its status. The directory of the process itself is empty
+/// once its first thread has ended, although other threads go on; then the directory of another thread is returned.
 fn task_status(pid: i32) -> (PathBuf, String) {
     let process = PathBuf::from(format!("/proc/{pid}"));
     let read = |dir: &Path| fs::read_to_string(dir.join("status")).unwrap_or_default();
@@ -67,7 +64,6 @@ fn task_status(pid: i32) -> (PathBuf, String) {
     tasks.find(|(_, status)| status.contains("\nVmRSS:")).unwrap_or((process, status))
 }
 
-/// Whether a process with this status has ended, with all its threads, and was not reaped.
 fn is_zombie(status: &str) -> bool {
     status.contains("\nState:\tZ") && status.contains("\nThreads:\t1\n")
 }
@@ -83,8 +79,7 @@ fn memory_of(status: &str) -> ResidentMemory {
     }
 }
 
-/// The number of open files of a process; 0 on kernels before Linux 6.2, which do not report it as the directory's
-/// size.
+/// The number of open files; 0 on kernels before Linux 6.2, which do not report it as the directory's size.
 fn open_files(dir: &Path) -> u64 {
     fs::metadata(dir.join("fd")).map_or(0, |fd| fd.size())
 }
@@ -95,7 +90,6 @@ pub(crate) fn resident_memory(pids: &[i32]) -> ResidentMemory {
     let of = |pid: &i32| {
         let (dir, status) = task_status(*pid);
         let Ok(rollup) = fs::read_to_string(dir.join("smaps_rollup")) else {
-            // The process is gone, or may not be looked at so closely.
             return memory_of(&status);
         };
         let tables = kilobytes(&status, &["VmPTE:"]);
@@ -110,13 +104,11 @@ pub(crate) fn resident_memory(pids: &[i32]) -> ResidentMemory {
     })
 }
 
-/// The number of processes and threads on the machine, including those that were not reaped.
 pub(crate) fn tasks_of_machine() -> Option<u64> {
     let load = fs::read_to_string("/proc/loadavg").ok()?;
     load.split_ascii_whitespace().nth(3)?.split_once('/')?.1.parse().ok()
 }
 
-/// The machine's memory, if the kernel reports it.
 pub(crate) fn memory() -> Option<Memory> {
     let info = fs::read_to_string("/proc/meminfo").ok()?;
     let total = kilobytes(&info, &["MemTotal:"]);
@@ -172,17 +164,14 @@ pub(crate) fn unnamed_files(pids: &[i32]) -> UnnamedFiles {
     files
 }
 
-/// The directory with the open files of a process.
 enum FilesDir {
     Readable(PathBuf),
-    /// The process exists, but its open files cannot be listed.
     Refused,
-    /// The process has ended, or has no open files.
     Gone,
 }
 
-/// The directory with the open files of a process, as any one of its threads sees them: a thread may have its own, and
-/// one that has ended has none.
+/// Tries the threads of the process in random order: a thread may have its own open files, and one that has ended has
+/// none.
 fn files_dir(pid: i32) -> FilesDir {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let mut dirs: Vec<PathBuf> = tasks.map(|task| task.path().join("fd")).collect();

@@ -1,12 +1,8 @@
-//! A CLI agent as the backend of a run's member: each model call is one headless run, with our tools offered
-//! over MCP.
+//! A CLI agent as the backend of a run's member: each model call is one headless run, with our tools offered over
+//! MCP.
 //!
-//! The CLI agent works in the member's workspace with its own tools, inside our sandbox if there is one and
-//! otherwise under its own permission rules. Calls to our tools are not executed while the program runs: they
-//! are recorded, the program is told to end its turn, and the calls are returned as part of the reply, as
-//! with any model. The final message of a CLI agent that never connected to our tools is read as its answer or
-//! vote; if it is neither, a CLI agent that may miss our tools is asked again. The CLI agent keeps its own
-//! conversation, so later calls of an attempt send only what is new.
+//! Calls to our tools are not executed while the program runs: they are recorded, the program is told to end its
+//! turn, and the calls are returned as part of the reply.
 
 use super::cli_prompt;
 use super::headless::Headless;
@@ -34,12 +30,10 @@ use tokio::sync::Notify;
 
 /// How long a program may continue after it called one of our tools and was told to end its turn.
 const STOP_AFTER_TOOL_CALL: Duration = Duration::from_secs(60);
-/// How long to wait for a program that was asked to end.
 const END_TIMEOUT: Duration = Duration::from_secs(20);
-/// The maximum number of calls that are recorded for one reply. After its first call a program is told to end its turn,
-/// so no honest program comes near.
+/// The maximum number of recorded tool calls. After its first call a program is told to end its turn, so no honest
+/// program comes near this number.
 const MAX_RECORDED: usize = 1000;
-/// The result that the program gets for a call to one of our tools.
 const CALL_RECORDED: &str =
     "Recorded. End your turn now without any further tool call; the result is in the next message.";
 
@@ -100,7 +94,6 @@ impl CliBackend {
         let native = call_context.and_then(|call_context| call_context.native.as_deref());
         let owner = self.owner(call_context);
         let call = BackendCall { request, endpoint: endpoint.as_deref(), recorded: &recorded, owner: &owner };
-        // Only the chat agent starts outside its workspace. What a member of a run writes is tracked by the run.
         let watch = match call_context.filter(|call_context| call_context.grant.start.is_some()) {
             Some(call_context) => Some(CodeWatch::start(&call_context.grant).await),
             None => None,
@@ -150,8 +143,8 @@ impl CliBackend {
         self.ask_again_with_tools(call, reply?, on_delta).await
     }
 
-    /// The owner of the processes of a call. In a run, this is the workspace: the run waits for the workspace's
-    /// processes before it lists what they wrote. Otherwise, each call has an owner of its own.
+    /// In a run, the owner of a call's processes is the workspace: the run waits for its processes before it lists
+    /// what they wrote. Otherwise, each call has an owner of its own.
     fn owner(&self, call_context: Option<&CallContext>) -> PathBuf {
         let grant = call_context.map(|call_context| &call_context.grant);
         let workspace = grant.filter(|grant| grant.start.is_none()).and_then(|grant| grant.workspace.clone());
@@ -159,8 +152,8 @@ impl CliBackend {
     }
 
     /// Asks a CLI agent that may miss our tools again, once, if it ended its turn without having listed them and its
-    /// message was not read as an answer or a vote. The agent continues in its own conversation (without one, it is not
-    /// asked again), so that it does not repeat work that it did without the tools.
+    /// message was not read as an answer or a vote. The agent must have a conversation to continue, so that it does
+    /// not repeat its work.
     async fn ask_again_with_tools(
         &self,
         call: &BackendCall<'_>,
@@ -186,8 +179,8 @@ impl CliBackend {
         }
     }
 
-    /// Starts the CLI agent for one call and waits for its end, but after its first tool call at most for
-    /// [`STOP_AFTER_TOOL_CALL`]. `None` if the conversation to resume does not exist and no tool was called.
+    /// Starts the CLI agent for one call and waits for its end, but at most for [`STOP_AFTER_TOOL_CALL`] after its
+    /// first tool call. `None` if the conversation to resume does not exist and no tool was called.
     async fn run_once(
         &self,
         call: &BackendCall<'_>,
@@ -200,7 +193,6 @@ impl CliBackend {
         let spec = self.spec(cli_prompt::render(request, native.is_some(), self.kind), &cwd);
         let mut grant =
             request.call_context.as_ref().map(|call_context| call_context.grant.clone()).unwrap_or_default();
-        // Without a workspace the program works in an empty directory.
         grant.workspace.get_or_insert_with(|| cwd.clone());
         let tool_endpoint = call.tool_endpoint(self.kind);
         let start_request = StartRequest {
@@ -221,7 +213,7 @@ impl CliBackend {
             .prepare(&start_request)
             .map_err(|(why, hint)| error(BackendErrorKind::NotFound, &why, hint))?;
         let late = request.call_context.as_ref().map(|call_context| call_context.late_notices.clone());
-        // Once per conversation is enough.
+        // The notice about ignored settings is given once per conversation.
         let ignored = notice_of_ignored(prepared.adapter.name(), &prepared.ignored_settings);
         let ignored = ignored.filter(|_| native.is_none());
         if let (Some(late), Some(notice)) = (&late, ignored) {
@@ -287,7 +279,6 @@ impl CliBackend {
         native: Option<String>,
         said: String,
     ) -> Result<Reply, BackendError> {
-        // Each attempt has a directory of its own; the conversation can continue in a later attempt.
         let dir = self.dir(call.request.call_context.as_ref());
         let shared = dir.parent().unwrap_or(&dir);
         let usage = self.usage_tracker.settle(native.as_deref(), &done.outcome.usage, shared);
@@ -337,13 +328,12 @@ impl CliBackend {
         }
     }
 
-    /// The member's workspace, or an empty directory if it has none.
     fn workspace(call_context: Option<&CallContext>, dir: &Path) -> Result<PathBuf, BackendError> {
         if let Some(workspace) = call_context.and_then(|call_context| call_context.workspace.as_ref()) {
             return Ok(PathBuf::from(workspace));
         }
-        // The directory is shared by all attempts, because a conversation can only be resumed in the
-        // directory where it began.
+        // All attempts share this directory, because a conversation can only be resumed in the directory where it
+        // began.
         let empty = dir.parent().unwrap_or(dir).join("workspace");
         std::fs::create_dir_all(&empty)
             .map_err(|why| error(BackendErrorKind::Server, &format!("{}: {why}", empty.display()), None))?;
@@ -376,12 +366,10 @@ struct BackendCall<'a> {
     request: &'a ModelRequest,
     endpoint: Option<&'a dyn Endpoint>,
     recorded: &'a RecordedCalls,
-    /// See [`CliBackend::owner`].
     owner: &'a Path,
 }
 
 impl BackendCall<'_> {
-    /// The endpoint of Althing's tools, in the form for this CLI agent.
     fn tool_endpoint(&self, kind: &'static AgentKind) -> Option<ToolEndpoint> {
         self.endpoint.map(|endpoint| ToolEndpoint {
             url: endpoint.url().to_owned(),
@@ -392,7 +380,6 @@ impl BackendCall<'_> {
     }
 }
 
-/// Calls to our tools, recorded while the program runs.
 #[derive(Default)]
 struct RecordedCalls {
     calls: Mutex<Vec<ToolCall>>,
@@ -427,7 +414,7 @@ impl EndpointHandler for RecordedCalls {
     }
 }
 
-/// Adds to the error why the program could not reach its model, unless the error already contains that reason.
+/// Adds why the program could not reach its model, unless the error already contains that reason.
 fn after_trouble(mut error: BackendError, trouble: Option<String>) -> BackendError {
     if let Some(trouble) = trouble.filter(|text| !error.message.contains(text.as_str())) {
         error.message = format!("{}; the last problem that it reported: {trouble}", error.message);

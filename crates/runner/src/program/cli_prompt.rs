@@ -9,23 +9,20 @@ use std::fmt::Write;
 
 const NEW_ANSWER: &str = "new_answer";
 const VOTE: &str = "vote";
-/// The arguments of these tools.
 const CONCLUSION: &str = "conclusion";
 const RANKING: &str = "ranking";
 const AGENT_ID: &str = "agent_id";
-/// How a conclusion begins in the final message of an agent that cannot call tools.
 const CONCLUSION_LINE: &str = "Conclusion:";
 
-/// The message to a CLI agent that ended its turn without ever listing our tools.
 pub(super) const TOOLS_WERE_MISSING: &str = "The tools could not be reached during your last turn. They can be reached \
      now. If you needed one of them, continue your work with it. Otherwise repeat your last message.";
 
-/// The prompt of one call: the complete request or, if the request contains an earlier reply of the agent and the agent
-/// resumes that conversation, only the messages since the agent's last reply.
+/// The complete request or, if the agent resumes a conversation and the request contains an earlier reply of the
+/// agent, only the messages since that reply.
 ///
-/// A request that contains no reply of the agent is the first of an attempt, for example to vote or to present. Its
-/// system prompt has the instructions for that attempt, so the complete request is sent even if the agent resumes the
-/// conversation of earlier attempts.
+/// A request without a reply of the agent is the first of an attempt, for example to vote or to present. Its system
+/// prompt has the instructions for that attempt, so the complete request is sent even if the agent resumes an earlier
+/// conversation.
 pub(super) fn render(request: &ModelRequest, resumes: bool, kind: &AgentKind) -> String {
     let is_own = |message: &Message| matches!(message, Message::Assistant { .. });
     let last_reply = request.messages.iter().rposition(is_own).filter(|_| resumes);
@@ -47,8 +44,7 @@ pub(super) fn render(request: &ModelRequest, resumes: bool, kind: &AgentKind) ->
     text
 }
 
-/// How the agent can use the tools that the prompt names. For an agent without MCP, the note describes what
-/// [`call_from_text`] accepts.
+/// How the agent can use the tools. For an agent without MCP, the note describes what [`call_from_text`] accepts.
 fn tool_note(tools: &[ToolSpec], kind: &AgentKind) -> String {
     if kind.tool_name_pattern.is_some() {
         let names: Vec<String> = tools.iter().filter_map(|tool| kind.tool_name(SERVER, &tool.name)).collect();
@@ -81,12 +77,11 @@ fn tool_note(tools: &[ToolSpec], kind: &AgentKind) -> String {
     note
 }
 
-/// Whether a tool has this argument.
 fn takes(tool: &ToolSpec, argument: &str) -> bool {
     tool.parameters.get("properties").is_some_and(|properties| properties.get(argument).is_some())
 }
 
-/// The texts of a message. The code of the marker lines is chosen so that none of them contains it.
+/// The code of the marker lines must occur in none of these texts.
 fn texts(message: &Message) -> Vec<&str> {
     match message {
         Message::User(text) | Message::Tool { content: text, .. } => vec![text],
@@ -96,8 +91,8 @@ fn texts(message: &Message) -> Vec<&str> {
     }
 }
 
-/// Appends a message. All messages become one text, so the result of a tool call is put between marker lines with a
-/// code that occurs in no message: a result cannot contain its own end marker and continue as if it were the user.
+/// All messages become one text, so the result of a tool call is put between marker lines with a code that occurs in
+/// no message: a result cannot contain its own end marker and continue as if it were the user.
 fn append_message(text: &mut String, message: &Message, before: &[Message], code: &str) {
     match message {
         Message::User(content) => text.push_str(content),
@@ -119,7 +114,6 @@ fn append_message(text: &mut String, message: &Message, before: &[Message], code
     }
 }
 
-/// The name of the tool that was called with this id.
 fn tool_of_call<'a>(id: &str, before: &'a [Message]) -> &'a str {
     let calls = before.iter().rev().filter_map(|message| match message {
         Message::Assistant { tool_calls, .. } => Some(tool_calls),
@@ -128,9 +122,9 @@ fn tool_of_call<'a>(id: &str, before: &'a [Message]) -> &'a str {
     calls.flatten().find(|call| call.id == id).map_or("a tool", |call| &call.name)
 }
 
-/// Converts the final message of a program that never connected to our tools into a call. If `new_answer` is
-/// offered, the message is an answer, unless it consists only of a vote. Otherwise the call is the vote that
-/// the message contains as JSON. `None` if the message is blank, or is neither an answer nor a vote.
+/// Converts the final message of an agent that never connected to our tools into a call. If `new_answer` is offered,
+/// the message is an answer, unless it consists only of a vote. Otherwise the call is the vote that the message
+/// contains as JSON. `None` if the message is blank, or is neither an answer nor a vote.
 pub(super) fn call_from_text(text: &str, tools: &[ToolSpec]) -> Option<ToolCall> {
     let offered = |name: &str| tools.iter().find(|tool| tool.name == name);
     let call = |name: &str, arguments: Value| ToolCall {
@@ -155,7 +149,6 @@ pub(super) fn call_from_text(text: &str, tools: &[ToolSpec]) -> Option<ToolCall>
     })
 }
 
-/// Splits off a last line `Conclusion: …`. Nothing is split off if no other text would remain.
 fn split_conclusion(text: &str) -> (&str, Option<&str>) {
     let Some((content, last)) = text.trim_end().rsplit_once('\n') else { return (text, None) };
     let conclusion = last.trim().strip_prefix(CONCLUSION_LINE).map(str::trim).filter(|text| !text.is_empty());
@@ -165,7 +158,6 @@ fn split_conclusion(text: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// The last JSON object in the text that has one of these keys.
 fn last_object_with(text: &str, keys: &[&str]) -> Option<Value> {
     let starts = text.char_indices().filter(|(_, character)| *character == '{').map(|(at, _)| at);
     let mut objects = starts.filter_map(|at| {

@@ -1,8 +1,8 @@
-//! Writes the tokens that a CLI agent in a sandbox has refreshed back to the user's file.
+//! Writes the tokens that a CLI agent in a sandbox has refreshed back to the user's credentials file.
 //!
-//! The program works with a copy of its credentials. Services replace refresh tokens, so a new one must not be lost.
-//! But the program could write anything to its copy. So the copy is written back only if nothing but tokens and their
-//! times differs from the user's file: no account, no address of a server, no new key.
+//! Services replace refresh tokens, so a new one must not be lost. But the program could write anything to its copy,
+//! so the copy is written back only if nothing but tokens and their times differs from the user's file: no account,
+//! no server address, no new key.
 
 use rustix::fs::{CWD, Mode, OFlags};
 use serde_json::Value;
@@ -16,26 +16,21 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// The maximum size of a file with credentials.
 const MAX_BYTES: u64 = 1 << 20;
-/// The time between two checks of the copies for new tokens.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Parts of the names of values that may change, in lower case.
 const TOKEN_WORDS: [&str; 4] = ["token", "access", "refresh", "expir"];
 
-/// A copy of a file with credentials.
 #[derive(Debug)]
 pub(super) struct CopiedCredentials {
     real: PathBuf,
-    /// The directory of the copy, which stays open: the program could put a link in its place.
+    /// The directory of the copy stays open, because the program could put a link in its place.
     dir: OwnedFd,
     name: OsString,
-    /// What the user's file contained when it was copied or last replaced.
     bytes: Vec<u8>,
 }
 
 impl CopiedCredentials {
-    /// Reads the user's file; `None` if it is too large, unreadable or not a regular file with a single name, or if the
+    /// `None` if the user's file is too large, unreadable or not a regular file with a single name, or if the
     /// directory of the copy cannot be opened.
     pub(super) fn read(real: &Path, copy: &Path) -> Option<Self> {
         let bytes = read_plain(CWD, real.as_os_str())?;
@@ -48,8 +43,7 @@ impl CopiedCredentials {
         &self.bytes
     }
 
-    /// Writes new tokens in the copy back to the user's file, unless something else differs as well, or the user's file
-    /// was changed in the meantime.
+    /// Writes new tokens back, unless anything but tokens differs, or the user's file was changed in the meantime.
     fn write_back(&mut self) {
         let read = read_plain(self.dir.as_fd(), &self.name);
         let Some(new) = read.filter(|new| *new != self.bytes) else { return };
@@ -69,8 +63,6 @@ impl CopiedCredentials {
     }
 }
 
-/// Whether two values have the same shape and differ only in tokens and times. `is_token` says whether the value itself
-/// is one.
 fn only_tokens_differ(before: &Value, after: &Value, is_token: bool) -> bool {
     match (before, after) {
         (Value::Object(before), Value::Object(after)) => {
@@ -91,7 +83,7 @@ fn only_tokens_differ(before: &Value, after: &Value, is_token: bool) -> bool {
     }
 }
 
-/// The content of a small regular file without other names. Symlinks are not followed.
+/// Reads only a small regular file with a single name. Symlinks are not followed.
 fn read_plain(dir: BorrowedFd<'_>, path: &OsStr) -> Option<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::openat(dir, path, flags, Mode::empty()).ok()?);
@@ -104,7 +96,6 @@ fn read_plain(dir: BorrowedFd<'_>, path: &OsStr) -> Option<Vec<u8>> {
     (bytes.len() as u64 <= MAX_BYTES).then_some(bytes)
 }
 
-/// Replaces a file in one step.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".althing-{:016x}", fastrand::u64(..)));
@@ -126,7 +117,6 @@ pub(super) struct CredentialsWatch {
 }
 
 impl CredentialsWatch {
-    /// Starts to watch; `None` if there is nothing to watch.
     pub(super) fn start(mut copied: Vec<CopiedCredentials>) -> Option<Self> {
         if copied.is_empty() {
             return None;
@@ -171,7 +161,6 @@ mod tests {
         })
     }
 
-    /// Writes a change to the copy with `plant`, and returns what the user's file contains afterwards.
     fn after(plant: impl Fn(&std::path::Path, &std::path::Path)) -> Value {
         let dir = tempfile::tempdir().unwrap();
         let (real, copy) = (dir.path().join("real.json"), dir.path().join("copies/copy.json"));
@@ -205,7 +194,6 @@ mod tests {
         new["claudeAiOauth"]["expiresAt"] = json!(2);
         let text = new.to_string();
         let found = after(|copy, _| {
-            // Claude Code replaces the file.
             fs::write(copy.with_extension("new"), &text).unwrap();
             fs::rename(copy.with_extension("new"), copy).unwrap();
         });

@@ -1,26 +1,17 @@
-//! Rewrites prompts so that no CLI agent can take a prompt for one of its own commands, or a part of a prompt for a
-//! file that it should read.
-//!
-//! CLI agents interpret the beginning of a prompt: `!` runs a shell command, `/` is a slash command, `@`,
-//! `#`, `&` and `?` have special meanings, and a prompt that is only `exit` ends the program. This applies to
-//! typed prompts, and for some agents also to prompts on stdin and over structured protocols. A prompt may contain text
-//! of other agents, so it must always be read as prose. Some CLI agents send the content of a file to their model for
-//! each `@path` in a prompt, without a tool call that a permission rule could refuse. The stdin of the user's own
-//! commands is data and is not rewritten.
+//! Escapes prompts, so that no CLI agent takes a prompt for one of its own commands (`!`, `/`, `#`, `exit` …), or
+//! `@path` in a prompt for a file to send to its model. A prompt may contain text of other agents, so it must always
+//! be read as prose.
 
 use crate::adapter::Mentions;
 
-/// The line that is put before a prompt that would otherwise be read as a command.
 const FIRST_LINE: &str = "Task:\n";
 
 /// Punctuation that has no special meaning to any CLI agent at the beginning of a prompt.
 const HARMLESS: &str = "([{\"'`«“‘„<*-";
 
-/// Words that some CLI agent takes as a command if the whole prompt is only this word. These commands end the agent,
-/// clear its conversation or show its help.
+/// Words that some CLI agent takes as a command if the whole prompt is only this word.
 const COMMAND_WORDS: [&str; 7] = ["exit", "quit", "bye", "clear", "help", "logout", "q"];
 
-/// The prompt, changed only if a CLI agent could misread it.
 pub(super) fn escape_prompt(prompt: &str, mentions: Mentions) -> String {
     let mut text = if is_command(prompt) { format!("{FIRST_LINE}{prompt}") } else { prompt.to_owned() };
     if captures_return(prompt) {
@@ -36,8 +27,8 @@ fn escape_mentions(prompt: &str, mentions: Mentions) -> String {
     for letter in prompt.chars() {
         let is_mention = match mentions {
             Mentions::None => false,
-            // Programs disagree about which characters are white space. So every character that is neither
-            // alphanumeric nor ASCII punctuation counts as white space.
+            // Programs disagree about white space, so every character that is neither alphanumeric nor ASCII
+            // punctuation counts.
             Mentions::AfterSpace => {
                 before.is_none_or(|before: char| !before.is_alphanumeric() && !before.is_ascii_punctuation())
             }
@@ -52,16 +43,16 @@ fn escape_mentions(prompt: &str, mentions: Mentions) -> String {
     text
 }
 
-/// Whether the prompt's last word changes the meaning of the carriage return that submits a typed prompt: after
-/// a backslash the return inserts a line break; after `@name`, `$name` or `/name` it picks a completion. A
-/// trailing space prevents both.
+/// Whether the prompt's last word changes the meaning of the carriage return that submits a typed prompt: after a
+/// backslash the return inserts a line break; after `@name`, `$name` or `/name` it picks a completion. A trailing
+/// space prevents both.
 fn captures_return(prompt: &str) -> bool {
     let last = prompt.split_whitespace().next_back().unwrap_or_default();
     last.ends_with('\\') || last.contains(['@', '$']) || last.starts_with('/')
 }
 
-/// Whether a CLI agent could read this prompt as a command. Leading whitespace is ignored, and so are control
-/// characters, which are not typed.
+/// Whether a CLI agent could read the prompt as a command, ignoring leading whitespace, and control characters, which
+/// are not typed.
 fn is_command(prompt: &str) -> bool {
     let typed: String = prompt.chars().filter(|c| c.is_whitespace() || !c.is_control()).collect();
     let typed = typed.trim();

@@ -1,7 +1,5 @@
 //! A bounded excerpt of a program's output: its beginning and its end.
 
-/// The maximum length of an excerpt, in bytes, without the note about what was left out. Longer output is available in
-/// the raw output file.
 pub(crate) const MAX_BYTES: usize = 64 * 1024;
 const HALF: usize = MAX_BYTES / 2;
 
@@ -16,8 +14,7 @@ impl OutputExcerpt {
     pub(crate) fn push(&mut self, text: &str) {
         self.total += text.len();
         let room = floor(text, HALF.saturating_sub(self.head.len()));
-        // Once the tail is in use, nothing is added to the head, even if a multi-byte character left some room
-        // there.
+        // Once the tail is in use, nothing is added to the head, even if a multi-byte character left some room there.
         let (first, rest) = text.split_at(if self.tail.is_empty() { room } else { 0 });
         self.head.push_str(first);
         let from = ceil(rest, rest.len().saturating_sub(HALF));
@@ -33,8 +30,7 @@ impl OutputExcerpt {
         self.tail.drain(..from);
     }
 
-    /// The excerpt, with a note in place of text that was left out. `whole` is the part of the note that says
-    /// where the whole output is.
+    /// `whole` is the part of the note that says where the whole output is.
     pub(crate) fn finish(mut self, whole: &str) -> String {
         if self.head.len() + self.tail.len() == self.total && self.total <= MAX_BYTES {
             self.head.push_str(&self.tail);
@@ -47,7 +43,6 @@ impl OutputExcerpt {
     }
 }
 
-/// The last character boundary at or before `at`.
 fn floor(text: &str, at: usize) -> usize {
     let mut at = at.min(text.len());
     while !text.is_char_boundary(at) {
@@ -56,7 +51,6 @@ fn floor(text: &str, at: usize) -> usize {
     at
 }
 
-/// The first character boundary at or after `at`.
 fn ceil(text: &str, at: usize) -> usize {
     let mut at = at.min(text.len());
     while !text.is_char_boundary(at) {

@@ -1,12 +1,12 @@
-//! Finds the executable of a task's program or of a CLI agent. A program that runs with all rights of the user must not
-//! come from a directory to which an agent may write.
+//! Finds the executable of a task's program or of a CLI agent. A program that runs with all rights of the user must
+//! not come from a directory to which an agent may write.
 
 use super::prepare::PrepareError;
 use crate::adapter::{SearchPath, find_program};
 use std::path::{Path, PathBuf};
 
-/// The executable of a program; `safe` is the `PATH` without the directories to which agents may write. Those are
-/// searched last and, if the program has all rights of the user, not at all.
+/// `safe` is the `PATH` without the directories to which agents may write. Those are searched last and, if the
+/// program has all rights of the user, not at all.
 pub(super) fn find_executable(
     name: &str,
     search: &str,
@@ -38,7 +38,6 @@ pub(super) fn find_executable(
     }
 }
 
-/// Resolves a relative path against the working directory; a plain name is returned unchanged.
 fn resolve_program(program: &str, cwd: &Path) -> String {
     if program.contains('/') { cwd.join(program).to_string_lossy().into_owned() } else { program.to_owned() }
 }

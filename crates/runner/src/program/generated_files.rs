@@ -7,17 +7,15 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// The maximum size of an existing file at the path of a generated one; a larger file is an error.
 const MOST_BYTES: u64 = 4 << 20;
 
-/// The created files, each with whether a file existed at its path before. An existing file, which may belong
-/// to the user, is renamed and kept next to the new file. If we are killed before the existing file is
-/// restored, the next start that generates the same file restores it.
+/// An existing file, which may belong to the user, is renamed and kept next to the new file. If Althing is killed
+/// before the existing file is restored, the next start that generates the same file restores it.
 #[derive(Debug, Default)]
 pub(crate) struct GeneratedFiles(Vec<(PathBuf, Before, DirId)>);
 
-/// The device and inode of the directory that contains a file. The program can replace that directory, and then
-/// nothing is removed or restored there.
+/// The device and inode of a file's directory. If the program replaced that directory, nothing is removed or restored
+/// there.
 type DirId = (u64, u64);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +25,8 @@ enum Before {
 }
 
 impl GeneratedFiles {
-    /// Creates the files. Our keys are merged into an existing file that contains JSON; any other existing regular
-    /// file is replaced. A path that is a symlink or a directory is an error.
+    /// Our keys are merged into an existing file that contains JSON; any other existing regular file is replaced. A
+    /// path that is a symlink or a directory is an error.
     pub(crate) fn make(files: &[GeneratedFile]) -> Result<Self, String> {
         let mut made = Self::default();
         for file in files {
@@ -43,13 +41,12 @@ impl GeneratedFiles {
         let dir = real_dir(parent)?;
         let aside = aside(&file.path);
         if aside.symlink_metadata().is_ok() {
-            // This file was left behind by a process that was killed.
+            // A process that was killed left this file behind.
             std::fs::rename(&aside, &file.path)?;
         }
         let (text, before) = match file.path.symlink_metadata() {
             Ok(data) if data.is_file() => {
-                // The size is checked before reading, because the agent can write to this file and could quickly
-                // create a sparse file of terabytes.
+                // The agent can write to this file and could quickly create a sparse file of terabytes.
                 if data.len() > MOST_BYTES {
                     return Err(io::Error::other(format!(
                         "the existing file has more than {MOST_BYTES} bytes"
@@ -84,13 +81,12 @@ impl Drop for GeneratedFiles {
                 let (path, aside) = (path.display(), aside.display());
                 tracing::warn!(%path, %aside, %error, "could not restore a file; it is at `aside`");
             }
-            // Removes the directory only if it is empty.
+            // `remove_dir` removes the directory only if it is empty.
             let _ = path.parent().map(std::fs::remove_dir);
         }
     }
 }
 
-/// The device and inode of a directory; an error if the path is a symlink, which the program could have made.
 fn real_dir(path: &Path) -> io::Result<DirId> {
     let data = path.symlink_metadata()?;
     if !data.is_dir() {
@@ -99,19 +95,18 @@ fn real_dir(path: &Path) -> io::Result<DirId> {
     Ok((data.dev(), data.ino()))
 }
 
-/// The name under which an existing file is kept.
 fn aside(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".before-althing");
     path.with_file_name(name)
 }
 
-/// Creates a file. `create_new` never writes through a symlink.
+/// `create_new` never writes through a symlink.
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?.write_all(bytes)
 }
 
-/// The existing settings with our keys merged in; only our text if the existing file is not JSON. Fails if the
+/// Merges our keys into the existing settings; returns only our text if the existing file is not JSON. Fails if the
 /// existing file is JSON and ours is not.
 fn added(before: &[u8], ours: &str) -> io::Result<String> {
     let Ok(mut settings) = serde_json::from_slice::<Value>(before) else { return Ok(ours.to_owned()) };

@@ -12,15 +12,12 @@ use std::time::Duration;
 pub(super) struct Headless<'a> {
     pub(super) guarded_command: &'a GuardedCommand,
     pub(super) prompt: &'a str,
-    /// How long the program may be silent.
     pub(super) idle: Duration,
     pub(super) parser: Box<dyn OutputParser>,
     pub(super) raw: &'a mut RawOutputFile,
 }
 
 impl Headless<'_> {
-    /// Runs the program to its end. Dropping the future asks the program to end and kills it after the grace
-    /// period.
     pub(super) async fn run(self, launcher: &GuardLauncher, sink: EventSink<'_>) -> io::Result<FinishedRun> {
         let exchange = OnePrompt { prompt: self.prompt, parser: self.parser };
         let pipes = Pipes { guarded_command: self.guarded_command, exchange, idle: self.idle, raw: self.raw };
@@ -28,7 +25,6 @@ impl Headless<'_> {
     }
 }
 
-/// The exchange of a headless run: one prompt in, output out.
 struct OnePrompt<'a> {
     prompt: &'a str,
     parser: Box<dyn OutputParser>,

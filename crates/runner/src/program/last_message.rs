@@ -1,5 +1,5 @@
-//! The last message of an agent that ran in a terminal: the output of its task. The screen also shows banners, frames and
-//! spinners.
+//! The last message of a CLI agent that ran in a terminal, which becomes the output of its task. The screen also
+//! shows banners, frames and spinners.
 
 use crate::adapter::{AgentAdapter, LastMessage};
 use crate::guard_protocol::{GuardedCommand, Input};
@@ -15,18 +15,14 @@ use std::time::{Duration, SystemTime};
 
 /// How many bytes of the end of a stored conversation are read.
 const MAX_READ: u64 = 16 * 1024 * 1024;
-/// How deep a stored conversation is searched for.
 const MAX_DEPTH: usize = 4;
-/// The time limits of a command that prints the last message.
 const TIMES: CommandTimes = CommandTimes {
     limit: Duration::from_secs(30),
     grace: Duration::from_secs(1),
     drain: Duration::from_millis(200),
 };
-/// How much of the output of a command that prints the last message is read.
 const MAX_PRINTED: usize = 4 * 1024 * 1024;
 
-/// The id of a program's conversation, as far as it is known.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KnownConversation(Arc<Mutex<Option<String>>>);
 
@@ -52,17 +48,15 @@ impl KnownConversation {
     }
 }
 
-/// A program that ran in a terminal.
 pub(super) struct EndedProgram<'a> {
     pub(super) adapter: &'a dyn AgentAdapter,
-    /// The command that was run, with so many arguments of the program itself at its end.
+    /// The command that was run, and the number of the program's own arguments at its end.
     pub(super) command: (GuardedCommand, usize),
     pub(super) dir: &'a Path,
     pub(super) launcher: GuardLauncher,
 }
 
 impl EndedProgram<'_> {
-    /// The last message of the conversation; `None` if it cannot be found.
     pub(super) async fn last_message(self, conversation: &KnownConversation) -> Option<String> {
         let (mut command, own_args) = self.command;
         let env = |name: &str| {
@@ -88,7 +82,7 @@ impl EndedProgram<'_> {
     }
 }
 
-/// The text in the first JSON value of the output. The program may print other lines before and after it.
+/// The program may print other lines before and after the JSON value.
 fn printed(output: &str) -> Option<String> {
     let start = output.lines().position(|line| line.starts_with('['))?;
     let rest: Vec<&str> = output.lines().skip(start).collect();
@@ -97,7 +91,6 @@ fn printed(output: &str) -> Option<String> {
     first.pointer("/0/text")?.as_str().map(str::to_owned)
 }
 
-/// The last message in the newest file with such a name.
 fn stored(dir: &Path, name_end: &str, message: fn(&Value) -> Option<String>) -> Option<String> {
     let mut found = Vec::new();
     find(dir, name_end, MAX_DEPTH, &mut found);
@@ -112,7 +105,6 @@ fn stored(dir: &Path, name_end: &str, message: fn(&Value) -> Option<String>) -> 
     messages.into_iter().find(|message| !message.trim().is_empty())
 }
 
-/// Finds regular files; links in the directory are not followed.
 fn find(dir: &Path, name_end: &str, depth: usize, found: &mut Vec<(SystemTime, PathBuf)>) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let Ok(kind) = entry.file_type() else { continue };

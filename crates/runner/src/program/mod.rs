@@ -1,7 +1,5 @@
-//! Runs the programs of tasks; implements the trait `Programs`.
-//!
-//! Headless programs are driven here over pipes, programs in terminals by `terminal::AgentRunner`. This module
-//! chooses the adapter, sandbox and permissions of a task's program; it knows nothing about workflows.
+//! Runs the programs of tasks, headless over pipes or in terminals: chooses the adapter, sandbox and permissions.
+//! Implements the trait `Programs`.
 
 mod backend;
 mod cli_prompt;
@@ -57,7 +55,6 @@ use structured_session::{OpenSessions, StructuredRun};
 use task_reporter::TaskReporter;
 use usage_tracker::UsageTracker;
 
-/// The file that holds a program's raw output.
 pub(crate) const RAW_OUTPUT: &str = "output.raw";
 
 /// Canonical paths that no program in a sandbox may write to.
@@ -78,15 +75,12 @@ pub struct ProgramRunner {
     usage_tracker: UsageTracker,
     prices: ModelPrices,
     placeholders: Placeholders,
-    /// Paths that no program in a sandbox may write to.
     protected: ProtectedPaths,
-    /// The directories in which the user and the other tasks work.
     work_dirs: Vec<PathBuf>,
     /// The directories with the settings of CLI agents, and those of `PATH`. A program in a sandbox cannot write to
     /// them, unless it works in one of them.
     unwritable_dirs: Vec<PathBuf>,
     planted: Arc<PlantedCode>,
-    /// The directories to which agents of the session may write.
     agents_write: Vec<PathBuf>,
 }
 
@@ -138,8 +132,8 @@ impl ProgramRunner {
         Self { work_dirs, ..self }
     }
 
-    /// Sets the canonical directories to which agents of the session may write. No CLI agent that runs without a
-    /// sandbox is searched for there.
+    /// Sets the canonical directories to which agents of the session may write. The executable of a CLI agent that
+    /// runs without a sandbox is not searched for there.
     #[must_use]
     pub fn with_agents_write(self, agents_write: Vec<PathBuf>) -> Self {
         Self { agents_write, ..self }
@@ -151,8 +145,8 @@ impl ProgramRunner {
         Self { unwritable_dirs, ..self }
     }
 
-    /// The grant of a task's program: the program may write to its working directory, but only read the protected paths
-    /// in it and, in a sandbox, the code that git runs or that [`linked_code`] finds there.
+    /// Lets the program write to its working directory, but only read the protected paths in it and, in a sandbox,
+    /// the code that git runs or that [`linked_code`] finds there.
     async fn grant(&self, job: &ProgramJob) -> Grant {
         // The path was resolved when the workflow began. A missing directory is reported when the program is started.
         let real = PathBuf::from(&job.spec.cwd);
@@ -178,13 +172,12 @@ impl ProgramRunner {
         Grant { protected_files: code.config_files, ..grant }
     }
 
-    /// The last lines that a program in a terminal printed, oldest first, including those that scrolled off its
-    /// screen; empty if no program of the task is running in a terminal.
+    /// The last lines that a task's program in a terminal printed, oldest first, including those that scrolled off
+    /// its screen; empty if no program of the task is running in a terminal.
     pub fn history(&self, task: &TaskId) -> Vec<String> {
         self.terminals.history(task)
     }
 
-    /// Starts the task's program (a CLI agent or a command) in a terminal and waits for its end.
     async fn in_terminal(&self, job: &ProgramJob, grant: &Grant, reports: ReportSink) -> ProgramEnd {
         let job = &with_prompt_to_send(job);
         let mut start = match self.starter.prepare(&StartRequest::of(job, grant, resumed_id(job))) {
@@ -227,7 +220,6 @@ impl ProgramRunner {
         }
         let end = self.run_headless(&with_prompt_to_send(job), grant, resumed_id(job), reports).await;
         match end {
-            // Nothing was done yet, so the task starts over in a new conversation.
             HeadlessAttempt::ConversationLost => match self.run_headless(job, grant, None, reports).await {
                 HeadlessAttempt::Ended(end) => end,
                 HeadlessAttempt::ConversationLost => failed(
@@ -239,7 +231,6 @@ impl ProgramRunner {
         }
     }
 
-    /// Starts the task's program (a CLI agent or a command) headless, on pipes, and waits for its end.
     async fn run_headless(
         &self,
         job: &ProgramJob,
@@ -345,7 +336,6 @@ enum HeadlessAttempt {
     ConversationLost,
 }
 
-/// Whether a run failed because the conversation to resume does not exist.
 fn lost_conversation(adapter: &dyn AgentAdapter, done: &FinishedRun) -> bool {
     let error = done.outcome.error.as_deref();
     !done.outcome.ok && error.is_some_and(|error| adapter.is_lost_conversation(error))
@@ -355,7 +345,6 @@ fn failed(error: String, hint: Option<String>) -> ProgramEnd {
     ProgramEnd { error: Some(error), hint, ..ProgramEnd::default() }
 }
 
-/// The end of a task whose directory was replaced by a symbolic link after the workflow began; `None` if it was not.
 fn replaced_directory(dir: &Path) -> Option<ProgramEnd> {
     let replaced = refuse_replaced(dir).err()?;
     let hint = "start the workflow again if the task is to work there".to_owned();
@@ -363,9 +352,8 @@ fn replaced_directory(dir: &Path) -> Option<ProgramEnd> {
 }
 
 impl Programs for ProgramRunner {
-    /// Starts the CLI agent or other program of a task and waits for its end. See [`Programs::run`]. If the future is
-    /// dropped, the sink is kept until every process of the program is gone. Then the sink gets the same notice about
-    /// written files as after a normal end.
+    /// If the future is dropped, the sink is kept until every process of the program is gone, and then gets the same
+    /// notice about written files as after a normal end.
     fn run<'a>(&'a self, job: &'a ProgramJob, reports: ReportSink) -> BoxFuture<'a, ProgramEnd> {
         Box::pin(async move {
             let is_agent =
@@ -380,8 +368,6 @@ impl Programs for ProgramRunner {
                 return failed(error, Some(hint));
             }
             let grant = self.grant(job).await;
-            // The user's own commands do what the user wrote, so they are not watched, except for those that run in a
-            // sandbox.
             let watch = if is_agent || is_confined { Some(CodeWatch::start(&grant).await) } else { None };
             let number = match watch.as_ref().filter(|_| is_confined) {
                 Some(watch) => match self.planted.started(Path::new(&job.dir), watch) {

@@ -1,7 +1,4 @@
 //! Computes the cost of a CLI agent that reports tokens but no cost, such as Codex and Gemini CLI.
-//!
-//! The price table belongs to another crate. This module only gets a function that computes the cost of a model's
-//! tokens.
 
 use crate::adapter::ModelUsage;
 use althing_protocol::Usage;
@@ -21,9 +18,9 @@ impl ModelPrices {
         Self(Some(Arc::new(cost_of)))
     }
 
-    /// Adds the cost if the agent reported tokens but no cost. The cost is computed from the models that the agent
-    /// reported, if all their prices are known; otherwise, from the first of `names` that has a price. Without tokens
-    /// or without a price, the cost stays 0, and the calls count as calls of unknown cost.
+    /// Adds the cost if the agent reported tokens but no cost: from the models that the agent reported, if all their
+    /// prices are known, and otherwise from the first of `names` that has a price. Without tokens or without a price,
+    /// the cost stays 0, and the calls count as calls of unknown cost.
     pub(crate) fn priced(&self, usage: Usage, by_model: &[ModelUsage], names: &[&str]) -> Usage {
         if usage.cost_usd > 0.0 {
             return usage;

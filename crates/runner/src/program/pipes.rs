@@ -1,10 +1,6 @@
-//! Drives one program over pipes, within limits.
-//!
-//! A [`PipeExchange`] defines what is sent to the program and what its output means: one prompt
-//! ([`super::headless`]) or a structured session ([`super::structured_session`]). The program has no terminal, and
-//! none of its output reaches our own terminal. Except for a person's answer, nothing here waits without a limit:
-//! not for a silent program, not for one that does not read its input, not for a process that holds the pipes open
-//! after the program's end.
+//! Drives one program over pipes, headless or in a structured session. Except for a person's answer, nothing here
+//! waits without a limit: not for a silent program, not for one that does not read its input, not for a process that
+//! holds the pipes open after the program's end.
 
 use super::raw_output::RawOutputFile;
 use crate::adapter::{Diagnostics, Exit, OutputEvent, ProgramOutcome, Stream};
@@ -22,72 +18,54 @@ use tokio::time::{Instant, sleep_until};
 
 /// How long to wait for more output after a program's end, while another process holds the pipe open.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
-/// An incomplete line is reported after this time without output.
 const PARTIAL_LINE_DELAY: Duration = Duration::from_millis(200);
 
-/// What happens while a program runs.
 pub(super) enum ProgramEvent<'a> {
-    /// Output, raw and as clean text.
     Output(Stream, &'a [u8], &'a str),
     Parsed(OutputEvent),
-    /// `Ok`: the whole prompt was written to the program's stdin. `Err`: why it could not be written.
     PromptSent(Result<(), String>),
-    /// The program asks a person.
     Waiting(Ask),
-    /// The program no longer waits for an answer.
     MovedOn,
 }
 
-/// How a run ended.
 pub(super) struct FinishedRun {
     pub(super) exit: Exit,
     pub(super) outcome: ProgramOutcome,
-    /// Whether the program was ended because it was silent for too long.
     pub(super) idle: bool,
 }
 
 pub(super) type EventSink<'a> = &'a mut (dyn FnMut(ProgramEvent<'_>) + Send);
 
-/// What is sent to a program's stdin, and what its output means.
 pub(super) trait PipeExchange: Send {
-    /// A person's answer to a question of the program.
     type Answer: Send;
 
-    /// Queues the first input.
     fn begin(&mut self, outbox: &mut Outbox);
 
-    /// Handles output, raw and as clean text. Clean text without raw bytes is an incomplete line whose bytes
-    /// were passed before.
+    /// Clean text without raw bytes is an incomplete line whose bytes were passed before.
     fn output(&mut self, stream: Stream, raw: &[u8], clean: &str, outbox: &mut Outbox, sink: EventSink<'_>);
 
     /// Called when everything queued was written, or with an error when the program closed its input or writing
     /// failed.
     fn sent(&mut self, result: Result<(), String>, sink: EventSink<'_>);
 
-    /// Waits for a person's next answer. Must be cancel-safe.
+    /// The future must be cancel-safe.
     fn next_answer(&mut self) -> impl Future<Output = Self::Answer> + Send;
 
     fn answer(&mut self, answer: Self::Answer, outbox: &mut Outbox, sink: EventSink<'_>);
 
-    /// Whether the program waits for a person; then the limit on its silence does not apply.
+    /// While the program waits for a person, the limit on its silence does not apply.
     fn waits_for_person(&self) -> bool;
 
-    /// Called when the program has ended, even after an error.
     fn closed(&mut self, sink: EventSink<'_>);
 
     fn end(&mut self, exit: Exit, sink: EventSink<'_>) -> ProgramOutcome;
 }
 
-/// Input that is queued for a program.
 pub(super) struct Outbox {
-    /// The program's stdin; `None` once closed.
     to: Option<pipe::Sender>,
     unsent: VecDeque<u8>,
-    /// Whether to close the program's stdin once everything is written.
     closing: bool,
-    /// The time by which the program must have exited; set by [`Self::close_and_expect_exit`].
     exit_deadline: Option<Instant>,
-    /// Whether the program was ended because it cannot complete its turn.
     gave_up: bool,
 }
 
@@ -98,25 +76,22 @@ impl Outbox {
         }
     }
 
-    /// Closes the program's stdin once everything queued is written.
     pub(super) fn close(&mut self) {
         self.closing = true;
     }
 
-    /// Closes the program's stdin once everything queued is written. If the program has not exited within this time,
-    /// it is asked to end.
+    /// Closes the program's stdin once everything is written. If the program has not exited within this time, it is
+    /// asked to end.
     pub(super) fn close_and_expect_exit(&mut self, within: Duration) {
         self.close();
         self.exit_deadline.get_or_insert_with(|| Instant::now() + within);
     }
 
-    /// Asks the program to end at once, because it cannot complete its turn.
     pub(super) fn give_up(&mut self) {
         self.gave_up = true;
         self.close_and_expect_exit(Duration::ZERO);
     }
 
-    /// Waits until [`Self::write`] has something to do.
     async fn ready(&self) -> io::Result<()> {
         match &self.to {
             Some(to) if !self.unsent.is_empty() => to.writable().await,
@@ -125,8 +100,8 @@ impl Outbox {
         }
     }
 
-    /// Writes as much as the pipe accepts. Returns `None` while something is left to write, `Some(Ok)` once everything
-    /// was written, and `Some(Err)` if the program closed its input or writing failed.
+    /// `None` while something is left to write, `Some(Ok)` once everything was written, and `Some(Err)` if the
+    /// program closed its input or writing failed.
     fn write(&mut self) -> Option<Result<(), String>> {
         let (next, _) = self.unsent.as_slices();
         match self.to.as_ref()?.try_write(next) {
@@ -152,18 +127,15 @@ impl Outbox {
     }
 }
 
-/// A program to run over pipes.
 pub(super) struct Pipes<'a, X> {
     pub(super) guarded_command: &'a GuardedCommand,
     pub(super) exchange: X,
-    /// How long the program may be silent.
     pub(super) idle: Duration,
     pub(super) raw: &'a mut RawOutputFile,
 }
 
 impl<X: PipeExchange> Pipes<'_, X> {
-    /// Runs the program to its end. Dropping the future asks the program to end and kills it after the grace
-    /// period.
+    /// Dropping the future asks the program to end and kills it after the grace period.
     pub(super) async fn run(self, launcher: &GuardLauncher, sink: EventSink<'_>) -> io::Result<FinishedRun> {
         let (out, out_end) = output_pipe()?;
         let (err, err_end) = output_pipe()?;
@@ -208,8 +180,7 @@ impl<X: PipeExchange> Pipes<'_, X> {
         exchange.closed(&mut *sink);
         let ended = ended?;
         let exit_deadline = outbox.exit_deadline;
-        // A program that reported the end of its turn is judged by that report, not by how it was ended
-        // afterwards.
+        // A program that reported the end of its turn is judged by that report, not by how it was ended afterwards.
         let exit = match exit_deadline {
             Some(_) if !outbox.gave_up => Exit { code: Some(0), signal: None },
             _ => Exit { code: ended.code, signal: ended.signal },
@@ -231,17 +202,14 @@ impl<X: PipeExchange> Pipes<'_, X> {
     }
 }
 
-/// The state of a running program.
 struct PipeDriver<'a, X> {
     exchange: X,
     outbox: Outbox,
     out: Cleaner,
     err: Cleaner,
-    /// The last part of the program's stderr.
     diagnostics: Diagnostics,
     raw: &'a mut RawOutputFile,
     idle: Duration,
-    /// When the program last printed something or got an answer.
     last_activity: Instant,
     sink: EventSink<'a>,
 }
@@ -297,8 +265,8 @@ impl<X: PipeExchange> PipeHandler for PipeDriver<'_, X> {
     }
 }
 
-/// Asks the program to end when the run's future is dropped, and has the program killed only after the grace
-/// period, so that it can save its own conversation first.
+/// When the run's future is dropped, asks the program to end and has it killed only after the grace period, so that
+/// it can save its own conversation first.
 struct GracefulStop {
     guarded: Option<Guarded>,
     grace: Duration,
@@ -306,7 +274,6 @@ struct GracefulStop {
     pipes: Vec<OwnedFd>,
 }
 
-/// Duplicates of the read ends. If duplicating fails, the program may get SIGPIPE while it ends.
 fn clone_handles(pipes: &[&pipe::Receiver]) -> Vec<OwnedFd> {
     pipes.iter().filter_map(|pipe| pipe.as_fd().try_clone_to_owned().ok()).collect()
 }

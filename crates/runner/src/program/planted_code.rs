@@ -1,8 +1,6 @@
-//! Remembers which files that run code later were written by programs in a sandbox. A program is not started without a
-//! sandbox where it would run these files: the code would then have all rights of the user.
-//!
-//! What is remembered is also stored (`stored_code`), so that it is known after a crash and a resume. A resume lets
-//! programs run only those files that the user was told about before the resume.
+//! Remembers which files that run code later were written by programs in a sandbox. A program that would run them is
+//! not started without a sandbox. The knowledge is stored for a resume, which accepts only those files that the user
+//! was told about before.
 
 use super::stored_code::{TaskCode, Told, load, store};
 use crate::code_watch::{CodeWatch, MAX_NAMED, WrittenCode, name_files};
@@ -12,7 +10,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::OnceCell;
 
-/// What programs in a sandbox have written since the session began, and which of them are still running.
 #[derive(Debug, Default)]
 pub(super) struct PlantedCode {
     state: Mutex<State>,
@@ -26,28 +23,22 @@ struct State {
     next: u64,
 }
 
-/// A program that is running.
 #[derive(Debug)]
 struct Running {
-    /// The directory of the program's task.
     dir: PathBuf,
     watch: CodeWatch,
 }
 
-/// What a program wrote until it ended.
 #[derive(Debug)]
 struct Finding {
-    /// The directory of the program's task.
     dir: PathBuf,
     written: WrittenCode,
-    /// What the user was told before the session was resumed the last time. The resume accepts it.
+    /// What the user was told before the session was last resumed; the resume accepts it.
     accepted: Told,
-    /// What the user has been told so far.
     told: Told,
 }
 
 impl Finding {
-    /// What a notice tells about the code that a program wrote.
     fn told_by_notice(dir: &Path, written: WrittenCode) -> Self {
         let files = written.files.iter().take(MAX_NAMED).map(|(path, _)| path.clone()).collect();
         let told = Told { files, is_incomplete: written.is_incomplete };
@@ -56,7 +47,6 @@ impl Finding {
 }
 
 impl State {
-    /// Stores what is known about the programs of a task.
     fn store(&self, dir: &Path) -> Result<(), String> {
         let running = self.running.values().find(|running| running.dir == dir);
         let findings = self.findings.iter().filter(|finding| finding.dir == dir);
@@ -67,7 +57,7 @@ impl State {
         store(dir, &code).map_err(|error| error.to_string())
     }
 
-    /// Stores what is known about the programs of a task. If this fails, what is already on disk is stricter.
+    /// If storing fails, what is already on disk is stricter.
     fn store_or_log(&self, dir: &Path) {
         if let Err(error) = self.store(dir) {
             tracing::warn!(error, "what the user was told about the files of a task could not be stored");
@@ -80,8 +70,8 @@ impl PlantedCode {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Loads what is stored for the tasks of the session, once. The first call has to be made before the first program
-    /// starts. `dir` is the directory of any task. What programs wrote that were interrupted by a crash is reported.
+    /// Loads, once, what is stored for the tasks of the session; `dir` is the directory of any task. Call it before
+    /// the first program starts. Reports what programs wrote that were interrupted by a crash.
     pub(super) async fn load(&self, dir: &Path, reports: &ReportSink) {
         self.is_loaded.get_or_init(|| self.load_all(dir, reports)).await;
     }
@@ -108,8 +98,8 @@ impl PlantedCode {
         }
     }
 
-    /// Records that a program in a sandbox is started; returns the number of the program. `dir` is the directory of the
-    /// program's task. An error says why this could not be stored.
+    /// Returns the number of the program. `dir` is the directory of its task. The error says why the start could not
+    /// be stored.
     pub(super) fn started(&self, dir: &Path, watch: &CodeWatch) -> Result<u64, String> {
         let mut state = self.state();
         state.next += 1;
@@ -122,7 +112,6 @@ impl PlantedCode {
         Ok(number)
     }
 
-    /// Records that a program has ended, and what it wrote. Called after the notice about it was given.
     pub(super) fn ended(&self, number: u64, written: Option<&WrittenCode>) {
         let mut state = self.state();
         let Some(Running { dir, .. }) = state.running.remove(&number) else { return };
@@ -130,7 +119,8 @@ impl PlantedCode {
         state.store_or_log(&dir);
     }
 
-    /// Why no program may be started without a sandbox in this directory, and what the user can do; `None` if it may.
+    /// Why no program may be started without a sandbox in this directory, and what the user can do; `None` if
+    /// programs may.
     pub(super) async fn problem(&self, cwd: &Path) -> Option<(String, String)> {
         let running: Vec<CodeWatch> =
             self.state().running.values().map(|running| running.watch.clone()).collect();
@@ -175,7 +165,6 @@ impl PlantedCode {
 }
 
 impl State {
-    /// Records that an error named these files and, if `is_incomplete` is set, that not all files were searched.
     fn tell(&mut self, files: impl Iterator<Item = PathBuf>, is_incomplete: bool) {
         let files: Vec<PathBuf> = files.collect();
         let mut dirs = Vec::new();
@@ -193,8 +182,8 @@ impl State {
     }
 }
 
-/// The written files that still exist and that a program in `cwd` may run by itself. Files that are reported but not
-/// protected are left out: they run code only in other places, or when somebody builds or tests what the agent wrote.
+/// The written files that still exist and that a program in `cwd` may run by itself. Files that are not protected are
+/// left out: they run code only in other places, or when somebody builds or tests what the agent wrote.
 fn used_in(cwd: &Path, written: &WrittenCode) -> Vec<(PathBuf, &'static RunsCode)> {
     let is_used = |(path, row): &&(PathBuf, &'static RunsCode)| {
         let dir = used_dir(path, row, &written.roots);
@@ -203,8 +192,8 @@ fn used_in(cwd: &Path, written: &WrittenCode) -> Vec<(PathBuf, &'static RunsCode
     written.files.iter().filter(is_used).cloned().collect()
 }
 
-/// The directory in which a program must work to run the code in a file: for `a/.claude/settings.json` it is `a`. For a
-/// file that runs code for another reason than its name, it is the searched directory.
+/// The directory in which a program must work to run the code in a file: for `a/.claude/settings.json` it is `a`. For
+/// a file that runs code for another reason than its name, it is the searched directory.
 fn used_dir<'a>(path: &'a Path, row: &RunsCode, roots: &'a [PathBuf]) -> &'a Path {
     let Some(root) = roots.iter().find(|root| path.starts_with(root)) else {
         return path.parent().unwrap_or(path);

@@ -1,4 +1,5 @@
-//! Prepares the start of a task's program, in a terminal or headless.
+//! Prepares the start of a task's program or CLI agent, in a terminal or headless: sandbox, permissions, prompt and
+//! generated files.
 
 use super::escape_prompt::escape_prompt;
 use super::generated_files::GeneratedFiles;
@@ -33,10 +34,7 @@ pub struct ProgramStarter {
     /// Starts the guard of each program.
     pub launcher: GuardLauncher,
     /// The sandbox of programs that need one: CLI agents whose actions no person approves (unless the task sets
-    /// `sandbox: false`), and programs whose task sets `sandbox: true`. If this is Landlock, a CLI agent that does not
-    /// work in Landlock fails. If this is neither bubblewrap nor Landlock, a task that sets `sandbox: true` fails, and
-    /// any other such CLI agent runs with the user's rights (`Unconfined`), or its own rules let it at most edit its
-    /// workspace (as a backend) or read (as the program of a task).
+    /// `sandbox: false`), and programs whose task sets `sandbox: true`.
     pub sandbox: Sandbox,
     /// Our state directory, hidden from programs in a sandbox.
     pub state_dir: Option<PathBuf>,
@@ -66,14 +64,12 @@ impl Default for ProgramLimits {
     }
 }
 
-/// The request to start a program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StartRequest<'a> {
     pub(crate) spec: &'a ProgramSpec,
     pub(crate) resume: Option<&'a str>,
     pub(crate) dir: &'a Path,
-    /// What identifies the conversation of an agent or task over all its starts. Each pair of paths has its own
-    /// directory for the private copy of settings.
+    /// The same for all starts of one agent or task. Each pair of paths has its own private copy of settings.
     pub(crate) conversation_of: [&'a Path; 2],
     pub(crate) tools: Option<&'a ToolEndpoint>,
     pub(crate) grant: &'a Grant,
@@ -83,7 +79,6 @@ pub(crate) struct StartRequest<'a> {
 }
 
 impl<'a> StartRequest<'a> {
-    /// The request for a task's program.
     pub(crate) fn of(job: &'a ProgramJob, grant: &'a Grant, resume: Option<&'a str>) -> Self {
         Self {
             spec: &job.spec,
@@ -97,33 +92,28 @@ impl<'a> StartRequest<'a> {
     }
 }
 
-/// A program that is ready to be started.
 #[derive(Debug)]
 pub(crate) struct PreparedProgram {
     pub(crate) adapter: Arc<dyn AgentAdapter>,
     pub(crate) confined: ConfinedCommand,
     pub(crate) permissions: PermissionLevel,
-    /// The prompt to send. Except for the user's own commands (`command`), it is escaped, so that the program cannot read
-    /// it as one of its own commands.
+    /// The prompt, escaped so that the program cannot read it as one of its own commands (except for the user's own
+    /// commands, `command`).
     pub(crate) prompt: String,
-    /// The structured protocol over which the program asks for approvals; `None` for any other kind of run.
     pub(crate) structured_protocol: Option<Box<dyn StructuredProtocol>>,
-    /// The id of the new conversation, if we chose it; `None` also if a conversation is resumed.
     pub(crate) chosen_id: Option<String>,
     /// The number of the program's own arguments, which are the last ones of the guarded command.
     pub(crate) own_args: usize,
-    /// The names under which the price of the program's tokens may be known: its model, if the task names one, and the
-    /// kind of CLI agent.
+    /// The names under which the price of the program's tokens may be known: its model, if the task names one, and
+    /// the kind of CLI agent.
     pub(crate) price_names: Vec<String>,
-    /// Settings of the program in its working directory that the program does not use, because the user did not say
-    /// that they can be trusted.
+    /// Settings in the working directory and above that the program does not use, because the user did not say that
+    /// they can be trusted.
     pub(crate) ignored_settings: Vec<PathBuf>,
-    /// The generated files. Dropping this field removes them and restores what they replaced; `take_used` takes them out,
-    /// so that they outlive this struct.
+    /// Dropping this field removes the generated files and restores what they replaced.
     files: GeneratedFiles,
 }
 
-/// The error message, written for the user, and a hint.
 pub(super) type PrepareError = (String, Option<String>);
 
 impl PreparedProgram {
@@ -135,7 +125,6 @@ impl PreparedProgram {
 }
 
 impl ProgramStarter {
-    /// The sandbox and the permissions of a program. The error says why the program may not run.
     fn choose_sandbox(
         &self,
         adapter: &dyn AgentAdapter,
@@ -143,14 +132,14 @@ impl ProgramStarter {
     ) -> Result<ProgramSandbox<'_>, String> {
         let asks = spec.mode == ExecutionMode::Interactive || spec.approvals;
         if asks && spec.sandbox != Some(true) {
-            // A person approves the program's actions, so the program runs without a sandbox.
+            // No sandbox is needed, because a person approves the program's actions.
             return Ok(ProgramSandbox { sandbox: None, permissions: PermissionLevel::Ask });
         }
         choose_program_sandbox(adapter, spec, &self.sandbox)
     }
 
-    /// Why the program of a task cannot run, if it needs a sandbox, the available one is Landlock and the program does
-    /// not work in Landlock; otherwise `None`.
+    /// Why the program of a task cannot run: it needs a sandbox, the only one is Landlock, and it does not work in
+    /// Landlock.
     pub fn problem_with_task(&self, spec: &ProgramSpec) -> Option<String> {
         let problem = self.problem_with(&spec.adapter)?;
         let adapter = self.adapters.get(&spec.adapter)?;
@@ -161,28 +150,26 @@ impl ProgramStarter {
     pub fn limitation_of_task(&self, spec: &ProgramSpec) -> Option<&'static str> {
         let adapter = self.adapters.get(&spec.adapter).filter(|adapter| adapter.is_agent())?;
         let chosen = self.choose_sandbox(&**adapter, spec).ok()?;
-        // Landlock cannot forbid anything below a directory in which it allows creating files. `.git` is protected even
-        // if it does not exist, so nothing can be created next to it.
+        // Landlock cannot forbid anything below a directory in which it allows creating files. `.git` is protected
+        // even if it does not exist, so nothing can be created next to it.
         matches!(chosen.sandbox, Some(Sandbox::Landlock)).then_some(
             "Landlock, the only sandbox that works here, lets it change files and work in directories that exist, but not \
              create, rename or delete anything directly in its working directory: install `bubblewrap`",
         )
     }
 
-    /// Why a CLI agent cannot run here without a person who approves its actions; `None` if it can.
+    /// Why a CLI agent cannot run in Landlock, if that is the sandbox here; `None` if it can.
     pub fn problem_with(&self, adapter: &str) -> Option<String> {
         let adapter = self.adapters.get(adapter)?;
         matches!(self.sandbox, Sandbox::Landlock).then(|| landlock_error(&**adapter)).flatten()
     }
 
-    /// Whether a program will run in a sandbox.
     pub(crate) fn is_confined(&self, spec: &ProgramSpec) -> bool {
         let adapter = self.adapters.get(&spec.adapter);
         let chosen = adapter.and_then(|adapter| self.choose_sandbox(&**adapter, spec).ok());
         chosen.is_some_and(|chosen| chosen.sandbox.is_some())
     }
 
-    /// The directory of the private copy of a CLI agent's settings, and the directory for what all copies share.
     fn settings_places(&self, request: &StartRequest<'_>) -> (PathBuf, PathBuf) {
         let mut hasher = DefaultHasher::new();
         request.conversation_of.hash(&mut hasher);
@@ -191,9 +178,9 @@ impl ProgramStarter {
         (dir.join(format!("{:016x}", hasher.finish())), dir.join("shared"))
     }
 
-    /// The settings that a CLI agent would read from its working directory and the directories above it, although
-    /// nobody has said that they can be trusted. A person who answers the program's questions is asked by the program,
-    /// and Althing's own directories contain nothing of others.
+    /// The settings that a CLI agent would read from its working directory and the directories above it, although the
+    /// user has not said that they can be trusted. Empty if the program asks a person. Althing's state directory and
+    /// the home directory do not count.
     fn untrusted_settings(&self, request: &StartRequest<'_>, is_sandboxed: bool) -> Vec<PathBuf> {
         let spec = request.spec;
         if self.trusts_project_settings || spec.approvals || spec.mode == ExecutionMode::Interactive {
@@ -204,7 +191,7 @@ impl ProgramStarter {
             self.state_dir.as_ref().is_some_and(|state| dir.starts_with(state))
                 || Some(dir) == home.as_deref()
         };
-        // A sandbox hides the other directories.
+        // A sandbox hides directories other than these.
         let is_visible = |dir: &Path| {
             !is_sandboxed || dir == cwd || request.grant.roots.iter().any(|root| dir.starts_with(&root.path))
         };
@@ -296,7 +283,6 @@ impl ProgramStarter {
     }
 }
 
-/// A notice about settings of a program that the program does not use.
 pub(super) fn notice_of_ignored(name: &str, paths: &[PathBuf]) -> Option<Notice> {
     let text = format!(
         "{name} does not use {}: these settings could start programs and choose the server that gets your key",
@@ -306,7 +292,6 @@ pub(super) fn notice_of_ignored(name: &str, paths: &[PathBuf]) -> Option<Notice>
     (!paths.is_empty()).then_some(Notice { level: NoticeLevel::Warning, text, hint: Some(hint) })
 }
 
-/// The error for a program that cannot be made to ignore these settings.
 fn untrusted_error(name: &str, paths: &[PathBuf]) -> PrepareError {
     let error = format!(
         "{name} would use {}, which can start programs and choose the server that gets your key",
@@ -322,7 +307,6 @@ fn name_paths(paths: &[PathBuf]) -> String {
     names.join(", ")
 }
 
-/// How to start the program as its task asks: in a terminal, with its structured protocol, or headless.
 fn launch_config(
     adapter: &dyn AgentAdapter,
     task: &LaunchRequest<'_>,
@@ -348,13 +332,12 @@ fn launch_config(
     Ok((config, None))
 }
 
-/// The context paths and views of a grant, without the working directory itself.
 fn readable_paths(grant: &Grant, cwd: &Path) -> Vec<PathBuf> {
     let roots = [RootKind::Context, RootKind::View].into_iter().flat_map(|kind| grant.roots(kind));
     roots.filter(|root| root.path != cwd).map(|root| root.path.clone()).collect()
 }
 
-/// A random UUID (version 4). It identifies a conversation and is not a secret.
+/// A random UUID (version 4), which identifies a conversation and is not a secret.
 fn uuid() -> String {
     let bits = (fastrand::u128(..) & !(0xf << 76 | 0x3 << 62)) | 0x4 << 76 | 0x2 << 62;
     let hex = format!("{bits:032x}");

@@ -1,9 +1,7 @@
-//! The private copy of a CLI agent's settings that a program in a sandbox uses instead of the user's own.
-//!
-//! The program can write to the copy, but the copy is made anew at every start and removed at the end, except for the
-//! conversations in it and the directories that all agents in a sandbox share. So no settings that the program plants
-//! act later, in a sandbox or outside. The program can at most read the user's own files. What the program left in the
-//! copy is never trusted: symbolic links in it are removed and not followed.
+//! The private copy of a CLI agent's settings that a program in a sandbox uses instead of the user's own. It is made
+//! anew at every start and removed at the end, except for conversations and the directories that all agents in a
+//! sandbox share, so settings that the program plants never act later. Symbolic links that the program left in the
+//! copy are removed and not followed.
 
 use super::credentials::{CopiedCredentials, CredentialsWatch};
 use crate::adapter::{AgentAdapter, GeneratedFile, OwnDir, OwnPath, Treatment};
@@ -17,24 +15,19 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-/// The most bytes and entries that are copied of one entry of a copied directory. A larger entry, such as the packages
-/// of a plugin, is linked instead, and mounted read-only.
+/// What is copied at most of each entry of a copied directory. A larger entry, such as the packages of a plugin, is
+/// linked instead, and mounted read-only.
 const MAX_COPIED: Budget = Budget { bytes: 4 << 20, entries: 500 };
-/// The maximum size of a copied file that is not in a copied directory. A larger one is left out.
+/// The maximum size, in bytes, of a copied file that is not in a copied directory. A larger one is left out.
 const MAX_FILE: u64 = 16 << 20;
-/// How deep directories are copied.
 const MAX_DEPTH: usize = 64;
 
-/// Where private copies are made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SettingsPlaces<'a> {
-    /// The directory of this agent's or task's copy.
     pub(super) dir: &'a Path,
-    /// The directory for what all agents in a sandbox share.
     pub(super) shared: &'a Path,
 }
 
-/// The paths and variables of a private copy.
 #[derive(Debug, Default)]
 pub(super) struct PrivateSettings {
     pub(super) writable: Vec<PathBuf>,
@@ -59,14 +52,13 @@ impl Drop for PrivateSettingsGuard {
         if let Err(error) = clean(&root, own) {
             tracing::warn!(dir = %root.display(), %error, "the private copy of a CLI agent's settings remains");
         }
-        // Directories without conversations are empty now.
         remove_empty(&root, own);
     }
 }
 
 impl PrivateSettings {
-    /// Makes the private copy of an adapter's own directories. `env` looks up variables. Those generated `files` that
-    /// are in the adapter's own directories are written to the copy.
+    /// Makes the private copy. `env` looks up variables. Those generated `files` that are in the adapter's own
+    /// directories are written to the copy.
     pub(super) fn make(
         adapter: &dyn AgentAdapter,
         env: &dyn Fn(&str) -> Option<PathBuf>,
@@ -107,13 +99,13 @@ impl PrivateSettings {
     }
 }
 
-/// A path that leads to an open directory, whatever happens to its name. A program of an earlier start may still be
+/// A path that leads to an open directory, whatever happens to its name: a program of an earlier start may still be
 /// running and replace directories of the copy with links.
 fn fd_path(dir: &OwnedFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd()))
 }
 
-/// Opens a directory without following a link in its last component.
+/// A link in the last component is not followed.
 fn open_dir(path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
     Ok(rustix::fs::open(path, flags, Mode::empty())?)
@@ -140,7 +132,6 @@ fn clean(root: &Path, own: &[OwnDir]) -> io::Result<Vec<OwnedFd>> {
     Ok(opened)
 }
 
-/// Removes the entries of a directory, except for the files and directories (no links or special files) to keep.
 fn remove_all_but(dir: &OwnedFd, keep: &dyn Fn(&str) -> bool) -> io::Result<()> {
     for entry in std::fs::read_dir(fd_path(dir))? {
         let entry = entry?;
@@ -152,7 +143,6 @@ fn remove_all_but(dir: &OwnedFd, keep: &dyn Fn(&str) -> bool) -> io::Result<()> 
     Ok(())
 }
 
-/// Removes the directories of the copy that are empty.
 fn remove_empty(root: &Path, own: &[OwnDir]) {
     for dir in own {
         let Ok(mut at) = open_dir(root) else { return };
@@ -169,7 +159,6 @@ fn remove_empty(root: &Path, own: &[OwnDir]) {
     let _ = std::fs::remove_dir(root);
 }
 
-/// Removes a directory in the copy, with everything in it.
 fn remove(path: &Path) -> io::Result<()> {
     let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -181,7 +170,6 @@ fn make_dir(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Makes a directory that only we can access; what is there instead of a directory is removed.
 fn make_real_dir(path: &Path) -> io::Result<()> {
     match path.symlink_metadata() {
         Ok(data) if data.is_dir() => return std::fs::set_permissions(path, Permissions::from_mode(0o700)),
@@ -191,21 +179,19 @@ fn make_real_dir(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(path)
 }
 
-/// Creates a file that only we can read. `create_new` never writes through a symlink.
+/// `create_new` never writes through a symlink.
 fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?.write_all(bytes)
 }
 
 struct CopiedDir<'a> {
     dir: &'static OwnDir,
-    /// The path of the open directory.
     copy: PathBuf,
     _opened: OwnedFd,
     shared: &'a Path,
 }
 
 impl CopiedDir<'_> {
-    /// Links the directories that all agents in a sandbox share.
     fn link_shared(&self, adapter: &str, writable: &mut Vec<PathBuf>) -> io::Result<()> {
         let shared = self.dir.files.iter().filter(|files| files.treatment == Treatment::KeptForAll);
         for name in shared.flat_map(|files| files.names) {
@@ -219,8 +205,8 @@ impl CopiedDir<'_> {
         Ok(())
     }
 
-    /// Copies JSON files without some of their keys. They lie in the directory that the variable names or, if it is not
-    /// set, in the home directory.
+    /// Copies JSON files without some of their keys. They lie in the directory that the variable names or, if it is
+    /// not set, in the home directory.
     fn copy_from_home(&self, home: &Path, env: &dyn Fn(&str) -> Option<PathBuf>) -> io::Result<()> {
         for files in self.dir.files {
             let Treatment::CopiedFromHome { without } = files.treatment else { continue };
@@ -234,7 +220,6 @@ impl CopiedDir<'_> {
         Ok(())
     }
 
-    /// Copies the settings and credentials of the user's own directory.
     fn copy_from(
         &self,
         real: &Path,
@@ -267,7 +252,7 @@ impl CopiedDir<'_> {
     }
 }
 
-/// The canonical form of a path; `None` if the path does not exist or a symlink leads out of `dir`.
+/// The canonical path; `None` if the path does not exist or a symlink leads out of `dir`.
 fn inside(dir: &Path, path: &Path) -> Option<PathBuf> {
     path.canonicalize().ok().filter(|real| real.starts_with(dir))
 }
@@ -284,7 +269,6 @@ struct Budget {
     entries: usize,
 }
 
-/// Copies a directory of settings. Its entries that are too large, and those that contain symlinks, are linked.
 fn copy_dir(from: &Path, to: &Path) -> io::Result<()> {
     make_real_dir(to)?;
     for entry in std::fs::read_dir(from).into_iter().flatten().flatten() {
@@ -303,8 +287,8 @@ fn copy_dir(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Copies a directory with everything in it except for special files; false if the directory is too large or too deep,
-/// or contains a symlink.
+/// Copies a directory except for special files; false if the directory is too large or too deep, or contains a
+/// symlink.
 fn copy_tree(from: &Path, to: &Path, budget: &mut Budget, depth: usize) -> io::Result<bool> {
     make_real_dir(to)?;
     for entry in std::fs::read_dir(from).into_iter().flatten().flatten() {
@@ -325,10 +309,8 @@ fn copy_tree(from: &Path, to: &Path, budget: &mut Budget, depth: usize) -> io::R
     Ok(true)
 }
 
-/// Copies a regular file for its owner only, executable if the original is, and ignores any other; false if it is too
-/// large.
+/// Copies only a regular file, executable if the original is; false if it is too large.
 fn copy_file(from: &Path, to: &Path, budget: &mut Budget) -> io::Result<bool> {
-    // Somebody may be changing the settings at this moment.
     let Ok(data) = from.symlink_metadata() else { return Ok(true) };
     if !data.is_file() {
         return Ok(true);

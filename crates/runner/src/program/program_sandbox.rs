@@ -1,9 +1,8 @@
-//! Converts an adapter's launch config into a command for the guard: which executable, which environment, which
-//! sandbox.
+//! Converts an adapter's launch config into a command for the guard: which executable, environment and sandbox.
 //!
 //! Without a working sandbox, a program whose task sets `sandbox: true` is refused. Unless the user accepted running
 //! unconfined, a CLI agent then runs with restricted permissions, and a headless program of `adapters`, whose
-//! permissions cannot be restricted, is refused. The user's own commands need no sandbox.
+//! permissions cannot be restricted, is refused.
 
 use super::executable::find_executable;
 use super::prepare::PrepareError;
@@ -34,14 +33,11 @@ use std::path::{Path, PathBuf};
 const TOOLCHAIN_DIRS: [&str; 8] =
     [".rustup", ".cargo/bin", ".nvm", ".volta", ".pyenv", ".rbenv", ".local/bin", "go/bin"];
 
-/// The sandbox of a program (`None`: it runs without one) and its permissions.
 pub(super) struct ProgramSandbox<'a> {
     pub(super) sandbox: Option<&'a Sandbox>,
     pub(super) permissions: PermissionLevel,
 }
 
-/// Decides in which sandbox and with which permissions a program runs that asks no person. The error says why the
-/// program may not run.
 pub(super) fn choose_program_sandbox<'a>(
     adapter: &dyn AgentAdapter,
     spec: &ProgramSpec,
@@ -79,37 +75,29 @@ pub(super) fn choose_program_sandbox<'a>(
     Ok(ProgramSandbox { sandbox, permissions })
 }
 
-/// Why a program does not run in Landlock, and what the user can do; `None` if it runs there.
 pub(crate) fn landlock_error(adapter: &dyn AgentAdapter) -> Option<String> {
     let problem = adapter.landlock_problem()?;
     Some(format!("{problem}: install `bubblewrap`"))
 }
 
-/// The paths that determine a program's mounts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ProgramPaths<'a> {
     /// The working directory: the workspace or one of the grant's roots.
     pub(super) cwd: &'a Path,
     pub(super) grant: &'a Grant,
-    /// The task's own directory, mounted read-only.
     pub(super) dir: &'a Path,
-    /// Our state directory, which is hidden.
     pub(super) state: Option<&'a Path>,
-    /// Where the private copy of a CLI agent's settings is made.
     pub(super) settings: SettingsPlaces<'a>,
 }
 
-/// A command for the guard, and the placeholders that must exist while the command runs.
 #[derive(Debug)]
 pub(crate) struct ConfinedCommand {
     pub(crate) guarded_command: GuardedCommand,
-    /// The protected paths that are missing.
+    /// The missing protected paths. Their placeholders must exist while the command runs.
     pub(crate) placeholders: Vec<MissingPath>,
-    /// The private copy of the program's settings, which exists as long as this value.
     pub(super) settings: PrivateSettingsGuard,
 }
 
-/// Resolves the program, its environment and its sandbox.
 pub(super) fn build_guarded_command(
     adapter: &dyn AgentAdapter,
     config: &LaunchConfig,
@@ -199,8 +187,8 @@ pub(super) fn build_guarded_command(
     Ok(ConfinedCommand { guarded_command, placeholders, settings: settings.guard })
 }
 
-/// Where a CLI agent, or a program in a sandbox, can write: the agent's workspace and the task's own directory, which
-/// count as a whole, and other paths, such as the user's project.
+/// Which paths count towards the disk limit: the agent's workspace and the task's own directory as a whole, and of
+/// other paths, such as the user's project, only the files that change.
 fn written_paths(paths: ProgramPaths<'_>, writable: Vec<PathBuf>) -> WrittenPaths {
     let workspace = paths.grant.workspace.iter().map(|path| real(path));
     let own: Vec<PathBuf> = workspace.chain([real(paths.dir)]).collect();
@@ -256,8 +244,8 @@ fn mounts(
     Ok(mounts.with_writable(writable.into_iter()))
 }
 
-/// The canonical path; `None` if the path does not exist, or if a symlink inside a writable mount leads out of that
-/// mount. The program itself could have created such a symlink in an earlier run, to get access to its target.
+/// `None` if the path does not exist, or if a symlink inside a writable mount leads out of that mount: the program
+/// itself could have created such a symlink in an earlier run, to get access to its target.
 fn resolve_in_mounts(path: &Path, mounts: &MountTable) -> Option<PathBuf> {
     let real = path.canonicalize().ok()?;
     let mut parents = path.ancestors().skip(1).filter_map(|parent| parent.canonicalize().ok());
@@ -266,7 +254,6 @@ fn resolve_in_mounts(path: &Path, mounts: &MountTable) -> Option<PathBuf> {
     (!leads_out).then_some(real)
 }
 
-/// Directories of the program, of `node` and of toolchains, mounted read-only.
 fn program_dirs(program: &Path, search: &str, home: &Path) -> Vec<PathBuf> {
     let mut dirs: Vec<PathBuf> = TOOLCHAIN_DIRS.iter().map(|dir| home.join(dir)).collect();
     for found in [Some(program.to_owned()), find_program("node", search)].into_iter().flatten() {
@@ -282,7 +269,6 @@ fn program_dirs(program: &Path, search: &str, home: &Path) -> Vec<PathBuf> {
     dirs
 }
 
-/// Makes the private copy of a CLI agent's settings, and points the agent's variables to it.
 fn private_settings(
     adapter: &dyn AgentAdapter,
     env: &mut Vec<(String, String)>,
@@ -301,13 +287,12 @@ fn private_settings(
     Ok(made)
 }
 
-/// The paths that the user lets a user-defined program write to. Missing ones are created.
 fn own_paths(adapter: &dyn AgentAdapter, env: &[(String, String)], home: &Path) -> Vec<PathBuf> {
     let located = |own: &OwnPath| own.path(home, &|name| value(env, name).map(PathBuf::from));
     let mut paths: Vec<PathBuf> = adapter.own_paths().iter().map(located).collect();
     paths.retain(|path| path.is_absolute());
     for path in &paths {
-        // An error is ignored here: the program then fails with an error message that is more useful than ours.
+        // An error is ignored here: the program then fails with a more useful error message.
         let _ = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
     }
     paths
@@ -337,11 +322,10 @@ pub(super) fn onboarding(adapter: &dyn AgentAdapter, spec_env: &BTreeMap<String,
     }
 }
 
-/// The maximum size of a CLI agent's settings, in bytes.
 const MAX_SETTINGS: u64 = 16 << 20;
 
-/// Reads the user's settings of a CLI agent. Programs that run without a sandbox can leave anything there: a pipe must
-/// not block, and a device or a huge file must not fill the memory.
+/// Reads the settings of a CLI agent, where programs that run without a sandbox can leave anything: a pipe must not
+/// block, and a device or a huge file must not fill the memory.
 fn read_settings(path: &Path) -> std::io::Result<Vec<u8>> {
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let file = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
@@ -355,8 +339,8 @@ fn read_settings(path: &Path) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A program's environment. Agents get only the allowed variables of our environment; the user's own commands also get
-/// all others except secrets and `ALTHING_*`. The variables of the task and of the adapter are added.
+/// The environment of a program. Agents get only the allowed variables of our environment; the user's own commands
+/// also get all others except secrets and `ALTHING_*`.
 fn environment(
     adapter: &dyn AgentAdapter,
     config: &[(String, String)],
@@ -463,7 +447,6 @@ mod tests {
             Onboarding::LeaveToAgent,
             "unreadable settings count as completed"
         );
-        // A program that ran without a sandbox may have left a pipe or a device there.
         std::fs::remove_file(&settings).unwrap();
         assert!(std::process::Command::new("mkfifo").arg(&settings).status().unwrap().success());
         assert_eq!(onboarding(&ClaudeCode, &keyed), Onboarding::LeaveToAgent, "a pipe");

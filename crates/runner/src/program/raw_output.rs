@@ -1,7 +1,5 @@
-//! Stores a program's raw output, with secrets masked, in one file of bounded size.
-//!
-//! The beginning is written immediately. Beyond that, the end is kept in a ring buffer until the program ends,
-//! and the file says how much is missing in between. A failing disk never stops the program.
+//! Stores a program's raw output, with secrets masked, in one file of bounded size: the beginning, a note how much is
+//! missing, and the end. A failing disk never stops the program.
 
 use althing_protocol::{MaskStream, OutputMasking};
 use std::fs::{File, OpenOptions};
@@ -10,10 +8,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How many bytes of the beginning are stored.
 const HEAD: u64 = 15 * 1024 * 1024;
-/// How many bytes of the end are stored if the beginning is not everything. With the note in between, the file
-/// stays below 16 MiB.
+/// How many bytes of the end are stored if the beginning is not everything. With the note in between, the file stays
+/// below 16 MiB.
 const TAIL: usize = 1024 * 1024 - 4096;
 
 #[derive(Debug)]
@@ -62,7 +59,6 @@ impl RawOutputFile {
         let grow = bytes.len().min(TAIL - self.tail.len());
         let (first, rest) = bytes.split_at(grow);
         self.tail.extend_from_slice(first);
-        // The ring is full: overwrite the oldest bytes, in at most two pieces.
         let (fits, wraps) = rest.split_at(rest.len().min(self.tail.len() - self.oldest));
         self.overwrite(fits);
         self.overwrite(wraps);
@@ -78,7 +74,6 @@ impl RawOutputFile {
         }
     }
 
-    /// Writes the end of the output. Returns true if there was output and no write failed.
     pub(crate) fn finish(&mut self) -> bool {
         if let Some(mut mask) = self.mask.take() {
             self.keep(mask.finish());

@@ -1,24 +1,19 @@
-//! Collects the reply of a CLI agent from its output.
+//! Streams the messages of a CLI agent and collects its reply.
 
 use super::excerpt::OutputExcerpt;
 use super::pipes::ProgramEvent;
 use crate::adapter::OutputEvent;
 use althing_protocol::{Delta, DeltaSink, Item, LateNotices, ModelRequest, Notice, NoticeLevel};
 
-/// Streams the program's messages and collects the reply.
 pub(super) struct ReplyCollector<'a> {
     on_delta: DeltaSink<'a>,
     pub(super) native: Option<String>,
     pub(super) text: String,
-    /// Whether the program streams text, so that complete messages repeat what was already sent.
     has_streamed: bool,
     /// The streamed text, used if the program sends no complete message.
     pub(super) streamed_text: OutputExcerpt,
-    /// The `type` of the backend.
     kind: &'static str,
-    /// Receives notices while the program runs.
     notices: LateNotices,
-    /// The last reason why the program could not reach its model.
     pub(super) trouble: Option<String>,
 }
 

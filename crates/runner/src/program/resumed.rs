@@ -1,6 +1,5 @@
-//! What a task's program is told when an interrupted session is resumed, and what it had finished before.
-//!
-//! A program that resumes its own conversation knows its task. The same prompt again would make it do the work twice.
+//! What a task's program is told when an interrupted session is resumed, and what it had finished before. A program
+//! that resumes its own conversation knows its task; the same prompt again would make it do the work twice.
 
 use super::pipes::FinishedRun;
 use super::prepare::{PreparedProgram, StartRequest};
@@ -15,12 +14,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a program is told if its turn was cut off.
 pub(crate) const CONTINUATION: &str = "You were cut off before you had finished. Continue where you stopped, and do \
                                        not repeat what is already done.";
 
-/// The job with the prompt to send now: in a new conversation the task's prompt, in a turn that was cut off
-/// [`CONTINUATION`], after a finished turn nothing.
+/// The job with the prompt to send now: the task's prompt in a new conversation, [`CONTINUATION`] in a turn that was
+/// cut off, and nothing after a finished turn.
 pub(super) fn with_prompt_to_send(job: &ProgramJob) -> ProgramJob {
     let mut job = job.clone();
     match job.resume.as_ref().map(|resumed| resumed.turn) {
@@ -33,12 +31,10 @@ pub(super) fn with_prompt_to_send(job: &ProgramJob) -> ProgramJob {
     job
 }
 
-/// The id of the conversation to resume.
 pub(super) fn resumed_id(job: &ProgramJob) -> Option<&str> {
     job.resume.as_ref().map(|resumed| resumed.id.as_str())
 }
 
-/// Finds the id that a program in a terminal chose for its conversation.
 pub(super) fn find_conversation(start: &PreparedProgram) -> FindConversation {
     let adapter = Arc::clone(&start.adapter);
     let env = start.confined.guarded_command.env.clone();
@@ -71,7 +67,6 @@ impl ProgramRunner {
             Some(protocol) => replay_protocol(protocol, &output),
             None => replay_output(start.adapter.parser(), &output),
         };
-        // A turn that failed is continued.
         let outcome = outcome.filter(|outcome| outcome.ok)?;
         let done = FinishedRun { exit: SUCCESS, outcome, idle: false };
         let reporter = TaskReporter::new("", "", Some(&resumed.id), reports);

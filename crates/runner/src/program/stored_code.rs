@@ -1,5 +1,6 @@
-//! Stores, in the directory of a task, what is known about the code that its program in a sandbox writes. No agent can
-//! write there. So nothing that a program planted is forgotten when Althing is killed and the session is resumed.
+//! Stores, in the directory of a task, what is known about the code that its program in a sandbox writes, so that
+//! nothing that a program planted is forgotten when Althing is killed and the session is resumed. No agent can write
+//! there.
 
 use crate::code_watch::{CodeWatch, Found, Stamp, WrittenCode};
 use althing_disk::files::{Durability, create_dirs, replace};
@@ -12,34 +13,25 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// The name of the file.
 const NAME: &str = "written_code.json";
-/// The maximum size of the file, in bytes.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// A row for files whose own row is not stored or no longer exists.
 static UNKNOWN: RunsCode = RunsCode { names: &[], protected: true, ordinary: false, when: "it is used" };
 
-/// What the user was told about code that a program wrote.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Told {
-    /// The files that were named.
     pub(super) files: BTreeSet<PathBuf>,
-    /// Whether the user was told that not all files were searched.
     pub(super) is_incomplete: bool,
 }
 
-/// What is stored about the code that the programs of a task wrote.
 #[derive(Debug, Default)]
 pub(super) struct TaskCode {
-    /// What was there before the program that is running, or that was interrupted.
+    /// The state from before the program that is running, or that was interrupted.
     pub(super) before: Option<CodeWatch>,
     /// What programs of the task wrote until they ended, and what the user was told about it.
     pub(super) written: Vec<(WrittenCode, Told)>,
 }
 
-/// Writes into a task's directory what is known about the code that its programs wrote. After that, this knowledge
-/// survives a crash.
 pub(super) fn store(dir: &Path, code: &TaskCode) -> Result<(), DiskError> {
     let before = code.before.as_ref().map(|watch| StoredWatch {
         roots: stored_paths(&watch.roots),
@@ -66,7 +58,7 @@ pub(super) fn store(dir: &Path, code: &TaskCode) -> Result<(), DiskError> {
     replace(&RealDisk, dir, NAME, &text, Durability::Synced)
 }
 
-/// What is stored in the directory of a task; `None` if nothing is. If it cannot be read, the task's programs may have
+/// What is stored about a task; `None` if nothing is. If it cannot be read, the task's programs count as having
 /// written anything anywhere.
 pub(super) fn load(dir: &Path) -> Option<TaskCode> {
     let read = match read_regular(&dir.join(NAME), MAX_BYTES) {
@@ -103,7 +95,6 @@ struct StoredWatch {
 
 #[derive(Serialize, Deserialize)]
 struct StoredFinding {
-    /// Each file with the names of its row, joined by `/`.
     files: Vec<(StoredPath, String)>,
     roots: Vec<StoredPath>,
     is_incomplete: bool,
@@ -111,7 +102,6 @@ struct StoredFinding {
     told_incomplete: bool,
 }
 
-/// A path, as text if it is UTF-8.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum StoredPath {

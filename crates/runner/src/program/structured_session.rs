@@ -1,8 +1,5 @@
-//! A structured session with a program: sends the prompt, passes the program's questions to a person and the
-//! answers back.
-//!
-//! The same limits apply as for other programs on pipes, except that there is no limit on the program's silence while
-//! it waits for a person.
+//! A structured session with a CLI agent: sends the prompt, passes the program's questions to a person and the
+//! answers back. There is no limit on the program's silence while it waits for a person.
 
 use super::pipes::{EventSink, FinishedRun, Outbox, PipeExchange, Pipes, ProgramEvent};
 use super::raw_output::RawOutputFile;
@@ -19,16 +16,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-/// How long a program may take to exit once its turn is over.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
-/// How many bytes of the end of stderr are kept.
 const MAX_DIAGNOSTICS: usize = 4 * 1024;
 
-/// A session in which people can answer questions.
 #[derive(Debug)]
 struct OpenSession {
     structured_protocol: Mutex<Box<dyn StructuredProtocol>>,
-    /// Sends the id of an answered question and the messages for the program.
     answers_tx: UnboundedSender<(String, Vec<Value>)>,
 }
 
@@ -38,12 +31,10 @@ impl OpenSession {
     }
 }
 
-/// The open sessions by task.
 #[derive(Debug, Default)]
 pub(super) struct OpenSessions(Arc<Mutex<HashMap<TaskId, Arc<OpenSession>>>>);
 
 impl OpenSessions {
-    /// Opens a session; it stays open until the handle is dropped.
     pub(super) fn open(
         &self,
         task: &TaskId,
@@ -55,8 +46,8 @@ impl OpenSessions {
         SessionHandle { sessions: Arc::clone(&self.0), task: task.clone(), open, answers }
     }
 
-    /// Answers a question. Returns false if the task has no open session, if the question is not open (any more),
-    /// or if it has no such option.
+    /// Answers a question; false if the task has no open session, if the question is not open (any more), or if it
+    /// has no such option.
     pub(super) fn answer(&self, task: &TaskId, native: &str, option: &str) -> bool {
         let Some(open) = lock(&self.0).get(task).cloned() else { return false };
         let messages = open.structured_protocol().answer(native, option);
@@ -64,7 +55,6 @@ impl OpenSessions {
     }
 }
 
-/// An open session; dropping it closes the session.
 #[derive(Debug)]
 pub(super) struct SessionHandle {
     sessions: Arc<Mutex<HashMap<TaskId, Arc<OpenSession>>>>,
@@ -86,18 +76,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A structured session to run.
 pub(super) struct StructuredRun<'a> {
     pub(super) guarded_command: &'a GuardedCommand,
     pub(super) handle: SessionHandle,
-    /// How long the program may be silent.
     pub(super) idle: Duration,
     pub(super) raw: &'a mut RawOutputFile,
 }
 
 impl StructuredRun<'_> {
-    /// Runs the session to its end. Dropping the future asks the program to end and kills it after the grace
-    /// period.
     pub(super) async fn run(self, launcher: &GuardLauncher, sink: EventSink<'_>) -> io::Result<FinishedRun> {
         let exchange = StructuredSession {
             handle: self.handle,
@@ -118,18 +104,15 @@ enum PromptProgress {
     Sent,
 }
 
-/// Talks to a program over its structured protocol; see [`PipeExchange`].
 struct StructuredSession {
     handle: SessionHandle,
     lines: LineSplitter,
     diagnostics: String,
-    /// Ids of unanswered questions.
     open_questions: BTreeSet<String>,
     prompt: PromptProgress,
 }
 
 impl PipeExchange for StructuredSession {
-    /// The id of the answered question, and the messages for the program.
     type Answer = (String, Vec<Value>);
 
     fn begin(&mut self, outbox: &mut Outbox) {
@@ -160,7 +143,7 @@ impl PipeExchange for StructuredSession {
     }
 
     fn sent(&mut self, result: Result<(), String>, sink: EventSink<'_>) {
-        // Errors are not reported here: if the prompt was not sent, `closed` reports that when the program has ended.
+        // If the prompt was not sent, `closed` reports that when the program has ended.
         if result.is_ok() && self.prompt == PromptProgress::Sending {
             self.prompt = PromptProgress::Sent;
             sink(ProgramEvent::PromptSent(Ok(())));
@@ -223,7 +206,6 @@ impl StructuredSession {
         }
     }
 
-    /// Closes a question that was answered or withdrawn.
     fn close_question(&mut self, native: &str, sink: EventSink<'_>) {
         if self.open_questions.remove(native) && self.open_questions.is_empty() {
             sink(ProgramEvent::MovedOn);

@@ -5,19 +5,14 @@ use super::pipes::ProgramEvent;
 use crate::adapter::{OutputEvent, Stream};
 use althing_protocol::{Item, Notice, NoticeLevel, ProgramReport, ReportSink};
 
-/// Converts a program's events into reports.
 pub(super) struct TaskReporter<'a> {
-    /// The prompt as it is sent.
     pub(super) prompt: &'a str,
     pub(super) resume: Option<&'a str>,
     pub(super) reports: &'a ReportSink,
     pub(super) excerpt: OutputExcerpt,
     pub(super) conversation: Option<String>,
-    /// Whether the program said or did something.
     pub(super) acted: bool,
-    /// The program's name.
     pub(super) name: &'a str,
-    /// Why the program could not reach its model, if that is the last thing it reported.
     pub(super) trouble: Option<String>,
 }
 
@@ -40,7 +35,6 @@ impl<'a> TaskReporter<'a> {
         }
     }
 
-    /// Reports at once why the program cannot go on, unless the same text was reported last.
     fn report_trouble(&mut self, text: String) {
         if self.trouble.as_ref() == Some(&text) {
             return;

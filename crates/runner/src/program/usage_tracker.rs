@@ -1,7 +1,5 @@
-//! Computes the usage of each run, even for programs that report the total of their conversation.
-//!
-//! The totals are also stored in files, because a later process may resume the conversation: without the stored total,
-//! that process would count the whole conversation again.
+//! Computes the usage of each run, even for CLI agents that report the total of their conversation. The totals are
+//! stored, because a later process that resumes the conversation would otherwise count it again.
 
 use crate::adapter::ReportedUsage;
 use althing_protocol::Usage;
@@ -9,13 +7,12 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-/// The last reported total of each conversation, by id.
 #[derive(Debug, Default)]
 pub(crate) struct UsageTracker(Mutex<HashMap<String, Usage>>);
 
 impl UsageTracker {
-    /// The usage of this run: `this_run`, and the growth of the conversation's total since it was last reported to this
-    /// tracker or, before that, stored in `dir` by an earlier process. For a new conversation, the whole total counts.
+    /// Adds to `this_run` the growth of the conversation's total since it was last reported to this tracker or,
+    /// before that, stored in `dir` by an earlier process. For a new conversation, the whole total counts.
     pub(crate) fn settle(&self, conversation: Option<&str>, spent: &ReportedUsage, dir: &Path) -> Usage {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let before = conversation.and_then(|id| known.get(id).copied().or_else(|| stored_total(dir, id)));
@@ -32,7 +29,6 @@ impl UsageTracker {
     }
 }
 
-/// The file with the last reported totals of the newest conversations, oldest first.
 const STORED_TOTALS: &str = "usage.json";
 const MOST_STORED: usize = 200;
 
@@ -45,7 +41,7 @@ fn stored_total(dir: &Path, conversation: &str) -> Option<Usage> {
     stored_totals(dir).into_iter().find(|(id, _)| id == conversation).map(|(_, total)| total)
 }
 
-/// Stores a total. If that fails, only a later process counts too much, so the failure is ignored.
+/// Ignores a failure, after which a later process counts too much.
 fn store_total(dir: &Path, conversation: &str, total: Usage) {
     let mut totals = stored_totals(dir);
     totals.retain(|(id, _)| id != conversation);

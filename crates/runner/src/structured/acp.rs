@@ -1,8 +1,5 @@
-//! The Agent Client Protocol, version 1: `gemini --acp`, `opencode acp`. Verified with gemini 0.61.0 and
-//! opencode 1.18.33.
-//!
-//! The protocol lets an agent access files and terminals through us. We do not offer this, so the agent uses its own
-//! tools.
+//! The Agent Client Protocol (ACP), version 1: `gemini --acp`, `opencode acp`. Verified with gemini 0.61.0 and
+//! opencode 1.18.33. We do not offer the protocol's access to files and terminals, so the agent uses its own tools.
 
 use super::permission_options::{Offered, OptionKind, permission_options};
 use super::request_text::acp_call;
@@ -14,7 +11,7 @@ use althing_protocol::{Ask, AskKind, AskOption, Item, Usage};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The id of the request `initialize`. All our request ids are fixed, because each request is sent once.
+/// All request ids are fixed, because each request is sent once.
 const INITIALIZE: u64 = 1;
 const SESSION: u64 = 2;
 const PROMPT: u64 = 3;
@@ -22,19 +19,16 @@ const PROMPT: u64 = 3;
 /// One conversation over ACP.
 #[derive(Debug)]
 pub struct Acp {
-    /// The program's name, for error messages.
     program: String,
     prompt: String,
     cwd: String,
     resume: Option<String>,
     session: String,
-    /// Whether the prompt was sent. Updates before that replay the history and are ignored.
+    /// Whether the prompt was sent; updates before that replay the history and are ignored.
     prompted: bool,
-    /// The open questions by id: the id of the request, and the outcome to send for each option.
     open: BTreeMap<String, (Value, BTreeMap<String, Value>)>,
-    /// The tool calls in progress by id, each with its kind and title.
     tools: BTreeMap<String, (String, String)>,
-    /// The message that is being received or, if `whole` is true, the last complete message.
+    /// The message that is being received or, if `whole` is true, the last complete one.
     message: String,
     whole: bool,
     usage: Usage,
@@ -102,8 +96,7 @@ impl Acp {
         }
     }
 
-    /// Records the tokens, which Gemini CLI and opencode report in different places; the cost comes with
-    /// `usage_update`.
+    /// Gemini CLI and opencode report the tokens in different places; the cost comes with `usage_update`.
     fn record_usage(&mut self, result: &Value) {
         let either = |one: &str, other: &str| count(result, one).max(count(result, other));
         self.usage.input_tokens = either("/usage/inputTokens", "/_meta/quota/token_count/input_tokens");
@@ -175,7 +168,6 @@ impl Acp {
     }
 }
 
-/// The options of a request for permission, each with its id and the outcome that selects it.
 fn options(params: &Value) -> Vec<(AskOption, (String, Value))> {
     let offered = list(params, "/options").map(|choice| Offered {
         kind: match text(choice, "/kind") {

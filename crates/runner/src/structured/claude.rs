@@ -1,8 +1,5 @@
-//! Claude Code's control protocol: `claude -p --input-format stream-json --permission-prompt-tool stdio`.
-//! Verified with version 2.1.325.
-//!
-//! The events are those of headless output and are read by the parser of headless output; this module handles
-//! the questions.
+//! Claude Code's control protocol: `claude -p --input-format stream-json --permission-prompt-tool stdio`. Verified
+//! with version 2.1.325. Handles the questions; the parser of headless output reads the other events.
 
 use super::request_text::whole_input;
 use super::{ProtocolStep, StructuredProtocol, list, option, text};
@@ -15,7 +12,6 @@ use std::collections::BTreeMap;
 pub struct ClaudeControl {
     prompt: String,
     parser: Box<dyn OutputParser>,
-    /// Open questions by request id: the tool and its input.
     open: BTreeMap<String, (String, Value)>,
 }
 
@@ -25,11 +21,10 @@ impl std::fmt::Debug for ClaudeControl {
     }
 }
 
-/// The tool with which Claude Code asks the user.
 const ASK_TOOL: &str = "AskUserQuestion";
 
 impl ClaudeControl {
-    /// `parser` is the parser of headless output.
+    /// A conversation that sends this prompt. `parser` is the parser of headless output.
     pub fn new(prompt: &str, parser: Box<dyn OutputParser>) -> Self {
         Self { prompt: prompt.to_owned(), parser, open: BTreeMap::new() }
     }

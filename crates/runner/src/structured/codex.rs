@@ -9,7 +9,7 @@ use althing_protocol::{Ask, AskKind, Item, Usage};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The id of the request `initialize`. All our request ids are fixed, because each request is sent once.
+/// All request ids are fixed, because each request is sent once.
 const INITIALIZE: u64 = 1;
 const THREAD: u64 = 2;
 const TURN: u64 = 3;
@@ -22,13 +22,10 @@ pub struct AppServer {
     model: Option<String>,
     resume: Option<String>,
     thread: String,
-    /// Open questions: the request id, and Codex's decision for each option.
     open: BTreeMap<String, (Value, BTreeMap<String, Value>)>,
-    /// The announced changes of files, by item id.
     changes: BTreeMap<String, String>,
     message: String,
     usage: Usage,
-    /// How the turn ended.
     completed: Option<Result<(), String>>,
 }
 
@@ -189,7 +186,6 @@ impl AppServer {
     }
 }
 
-/// One of Codex's decisions as an option with our label.
 fn decision(decision: &Value) -> Offered<Value> {
     let id = match decision {
         Value::String(word) => word.clone(),

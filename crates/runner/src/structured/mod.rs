@@ -1,9 +1,5 @@
-//! Structured protocols of CLI agents, over which a headless agent can ask a person and continue with the
-//! answer.
-//!
-//! A protocol is a pure state machine: which messages to send, what received messages mean, how to answer a
-//! question. It does no I/O and reads no clock; `program::structured_session` drives it. An agent's request for
-//! approval becomes an [`Ask`], like a question of a program in a terminal.
+//! Structured protocols of CLI agents, over which a headless agent can ask a person for permission and continue with
+//! the answer. A protocol is a pure state machine that does no I/O and reads no clock.
 
 mod acp;
 mod claude;
@@ -32,8 +28,8 @@ pub trait StructuredProtocol: Send + std::fmt::Debug {
         None
     }
 
-    /// The messages that answer a question; `None` if there is no such open question, or if it has no such option. (A
-    /// question that Claude Code asks with its tool `AskUserQuestion` accepts any text as the option.)
+    /// The messages that answer a question; `None` if there is no such open question or option. A question from
+    /// Claude Code's tool `AskUserQuestion` accepts any text as the option.
     fn answer(&mut self, native: &str, option: &str) -> Option<Vec<Value>>;
 
     /// Determines the outcome at the end; `diagnostics` is the last part of the agent's stderr.
@@ -61,22 +57,18 @@ fn option(id: &str, label: &str) -> AskOption {
     AskOption { id: id.to_owned(), label: label.to_owned() }
 }
 
-/// The string at a JSON pointer, or an empty one.
 fn text<'a>(message: &'a Value, pointer: &str) -> &'a str {
     message.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The number at a JSON pointer, or 0.
 fn count(message: &Value, pointer: &str) -> u64 {
     message.pointer(pointer).and_then(Value::as_u64).unwrap_or_default()
 }
 
-/// The elements of the array at a JSON pointer.
 fn list<'a>(message: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> {
     message.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
 }
 
-/// Appends the last line of the diagnostics that is not blank, if there is one, to an error message.
 fn explain_failure(failure: &str, diagnostics: &str) -> String {
     match diagnostics.lines().map(str::trim).rfind(|line| !line.is_empty()) {
         Some(line) => format!("{failure}: {line}"),

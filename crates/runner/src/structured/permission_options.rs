@@ -1,18 +1,14 @@
-//! The options of a question about a permission. Options with the same meaning have the same id and the same place for
-//! every CLI agent: the narrowest permission comes first. An option of unknown meaning keeps the agent's own id.
+//! The options of a CLI agent's question about a permission. Options with the same meaning have the same id and the
+//! same place for every CLI agent: the narrowest permission comes first.
 
 use althing_protocol::AskOption;
 
-/// What an option of a CLI agent means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum OptionKind {
-    /// Allows this one action.
     Allow,
     /// Allows this action and others like it.
     AllowAlways,
-    /// Rejects the action.
     Reject,
-    /// Anything else.
     Other,
 }
 
@@ -27,8 +23,6 @@ impl OptionKind {
     }
 }
 
-/// An option of a CLI agent: what it means, the agent's own id, the label for a person, and the answer that is sent to
-/// the agent.
 #[derive(Clone, Debug)]
 pub(super) struct Offered<T> {
     pub(super) kind: OptionKind,
@@ -37,13 +31,13 @@ pub(super) struct Offered<T> {
     pub(super) answer: T,
 }
 
-/// The options for a person, each with the answer that is sent to the agent. If some option has a known meaning but
-/// none rejects, `rejection` is added. If two options have the same meaning, the second one keeps the agent's own id.
+/// The options for a person, with the answers to the agent. If some option has a known meaning but none rejects,
+/// `rejection` is added. An option of unknown meaning, and the second one of two with the same meaning, keeps the
+/// agent's own id.
 pub(super) fn permission_options<T>(
     mut offered: Vec<Offered<T>>,
     rejection: Offered<T>,
 ) -> Vec<(AskOption, T)> {
-    // If an agent does not say what any of its options mean, no option is added.
     let is_known = offered.iter().any(|option| option.kind != OptionKind::Other);
     if is_known && !offered.iter().any(|option| option.kind == OptionKind::Reject) {
         offered.push(rejection);

@@ -1,13 +1,11 @@
-//! The text of a CLI agent's request for permission. Nothing that would be permitted is left out: a person who allows a
-//! call allows all of its input.
+//! The text of a CLI agent's request for permission. Nothing that would be permitted is left out: a person who allows
+//! a call allows all of its input.
 
 use super::{list, text};
 use serde_json::Value;
 
-/// The keys of a tool's input that say best what the call does, the best one first.
 const FIRST_KEYS: [&str; 6] = ["command", "file_path", "path", "url", "pattern", "description"];
 
-/// A string as it is, any other value as JSON.
 fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
@@ -24,7 +22,7 @@ pub(super) fn whole_input(input: &Value) -> String {
     [text(input, &format!("/{first}")).to_owned()].into_iter().chain(others).collect()
 }
 
-/// A tool call over ACP: its title, and what its content and its input add to the title.
+/// The title of a tool call over ACP, and what its content and its input add to the title.
 pub(super) fn acp_call(call: &Value) -> String {
     let title = text(call, "/title");
     let mut lines = vec![if title.is_empty() { "The agent wants to use a tool." } else { title }.to_owned()];
@@ -42,7 +40,6 @@ pub(super) fn acp_call(call: &Value) -> String {
     lines.join("\n")
 }
 
-/// The change of a file: its path, the old lines after `-` and the new lines after `+`.
 fn diff(content: &Value) -> String {
     let marked = |mark: &str, pointer: &str| {
         let lines = text(content, pointer).lines().map(|line| format!("\n{mark}{line}"));
@@ -51,7 +48,6 @@ fn diff(content: &Value) -> String {
     format!("{}{}{}", text(content, "/path"), marked("-", "/oldText"), marked("+", "/newText"))
 }
 
-/// The changes of files that Codex wants to make: for each its kind, path and diff.
 pub(super) fn codex_changes(item: &Value) -> String {
     let change = |change: &Value| {
         let kind = change.pointer("/kind/type").or_else(|| change.pointer("/kind"));
@@ -61,7 +57,6 @@ pub(super) fn codex_changes(item: &Value) -> String {
     list(item, "/changes").map(change).collect::<Vec<_>>().join("\n")
 }
 
-/// The text of a request of Codex: the reason, what the request is about, and what else the permission would include.
 pub(super) fn codex_request(params: &Value, what: &str) -> String {
     let reason = text(params, "/reason");
     let mut request = if reason.is_empty() { what.to_owned() } else { format!("{reason} {what}") };

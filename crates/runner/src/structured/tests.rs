@@ -1,12 +1,10 @@
-//! Tests the structured protocols, partly with recordings of the real CLI agents: our side must send the same messages
-//! as in the recording.
+//! Tests the structured protocols, partly with recordings of the real CLI agents.
 
 use super::*;
 use crate::adapter::{ReportedUsage, Stream};
 use althing_protocol::{AskKind, Item};
 use std::path::Path;
 
-/// What a replay produced.
 #[derive(Debug, Default)]
 struct Replayed {
     said: Vec<Value>,
@@ -16,7 +14,6 @@ struct Replayed {
     over: bool,
 }
 
-/// Replays the agent's messages and answers every question with the option of this id.
 fn replay(
     file: &str,
     structured_protocol: &mut dyn StructuredProtocol,
@@ -57,7 +54,6 @@ fn replay(
     (replayed, ours)
 }
 
-/// Removes `clientInfo`, which differs from the recording.
 fn anonymous(messages: &[Value]) -> Vec<Value> {
     let strip = |message: &Value| {
         let mut message = message.clone();
@@ -69,7 +65,6 @@ fn anonymous(messages: &[Value]) -> Vec<Value> {
     messages.iter().map(strip).collect()
 }
 
-/// A parser that ignores all output: the parser of headless output has its own tests.
 struct IgnoreOutput;
 
 impl crate::adapter::OutputParser for IgnoreOutput {
@@ -96,7 +91,6 @@ fn claude_asks_for_a_permission_and_gets_it() {
     assert!(replayed.over && replayed.prompted == 1);
 }
 
-/// The text of the only question in this message.
 fn asked(structured_protocol: &mut dyn StructuredProtocol, message: &Value) -> String {
     let mut step = ProtocolStep::default();
     structured_protocol.receive(message, &mut step);
@@ -141,7 +135,6 @@ fn claude_asks_a_question_and_gets_the_choice() {
     assert_eq!(ask.options, [option("Red", "Red"), option("Blue", "Blue")]);
     let said = structured_protocol.answer("q", "Blue").unwrap();
     assert_eq!(said[0].pointer("/response/response/updatedInput/answers/Which color?"), Some(&"Blue".into()));
-    // A withdrawn question needs no answer.
     structured_protocol.receive(&request, &mut ProtocolStep::default());
     let mut step = ProtocolStep::default();
     structured_protocol

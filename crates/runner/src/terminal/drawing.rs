@@ -1,16 +1,10 @@
-//! Distinguishes a program that prints from one that draws, by its escape sequences.
-//!
-//! The emulator stores the result of an escape sequence but not that the sequence occurred. The transcript
-//! needs to know whether a few sequences occurred; those are detected here.
+//! Detects escape sequences by which a program in a terminal draws (moves the cursor back) instead of printing. The
+//! emulator stores only the result of a sequence.
 
-/// The sequences seen so far.
 #[derive(Debug, Default)]
 pub(super) struct DrawingDetector {
-    /// Whether the cursor was ever moved up or to a given position.
     pub(super) goes_back: bool,
-    /// Whether a scroll region is set.
     pub(super) has_region: bool,
-    /// An incomplete sequence at the end of the last read.
     sequence: Option<SequenceState>,
 }
 
@@ -21,7 +15,6 @@ enum SequenceState {
 }
 
 impl DrawingDetector {
-    /// Scans more output.
     pub(super) fn scan(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         loop {

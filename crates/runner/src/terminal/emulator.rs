@@ -1,6 +1,4 @@
-//! The emulated screen, and what the program sends to its terminal besides drawing.
-//!
-//! Memory is bounded: the screen has a fixed size, and rows that scroll off are passed on.
+//! The emulated screen of a terminal, of fixed size: rows that scroll off are passed on.
 
 use super::drawing::DrawingDetector;
 use super::pty::TerminalSize;
@@ -9,16 +7,14 @@ use super::status::Status;
 use althing_protocol::{Screen, ScreenCell, ScreenColor};
 use std::num::NonZeroU16;
 
-/// A terminal emulator without a display.
 pub(crate) struct Emulator {
     parser: vt100::Parser<TerminalCallbacks>,
     drawing: DrawingDetector,
-    /// The beginning of a character that was split between reads. It is held back until the
-    /// rest comes: if the parser (vte 0.15) gets half a character, it loses the text after the other half.
+    /// The beginning of a character that was split between reads. It is held back until the rest comes: if the parser
+    /// (vte 0.15) gets half a character, it loses the text after the other half.
     cut: Vec<u8>,
 }
 
-/// A row of the screen as text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ScreenRow {
     pub(crate) text: String,
@@ -34,37 +30,29 @@ impl ScreenRow {
     }
 }
 
-/// The effects of a piece of output.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct EmulatorOutput {
-    /// Rows that scrolled off the top of the screen.
     pub(crate) left: Vec<ScreenRow>,
-    /// Replies to be written back to the program.
     pub(crate) answers: Vec<u8>,
 }
 
 /// The screen around the cursor, in whole lines: rows that the terminal wrapped are joined.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CursorView {
-    /// The lines above the cursor's line, without trailing blanks.
     pub(crate) above: Vec<String>,
-    /// The cursor's line up to the cursor, with trailing blanks.
     pub(crate) before: String,
-    /// The rest of the cursor's line, and the lines below it.
     pub(crate) after: Vec<String>,
-    /// Whether the program uses the alternate screen.
     pub(crate) is_alternate: bool,
 }
 
 impl Emulator {
     pub(crate) fn new(size: TerminalSize) -> Self {
         let (rows, cols) = nonzero(size);
-        // The emulator has no scrollback: the transcript keeps rows that scroll off, as text.
+        // The emulator needs no scrollback, because the transcript keeps rows that scroll off.
         let parser = vt100::Parser::new_with_callbacks(rows, cols, 0, TerminalCallbacks::default());
         Self { parser, drawing: DrawingDetector::default(), cut: Vec::new() }
     }
 
-    /// Draws what the program wrote.
     pub(crate) fn feed(&mut self, bytes: &[u8]) -> EmulatorOutput {
         if self.cut.is_empty() {
             self.draw(bytes);
@@ -87,8 +75,8 @@ impl Emulator {
         self.parser.process(whole);
     }
 
-    /// Whether a line break at the bottom scrolls the whole main screen, so that rows that leave it are never
-    /// seen again.
+    /// Whether a line break at the bottom scrolls the whole main screen, so that rows that leave it are never seen
+    /// again.
     pub(crate) fn scrolls_plainly(&self) -> bool {
         !self.parser.screen().alternate_screen() && !self.drawing.has_region
     }
@@ -98,7 +86,6 @@ impl Emulator {
         self.drawing.goes_back || self.parser.screen().alternate_screen()
     }
 
-    /// Resizes the screen; rows that no longer fit scroll off.
     pub(crate) fn resize(&mut self, size: TerminalSize) -> EmulatorOutput {
         let (rows, cols) = nonzero(size);
         self.parser.set_size(rows, cols);
@@ -126,7 +113,6 @@ impl Emulator {
         usize::from(self.parser.screen().cursor_position().0)
     }
 
-    /// Every row of the screen as text, without trailing blanks unless its line continues in the next row.
     pub(crate) fn rows(&self) -> Vec<ScreenRow> {
         let screen = self.parser.screen();
         let clean = |(row, number): (String, u16)| {
@@ -137,7 +123,6 @@ impl Emulator {
         screen.rows(0, self.size().cols).zip(0..).map(clean).collect()
     }
 
-    /// The screen around the cursor.
     pub(crate) fn cursor_view(&self) -> CursorView {
         let (screen, cols) = (self.parser.screen(), self.size().cols);
         let (row, col) = screen.cursor_position();
@@ -173,7 +158,6 @@ impl Emulator {
         CursorView { above: trimmed(lines), before, after: trimmed(after), is_alternate }
     }
 
-    /// The visible screen with its attributes.
     pub(crate) fn snapshot(&self) -> Screen {
         let (screen, size) = (self.parser.screen(), self.size());
         let rows = (0..size.rows).map(|row| {
@@ -195,7 +179,6 @@ impl Emulator {
     }
 }
 
-/// How many bytes at the end are an incomplete character.
 fn unfinished(bytes: &[u8]) -> usize {
     for (n, byte) in (1..=3).zip(bytes.iter().rev()) {
         let whole = match byte {

@@ -1,6 +1,4 @@
-//! A terminal without a program, to which fuzzing can write arbitrary bytes.
-//!
-//! Only with the feature `fuzzing`; never part of the product.
+//! A terminal without a program, to which fuzzing can write arbitrary bytes. Only with the feature `fuzzing`.
 
 use super::model::TerminalModel;
 use super::pty::TerminalSize;

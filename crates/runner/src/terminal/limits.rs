@@ -2,32 +2,27 @@
 
 use std::time::Duration;
 
-/// The maximum number of bytes that are read before they are drawn.
 pub(super) const BATCH: usize = 256 * 1024;
-/// This many bytes within [`FLOOD_WINDOW`] are a flood: reading then waits briefly for more output, so that large
-/// pieces are processed at once and most of each piece need not be drawn.
+/// This many bytes within [`FLOOD_WINDOW`] are a flood: reading then waits briefly for more output, so that most of a
+/// large piece need not be drawn.
 pub(super) const FLOOD: usize = 32 * 1024;
-/// How long to wait for more output during a flood.
 pub(super) const FLOOD_WAIT: Duration = Duration::from_millis(4);
 /// The length of the window in which bytes are counted. The first read after its end, or after a pause of this
 /// length, starts a new window.
 pub(super) const FLOOD_WINDOW: Duration = Duration::from_millis(100);
 /// The screen is read (matched against the patterns) when it has not changed for this long.
 pub(super) const READ_AFTER_QUIET: Duration = Duration::from_millis(40);
-/// The screen is read at least this often while it keeps changing.
 pub(super) const READ_AT_LEAST_EVERY: Duration = Duration::from_millis(200);
 /// Drawn text goes into the transcript when the screen has not changed for this long.
 pub(super) const SETTLE_AFTER_QUIET: Duration = Duration::from_millis(300);
-/// Drawn text goes into the transcript at least this often while the screen keeps changing.
 pub(super) const SETTLE_AT_LEAST_EVERY: Duration = Duration::from_secs(2);
 /// A question that has been absent from the screen for this long counts as answered.
 pub(super) const QUESTION_GONE_AFTER: Duration = Duration::from_millis(150);
 /// Some programs ignore keys just after they drew a question, so an answer is typed only after this delay.
 pub(super) const ANSWER_DELAY: Duration = Duration::from_millis(500);
-/// A question that is still on the screen this long after its answer was typed is reported again. On a busy machine, a
-/// program may take more than two seconds to remove its dialog, and a second answer would go into its input box.
+/// A question that is still on the screen this long after its answer was typed is reported again. On a busy machine,
+/// a program may take more than two seconds to remove its dialog, and a second answer would go into its input box.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-/// The time from the command that ends a program to the carriage return.
 pub(super) const LEAVE_PAUSE: Duration = Duration::from_millis(600);
 /// How long a program may take to exit, in addition to [`ANSWER_TIMEOUT`], before its turn is reported again.
 pub(super) const LEAVE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -39,11 +34,9 @@ pub(super) const QUESTION_DRAWN_WITHIN: Duration = Duration::from_secs(2);
 pub(super) const SCREEN_REPORT_INTERVAL: Duration = Duration::from_millis(33);
 /// How long to wait for more output after the program's end, while another process holds the terminal open.
 pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
-/// How many bytes of raw output at most are reported; the rest is only in the raw output file.
+/// The maximum number of bytes of raw output that are reported; the rest is only in the raw output file.
 pub(super) const MAX_REPORTED_RAW: usize = 16 * 1024 * 1024;
-/// How many bytes of clean text at most are reported.
 pub(super) const MAX_REPORTED_CLEAN: usize = 16 * 1024 * 1024;
-/// The maximum size of the input that is queued for a program that does not read; more is refused.
+/// Further input for a program that does not read its input is refused at this number of bytes.
 pub(super) const MAX_PENDING_INPUT: usize = 1024 * 1024;
-/// The maximum length of `ProgramEnd::output`, in bytes; only the end of the output is stored there.
 pub(super) const MAX_FINAL_OUTPUT: usize = 64 * 1024;

@@ -1,8 +1,5 @@
-//! Programs in terminals: started, emulated, watched for questions, typed to, and ended with everything they
-//! started.
-//!
-//! Nothing a program writes reaches our own terminal: it goes to an emulated screen and into reports. Dropping
-//! a run's future ends the program and removes its terminal.
+//! Programs in terminals: started, emulated, watched for questions, typed to, and ended with everything they started.
+//! Nothing a program writes reaches our own terminal: it goes to an emulated screen and into reports.
 
 mod drawing;
 mod emulator;
@@ -58,22 +55,18 @@ use std::time::{Duration, Instant};
 use turn::TurnWatch;
 use wait_detector::WaitDetector;
 
-/// A prompt to type.
 #[derive(Clone, Copy)]
 pub(crate) struct TypedPrompt<'a> {
     pub(crate) text: &'a str,
-    /// Whether an agent reads the prompt and could take a line of it for a command. For a user's own command
-    /// the prompt is data.
+    /// Whether an agent reads the prompt and could take a line of it for a command.
     pub(crate) for_agent: bool,
 }
 
-/// Finds the id of the conversation of a running program, given the id of its guard.
+/// Finds the id of a program's conversation, given the process id of its guard.
 pub(crate) type FindConversation = Arc<dyn Fn(u32) -> Option<String> + Send + Sync>;
 
-/// How often the id of a conversation is searched for until it is found.
 const SEARCH_INTERVAL: Duration = Duration::from_millis(300);
 
-/// Reports the id of a program's conversation as soon as it is found, and never ends.
 async fn report_conversation(
     find: Option<FindConversation>,
     guard: Option<u32>,
@@ -90,7 +83,6 @@ async fn report_conversation(
     }
 }
 
-/// Runs programs in terminals. One instance serves all tasks of a `ProgramRunner`.
 #[derive(Debug)]
 pub(crate) struct AgentRunner {
     launcher: GuardLauncher,
@@ -99,13 +91,12 @@ pub(crate) struct AgentRunner {
 }
 
 impl AgentRunner {
-    /// Makes a runner. `output_masking` masks secrets in the raw output file.
     pub fn new(launcher: GuardLauncher, output_masking: Option<Arc<dyn OutputMasking>>) -> Self {
         Self { launcher, output_masking, running: Arc::default() }
     }
 
-    /// Runs a program to its end and types this prompt, unless the program's arguments contain it. Dropping the
-    /// future ends the program and everything it started.
+    /// Runs a program to its end and types the prompt, unless the program's arguments contain it. Dropping the future
+    /// ends the program and everything it started.
     pub(crate) async fn run(
         &self,
         job: &ProgramJob,
@@ -194,13 +185,12 @@ impl AgentRunner {
         })
     }
 
-    /// Types into a running program's terminal. Returns false, and types nothing, if there is no such terminal, or if
-    /// too much input is queued because the program does not read.
+    /// Types into a terminal. Returns false, and types nothing, if there is no such terminal, or if too much input is
+    /// queued because the program does not read.
     pub fn input(&self, task: &TaskId, bytes: &[u8]) -> bool {
         self.find(task).is_some_and(|terminal| terminal.queue_input(bytes))
     }
 
-    /// Resizes a terminal, clamped to a valid size.
     pub fn resize(&self, task: &TaskId, cols: u16, rows: u16) {
         if let Some(terminal) = self.find(task) {
             terminal.resize(TerminalSize::clamped(cols, rows));
@@ -211,8 +201,8 @@ impl AgentRunner {
         Some(self.find(task)?.model().emulator.snapshot())
     }
 
-    /// The last lines that the program printed, oldest first, including those that scrolled off its screen; empty if
-    /// the program is not running.
+    /// The last lines of the transcript, oldest first, including lines that scrolled off the screen; empty if the
+    /// program is not running.
     pub fn history(&self, task: &TaskId) -> Vec<String> {
         let lines = |terminal: Arc<Terminal>| {
             let model = terminal.model();
@@ -221,8 +211,8 @@ impl AgentRunner {
         self.find(task).map(lines).unwrap_or_default()
     }
 
-    /// Types the keys of an answer, at the earliest [`ANSWER_DELAY`] after the question was reported. Returns false if
-    /// the question is not the current one, was already answered or has no such answer.
+    /// Types the keys of an answer, at the earliest [`ANSWER_DELAY`] after the question was reported. Returns false
+    /// if the question is not the current one, was already answered or has no such answer.
     pub fn answer(&self, task: &TaskId, native: &str, option: &str) -> bool {
         self.find(task).is_some_and(|terminal| terminal.answer(native, option))
     }
@@ -232,7 +222,6 @@ impl AgentRunner {
     }
 }
 
-/// Why a program that ended by itself failed if its prompt was not typed.
 const UNASKED: &str = "it ended before its prompt was typed";
 const UNASKED_HINT: &str = "if the program needs no prompt, set `prompt: \"\"`";
 
@@ -241,34 +230,29 @@ const TERMINAL_VARIABLES: [&str; 8] =
     ["TERM", "COLORTERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "TMUX", "STY", "COLUMNS", "LINES"];
 const TERMINAL: [(&str, &str); 2] = [("TERM", "xterm-256color"), ("COLORTERM", "truecolor")];
 
-/// A terminal, shared by its thread and everyone who watches it.
 struct Terminal {
     pty: Pty,
     model: Mutex<TerminalModel>,
-    /// Input that still has to be written.
     typing: Mutex<VecDeque<u8>>,
     question: Mutex<PendingQuestion>,
-    /// When to type what is left of the command that ends the program.
     leaving: Mutex<Option<(Instant, String)>>,
     /// When the PTY thread must end; set once the program has ended or the run's future was dropped.
     end_deadline: Mutex<Option<Instant>>,
-    /// A byte written here wakes the PTY thread.
+    /// A byte that is written here wakes the PTY thread.
     wake: OwnedFd,
 }
 
-/// The question that was reported, and how many questions there were so far.
 #[derive(Debug, Default)]
 struct PendingQuestion {
     question: Option<ProgramQuestion>,
     count: u64,
     reported_at: Option<Instant>,
-    /// The keys of the answer, and when to type them.
     answer: Option<(Instant, String)>,
     answered_at: Option<Instant>,
 }
 
 impl PendingQuestion {
-    /// Whether the answer was typed some time ago, but the question has not been cleared since.
+    /// Whether the answer was typed at least [`ANSWER_TIMEOUT`] ago and the question has not been cleared since.
     fn answer_was_ignored(&self, now: Instant) -> bool {
         self.answered_at.is_some_and(|at| now >= at + ANSWER_TIMEOUT)
     }
@@ -306,8 +290,7 @@ impl Terminal {
         let _ = rustix::io::write(&self.wake, &[0]);
     }
 
-    /// Queues all of the input, or none of it if the queue would become too long. Returns whether it was
-    /// queued.
+    /// Queues all of the input, or none of it (returns false) if the queue would become too long.
     fn queue_input(&self, bytes: &[u8]) -> bool {
         let mut typing = lock(&self.typing);
         let fits = typing.len() + bytes.len() <= MAX_PENDING_INPUT;
@@ -318,7 +301,6 @@ impl Terminal {
         fits
     }
 
-    /// Writes as much queued input as the terminal accepts. Returns whether that was everything.
     fn write_pending(&self) -> bool {
         let mut typing = lock(&self.typing);
         while !typing.is_empty() {
@@ -339,12 +321,11 @@ impl Terminal {
     fn resize(&self, size: TerminalSize) {
         let mut model = self.model();
         model.resize(size);
-        // Fails only if the terminal is gone.
         let _ = self.pty.resize(size);
     }
 
-    /// Stores a question and returns its id. `None` if the same question was already reported, unless the program has
-    /// ignored an answer to it: then it is asked again.
+    /// Stores a question and returns its id; `None` if the same question was already reported, unless the program has
+    /// ignored an answer to it.
     fn ask(&self, question: &ProgramQuestion, now: Instant) -> Option<String> {
         let mut pending = lock(&self.question);
         let is_pending = pending.question.as_ref().is_some_and(|before| question.is_same(before));
@@ -398,8 +379,8 @@ impl Terminal {
         }
     }
 
-    /// Types the command that ends the program, and some time later the carriage return. Programs take both at once for
-    /// pasted text.
+    /// Types the command that ends the program, and some time later the carriage return. Programs take both at once
+    /// for pasted text.
     fn type_leaving(&self, now: Instant) {
         let mut leaving = lock(&self.leaving);
         let Some((_, command)) = leaving.take_if(|(due, _)| now >= *due) else { return };
@@ -415,7 +396,6 @@ impl Terminal {
         lock(&self.leaving).as_ref().map(|(due, _)| *due)
     }
 
-    /// When the answer must be typed or, once it was typed, when it counts as ignored.
     fn answer_due(&self) -> Option<Instant> {
         let pending = lock(&self.question);
         let typed = pending.answer.as_ref().map(|(due, _)| *due);
@@ -440,7 +420,6 @@ impl Terminal {
     }
 }
 
-/// Registers a terminal as running until this value is dropped.
 struct RunningTerminal {
     running: Arc<Mutex<HashMap<TaskId, Arc<Terminal>>>>,
     task: TaskId,
@@ -472,7 +451,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// At most the last `most` bytes of a text, in whole characters.
 fn tail(text: &str, most: usize) -> &str {
     let from = text.ceil_char_boundary(text.len().saturating_sub(most));
     text.get(from..).unwrap_or_default()

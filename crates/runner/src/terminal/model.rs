@@ -10,12 +10,9 @@ pub(crate) struct TerminalModel {
     pub(crate) transcript: Transcript,
 }
 
-/// The effects of a piece of output.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ModelOutput {
-    /// Completed lines.
     pub(crate) clean: String,
-    /// Replies to be written back to the program.
     pub(crate) answers: Vec<u8>,
 }
 
@@ -24,7 +21,6 @@ impl TerminalModel {
         Self { emulator: Emulator::new(size), transcript: Transcript::default() }
     }
 
-    /// Processes what the program wrote.
     pub(crate) fn feed(&mut self, bytes: &[u8]) -> ModelOutput {
         let mut output = ModelOutput::default();
         let rows = self.emulator.size().rows;
@@ -46,7 +42,6 @@ impl TerminalModel {
         self.transcript.record(&drawn.left, &self.emulator, &mut output.clean);
     }
 
-    /// Resizes the terminal; returns the lines that scrolled off.
     pub(crate) fn resize(&mut self, size: TerminalSize) -> String {
         let drawn = self.emulator.resize(size);
         let mut clean = String::new();
@@ -54,7 +49,6 @@ impl TerminalModel {
         clean
     }
 
-    /// The screen as text, without trailing blank rows; patterns are matched against it.
     pub(crate) fn text(&self) -> String {
         let rows = self.emulator.rows();
         let full = rows.iter().rposition(|row| !row.text.is_empty()).map_or(0, |last| last + 1);

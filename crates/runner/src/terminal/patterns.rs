@@ -1,6 +1,5 @@
-//! User-defined patterns for reading programs' screens. They are data, because any new release of a program can make
-//! its patterns obsolete. An entry replaces the patterns of the adapter with the same name, unless a user defined
-//! that adapter together with patterns of its own.
+//! User-defined patterns for reading the screens of CLI agents in terminals. An entry replaces the patterns of the
+//! adapter with the same name, unless a user defined that adapter together with patterns of its own.
 
 use crate::adapter::{AgentAdapter, TerminalTraits};
 use serde::Deserialize;
@@ -23,8 +22,6 @@ impl PatternTable {
         Ok(table)
     }
 
-    /// The traits of an adapter's program: those of the table, unless the table has no entry for the adapter or a
-    /// user defined the adapter with traits of its own; then the adapter's own.
     pub(crate) fn traits(&self, adapter: &dyn AgentAdapter) -> TerminalTraits {
         let own = adapter.terminal();
         match self.0.get(adapter.name()) {

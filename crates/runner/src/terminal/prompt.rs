@@ -1,8 +1,5 @@
-//! Types a prompt into a program once the program accepts one.
-//!
-//! The method works for all programs: a bracketed paste if the program enabled it, a pause, a carriage
-//! return. Nothing is typed into a dialog, whose default choice may be to quit. This module reads no clock:
-//! the caller passes the time.
+//! Types a prompt into a program in a terminal once the program accepts one: a bracketed paste if the program enabled
+//! it, a pause, a carriage return. Nothing is typed into a dialog, whose default choice may be to quit.
 
 use super::limits::READ_AFTER_QUIET;
 use super::screen_reader::ScreenState;
@@ -17,13 +14,11 @@ const SETTLE: Duration = Duration::from_millis(150);
 /// too soon as part of the paste and never submit the prompt. In Gemini CLI too soon means within 40 ms, but on a
 /// busy machine even 150 ms were too soon.
 const PAUSE: Duration = Duration::from_millis(600);
-/// The time from the paste to the carriage return if the paste is never seen on the screen.
 const UNSEEN: Duration = Duration::from_secs(2);
-/// How many characters of the prompt's end are searched for on the screen: few, because programs fold, wrap and
-/// frame pasted text.
+/// How many letters and digits of the prompt's end are searched for on the screen: few, because programs fold, wrap
+/// and frame pasted text.
 const TELLING: usize = 10;
 
-/// A prompt that is being typed.
 #[derive(Debug)]
 pub(crate) struct PromptTyper {
     text: String,
@@ -31,25 +26,21 @@ pub(crate) struct PromptTyper {
     one_line: bool,
     limit: Duration,
     stage: TypingStage,
-    /// Whether the program was not ready when the text was typed.
     is_blind: bool,
-    /// Whether the typed text was seen on the screen.
     is_seen: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TypingStage {
-    /// The program is not ready yet. At the time `until` the prompt is typed even if the program is still not ready,
-    /// unless a dialog is open.
+    /// At the time `until` the prompt is typed even if the program is still not ready, unless a dialog is open.
     Awaited {
         until: Instant,
     },
-    /// The program is ready; the prompt is typed at the time `until`.
     Settling {
         until: Instant,
     },
-    /// The prompt was pasted; the carriage return follows at the time `until`. `before` is how often the end of the
-    /// prompt was visible before the paste, and `seen` whether the paste has become visible.
+    /// The carriage return follows at the time `until`. `before` is how often the end of the prompt was visible
+    /// before the paste, and `seen` whether the paste has become visible.
     Pasted {
         until: Instant,
         before: usize,
@@ -59,7 +50,6 @@ enum TypingStage {
 }
 
 impl PromptTyper {
-    /// Makes a typer for this text; `None` if there is nothing to type.
     pub(crate) fn new(text: &str, one_line: bool, limit: Duration, now: Instant) -> Option<Self> {
         let text = plain(text);
         let stage = TypingStage::Awaited { until: now + limit };
@@ -67,7 +57,7 @@ impl PromptTyper {
         (!typer.text.trim().is_empty()).then_some(typer)
     }
 
-    /// A typer for the same text, if it may be lost: the program was not ready when the text was typed, and the text was
+    /// A typer for the same text, if the text may be lost: the program was not ready when it was typed, and it was
     /// not seen on the screen.
     pub(crate) fn again(self, now: Instant) -> Option<Self> {
         let is_doubtful = self.is_blind && !self.is_seen;
@@ -75,7 +65,6 @@ impl PromptTyper {
         is_doubtful.then_some(Self { stage, is_blind: false, ..self })
     }
 
-    /// When `step` must be called again at the latest.
     pub(crate) fn due(&self) -> Option<Instant> {
         match self.stage {
             TypingStage::Awaited { until }
@@ -85,7 +74,6 @@ impl PromptTyper {
         }
     }
 
-    /// What to type now, given the state of the screen.
     pub(crate) fn step(
         &mut self,
         state: &ScreenState,
@@ -100,8 +88,7 @@ impl PromptTyper {
             self.is_seen = true;
         }
         match self.stage {
-            // As long as a dialog is on the screen, nothing is typed; the time limit starts anew when the dialog is
-            // gone.
+            // Nothing is typed into a dialog, and the time limit starts anew when the dialog is gone.
             TypingStage::Awaited { .. } | TypingStage::Settling { .. }
                 if matches!(state, ScreenState::Asks(_)) =>
             {
@@ -147,7 +134,6 @@ impl PromptTyper {
         }
     }
 
-    /// How often the end of the prompt is on this screen, ignoring everything but letters and digits.
     pub(crate) fn occurrences(&self, screen: &str) -> usize {
         let letters = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).collect::<String>();
         let text = letters(&self.text);
@@ -158,7 +144,6 @@ impl PromptTyper {
         }
     }
 
-    /// Whether at least the text was typed, if not the carriage return after it.
     pub(crate) fn is_begun(&self) -> bool {
         matches!(self.stage, TypingStage::Pasted { .. } | TypingStage::Typed)
     }
@@ -197,7 +182,6 @@ mod tests {
             }
         }
 
-        /// Steps at a moment at which the screen shows everything that was pasted.
         fn at(&mut self, millis: u64, state: &ScreenState) -> &mut Self {
             let screen = format!("do it?\n│ > {} │", self.typed.replace("do it", "do │\n│ it"));
             self.seeing(&screen, millis, state)

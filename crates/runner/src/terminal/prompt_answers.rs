@@ -1,22 +1,18 @@
-//! The answers that the text of a question offers: `[y/N]`, `[y,n,q]`, `[y]es, [n]o`, a numbered list.
-//!
-//! Front ends preselect the first answer, so an answer that refuses is moved to the front, whatever the program's own
-//! default is.
+//! The answers that the text of a question in a terminal offers: `[y/N]`, `[y,n,q]`, `[y]es, [n]o`, a numbered list.
+//! Front ends preselect the first answer, so an answer that refuses is moved to the front.
 
 use super::pty::TerminalModes;
 use super::sanitize_line::sanitize_line;
 use althing_protocol::AskOption;
 
-/// The maximum number of answers. If a list is longer, none of its answers are offered.
+/// The maximum number of answers; if a list is longer, none of its answers are offered.
 const MOST: usize = 20;
-/// The maximum length of an answer's label, in characters.
 const LONGEST: usize = 100;
-/// Answers that refuse, the preferred one first.
 const REFUSALS: [&str; 10] = ["no", "none", "n", "reject", "deny", "skip", "cancel", "abort", "quit", "q"];
 
 /// The answers to a question, each with the keys to type. `above` are the lines above the question's `line`.
 pub(crate) fn answers(line: &str, above: &[String], modes: TerminalModes) -> Vec<(AskOption, String)> {
-    // In this mode (no line editing, but echo), a program reads a single key, so no return is typed.
+    // Without line editing but with echo, a program reads a single key, so no return is typed.
     let end = if !modes.lines && modes.echo { "" } else { "\r" };
     let mut brackets = line.rmatch_indices([']', ')']);
     let bracketed = brackets.find_map(|(close, _)| choices(line.get(..close)?));
@@ -44,7 +40,6 @@ struct Choice {
     keys: String,
 }
 
-/// The choices in the last bracket of `text`: `y/N`, `y,n,q,?`. The text must end just before the closing bracket.
 fn choices(text: &str) -> Option<Vec<Choice>> {
     let inside = text.get(text.rfind(['[', '('])? + 1..)?;
     let separator = [',', '|', '/'].into_iter().find(|separator| inside.contains(*separator))?;
@@ -82,7 +77,6 @@ fn known_word(word: &str) -> Option<&'static str> {
     }
 }
 
-/// `(yes/no/[fingerprint])`: yes and no, together with something else.
 fn yes_or_no(line: &str) -> Option<Vec<Choice>> {
     let line = line.to_lowercase();
     let pairs = [("yes/no", "yes", "no"), ("y/n", "y", "n")];
@@ -97,7 +91,7 @@ fn yes_or_no(line: &str) -> Option<Vec<Choice>> {
     Some(vec![choice("Yes", yes), choice("No", no)])
 }
 
-/// Answers whose first letter is in brackets: `[y]es, [n]o, [A]ll`.
+/// Finds answers whose first letter is in brackets: `[y]es, [n]o, [A]ll`.
 fn spelled(line: &str) -> Option<Vec<Choice>> {
     let pieces = line.split('[').skip(1).filter_map(|piece| {
         let (letter, rest) = piece.split_once(']')?;
@@ -113,7 +107,6 @@ fn spelled(line: &str) -> Option<Vec<Choice>> {
     Some(pieces.collect::<Vec<_>>()).filter(|choices| choices.len() >= 2)
 }
 
-/// A numbered list just above the question: `1) one`, `2. two`. A line may contain several entries.
 fn numbered(above: &[String]) -> Option<Vec<Choice>> {
     let blank = above.iter().rev().take(2).take_while(|line| line.trim().is_empty()).count();
     let mut rows: Vec<Vec<Choice>> = Vec::new();
@@ -131,7 +124,6 @@ fn numbered(above: &[String]) -> Option<Vec<Choice>> {
     Some(choices).filter(|choices| choices.len() >= 2 && counts_up)
 }
 
-/// The numbered entries of a line; empty if the line does not begin with one.
 fn entries(line: &str) -> Vec<Choice> {
     let line = line.trim_start_matches([' ', '*', '>', '❯', '›', '│']);
     let Some((number, rest)) = entry(line) else { return Vec::new() };
@@ -149,7 +141,6 @@ fn entries(line: &str) -> Vec<Choice> {
     found
 }
 
-/// The number and the rest of `1) one`, `(1) one`, `1. one`, `[1] one`, `1: one`.
 fn entry(text: &str) -> Option<(u32, &str)> {
     let text = text.strip_prefix(['(', '[']).unwrap_or(text);
     let (number, rest) = text.split_at_checked(text.find(|letter: char| !letter.is_ascii_digit())?)?;

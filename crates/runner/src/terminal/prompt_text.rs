@@ -1,9 +1,8 @@
-//! What the text around the cursor says about a program that waits for input: the program asks something, it is ready
-//! for the next command or text, or neither.
+//! What the text around the cursor says about a program in a terminal that waits for input: the program asks
+//! something, it is ready for the next command or text, or neither.
 //!
-//! A program that waits at the primary prompt of a command language (a shell, `python3`, `psql`) asks nothing: it is
-//! the person's turn, but nothing is urgent. Pagers, editors and other programs that draw the whole screen ask nothing
-//! either, except for the dialogs of `whiptail` and `dialog`.
+//! A program at the primary prompt of a command language (a shell, `python3`, `psql`) asks nothing, nor do pagers,
+//! editors and other programs that draw the whole screen, except for the dialogs of `whiptail` and `dialog`.
 
 use super::emulator::CursorView;
 use super::prompt_answers::answers;
@@ -15,11 +14,8 @@ use althing_protocol::AskKind;
 use regex::Regex;
 use std::sync::LazyLock;
 
-/// The maximum length of a line of a question, in characters.
 const LONGEST: usize = 300;
-/// The number of lines above a short prompt that are shown with it.
 const CONTEXT_LINES: usize = 8;
-/// Lists and dialogs are searched in this many lines at the bottom of the screen.
 const LIST_LINES: usize = 25;
 
 /// Programs that show text or let people edit it. Waiting for input is their normal state, not a question.
@@ -65,8 +61,8 @@ const RELAYS: [&str; 16] = [
     "picocom",
     "sudo",
 ];
-/// If a short prompt looks like that of a command language but contains one of these words, it is a question
-/// nevertheless.
+/// A short prompt that looks like that of a command language is a question nevertheless if it contains one of these
+/// words.
 const QUESTION_WORDS: [&str; 18] = [
     "answer",
     "choice",
@@ -88,37 +84,29 @@ const QUESTION_WORDS: [&str; 18] = [
     "your",
 ];
 
-/// What a program that waits for input shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Shown {
-    /// Nothing that a person has to see.
     Nothing,
     /// The prompt of a command language, or nothing but a cursor: the program takes any input.
     Turn,
     Question(Prompt),
 }
 
-/// A question, and what is needed to recognize that it is still on the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Prompt {
     pub(crate) question: ProgramQuestion,
     place: Place,
-    /// The line that shows the question.
     line: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// In front of the cursor.
     Cursor,
-    /// The last line above the cursor's.
     Above,
-    /// Anywhere at the bottom of the screen.
     Anywhere,
 }
 
 impl Prompt {
-    /// Whether the question is still on the screen, perhaps followed by what was typed so far.
     pub(crate) fn is_still_in(&self, view: &CursorView) -> bool {
         match self.place {
             Place::Cursor => plain(&view.before).starts_with(&self.line),
@@ -129,20 +117,15 @@ impl Prompt {
 }
 
 struct Words {
-    /// `Press any key`, `hit enter to continue`.
+    /// Matches `Press any key`, `hit enter to continue`.
     press: Regex,
-    /// What a working program says about its keys: `press q to quit`.
+    /// Matches what a working program says about its keys: `press q to quit`.
     hint: Regex,
-    /// The last line of a pager.
     pager: Regex,
-    /// A percentage or a bar that shows progress.
     progress: Regex,
-    /// A line that asks something if nothing follows it.
     imperative: Regex,
-    /// The chosen entry of a list.
     pointer: Regex,
     secret: Regex,
-    /// A button of a dialog.
     button: Regex,
 }
 
@@ -168,8 +151,8 @@ static WORDS: LazyLock<Result<Words, regex::Error>> = LazyLock::new(|| {
     })
 });
 
-/// What the screen of a program that waits for input shows. `reader` is `None` if it is unknown whether the program
-/// waits; then only a request for a password is recognized.
+/// What the screen shows. `reader` is `None` if it is unknown whether the program waits; then only a request for a
+/// password is recognized.
 pub(crate) fn shown(view: &CursorView, modes: TerminalModes, reader: Option<&TerminalReader>) -> Shown {
     let Ok(words) = &*WORDS else { return Shown::Nothing };
     let line = plain(&view.before);
@@ -219,8 +202,6 @@ fn password(view: &CursorView, line: &str) -> Shown {
     }
 }
 
-/// What a waiting program shows if there is no text before the cursor: a question in the line above, or nothing in
-/// particular.
 fn without_prompt(view: &CursorView, reader: &TerminalReader, words: &Words) -> Shown {
     // A program that polls may be a server that also accepts commands.
     let Some(above) = last_line(&view.above).filter(|_| reader.blocks) else {
@@ -235,7 +216,6 @@ fn without_prompt(view: &CursorView, reader: &TerminalReader, words: &Words) -> 
     question(AskKind::Question, above, view.above.get(..lines).unwrap_or_default(), modes, Place::Above)
 }
 
-/// A list, below a line that asks, in which the arrow keys choose an entry.
 fn list(view: &CursorView, words: &Words) -> Option<Shown> {
     let lines = bottom(view);
     let mut chosen = lines.iter().enumerate().filter(|(_, line)| words.pointer.is_match(line));
@@ -259,7 +239,7 @@ fn list(view: &CursorView, words: &Words) -> Option<Shown> {
     Some(shown_question(AskKind::Question, text, Vec::new(), header, Place::Anywhere))
 }
 
-/// A dialog in a frame with buttons, as drawn by `whiptail` and `dialog`.
+/// Finds a dialog in a frame with buttons, as drawn by `whiptail` and `dialog`.
 fn dialog(view: &CursorView, words: &Words) -> Shown {
     let lines = bottom(view);
     let Some(buttons) = lines.iter().position(|line| words.button.is_match(line)) else {
@@ -282,8 +262,8 @@ fn dialog(view: &CursorView, words: &Words) -> Shown {
     }
 }
 
-/// A question with the answers that its text offers. If the prompt is short and offers no answers, or if there are more
-/// than three answers, the nearest lines above the prompt are part of the question.
+/// Makes a question. If the prompt is short and offers no answers, or if there are more than three answers, the
+/// nearest lines above the prompt are part of the question.
 fn question(about: AskKind, line: &str, above: &[String], modes: TerminalModes, place: Place) -> Shown {
     let answers = if about == AskKind::Password { Vec::new() } else { answers(line, above, modes) };
     let is_short = !line.contains('?') && line.split_whitespace().count() <= 3;
@@ -309,10 +289,8 @@ fn shown_question(
     Shown::Question(Prompt { question, place, line: line.to_owned() })
 }
 
-/// Whether this is the prompt of a shell or of another command language.
 fn is_command_prompt(line: &str) -> bool {
     let line = match line.split_once(") ") {
-        // The prompt begins with the name of a virtual environment in parentheses.
         Some((environment, rest)) if environment.starts_with('(') && !environment.contains(' ') => rest,
         _ => line,
     };
@@ -330,29 +308,25 @@ fn is_command_prompt(line: &str) -> bool {
     is_debugger || is_cell || (ends_so && is_short && !asks && !is_share)
 }
 
-/// Whether a line ends like a prompt: `Name:`, `Go on?`, `package name: (x)`.
+/// Recognizes lines such as `Name:`, `Go on?`, `package name: (x)`.
 fn looks_like_prompt(line: &str) -> bool {
     if line.ends_with(['?', ':', '>', '›', '»']) {
         return true;
     }
-    // The line ends with a default in brackets, after words that ask.
     let asks_before = |line: &str| {
         line.contains(['?', ':']) && [": ", "? ", ":[", "?[", ":(", "?("].iter().any(|end| line.contains(end))
     };
     line.ends_with([')', ']']) && asks_before(line)
 }
 
-/// A line without frames and blanks around it.
 fn plain(line: &str) -> &str {
     line.trim_matches(|letter: char| letter.is_whitespace() || matches!(letter, '│' | '┃' | '║' | '|'))
 }
 
-/// The last line that is not blank, if it is one of the last three.
 fn last_line(lines: &[String]) -> Option<&str> {
     lines.iter().rev().take(3).map(|line| plain(line)).find(|line| !line.is_empty())
 }
 
-/// The last lines of the screen.
 fn bottom(view: &CursorView) -> Vec<&String> {
     let mut lines: Vec<&String> = view.above.iter().chain([&view.before]).chain(&view.after).collect();
     let end = lines.iter().rposition(|line| !line.trim().is_empty()).map_or(0, |last| last + 1);

@@ -1,6 +1,4 @@
-//! Our side of a pseudo-terminal, in non-blocking mode.
-//!
-//! When the program's side of the pseudo-terminal is closed, reading reports the end of output, not an error.
+//! Our side of a pseudo-terminal (PTY), in non-blocking mode.
 
 use crate::kernel::{self, TerminalRead};
 use rustix::fs::{Mode, OFlags};
@@ -21,9 +19,8 @@ pub(crate) struct TerminalSize {
 }
 
 impl TerminalSize {
-    /// The size before anybody attaches.
     pub(crate) const DEFAULT: Self = Self { cols: 120, rows: 40 };
-    /// The maximum number of rows and columns; larger screens would only waste memory.
+    /// The maximum number of rows and of columns; larger screens would only waste memory.
     const MOST: u16 = 1000;
 
     pub(crate) fn clamped(cols: u16, rows: u16) -> Self {
@@ -31,26 +28,20 @@ impl TerminalSize {
     }
 }
 
-/// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PtyRead {
     Bytes(usize),
-    /// No output at the moment.
     Nothing,
-    /// No output ever again: the program's side of the pseudo-terminal is closed.
     End,
 }
 
-/// How a terminal treats what is typed, as the program set it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TerminalModes {
     /// Whether the program reads whole lines (canonical mode).
     pub(crate) lines: bool,
-    /// Whether the terminal echoes what is typed.
     pub(crate) echo: bool,
 }
 
-/// Our side of a pseudo-terminal.
 #[derive(Debug)]
 pub(crate) struct Pty {
     master: OwnedFd,
@@ -60,7 +51,6 @@ pub(crate) struct Pty {
 }
 
 impl Pty {
-    /// Opens a PTY (pseudo-terminal).
     pub(crate) fn open(size: TerminalSize) -> io::Result<Self> {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
         #[cfg(target_os = "linux")]
@@ -82,13 +72,11 @@ impl Pty {
         Ok(rustix::fs::open(&self.path, flags, Mode::empty())?)
     }
 
-    /// Sets the size; the kernel notifies the program.
     pub(crate) fn resize(&self, size: TerminalSize) -> io::Result<()> {
         let size = Winsize { ws_row: size.rows, ws_col: size.cols, ws_xpixel: 0, ws_ypixel: 0 };
         Ok(tcsetwinsize(&self.master, size)?)
     }
 
-    /// How the terminal treats what is typed; `None` once the terminal is gone.
     pub(crate) fn modes(&self) -> Option<TerminalModes> {
         let modes = tcgetattr(&self.master).ok()?.local_modes;
         let (lines, echo) = (modes.contains(LocalModes::ICANON), modes.contains(LocalModes::ECHO));
@@ -115,7 +103,6 @@ impl Pty {
         }
     }
 
-    /// Writes as much as fits.
     pub(crate) fn write(&self, bytes: &[u8]) -> usize {
         // An error means that nothing fits at the moment, or that the program's side is closed, which the next `read`
         // reports.

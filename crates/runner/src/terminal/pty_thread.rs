@@ -1,8 +1,5 @@
-//! The thread of one terminal: reads the program's output, updates the screen, types input and reports events.
-//!
-//! It is a thread, so that a flood in one terminal delays neither the session nor other terminals. It sleeps only
-//! until there is output, a wake-up or something due, locks the model only briefly, and ends by itself when the
-//! program has ended or the run's future was dropped.
+//! The thread of one terminal: reads the program's output, updates the screen, types input and reports events. A
+//! flood in one terminal delays neither the session nor other terminals.
 
 use super::Terminal;
 use super::limits::{
@@ -24,57 +21,40 @@ use std::time::{Duration, Instant};
 
 pub(super) struct PtyThread {
     terminal: Arc<Terminal>,
-    /// A descriptor that becomes readable when another thread wakes this one.
     woken: OwnedFd,
     reader: ScreenReader,
     prompt: Option<PromptTyper>,
-    /// A typer for the same prompt, while the typed prompt may be lost.
     doubtful: Option<PromptTyper>,
-    /// The text of the prompt, to be reported when the prompt was typed or could not be typed.
     prompt_text: String,
     reports: ReportSink,
     raw: RawOutputFile,
     buffer: Vec<u8>,
-    /// Whether the program's side of the terminal is closed.
     closed: bool,
     state: ScreenState,
-    /// The state that the patterns alone give.
     by_patterns: ScreenState,
     waits: WaitDetector,
     turn: TurnWatch,
-    /// Since when the reported question has not been on the screen.
     question_gone_since: Option<Instant>,
-    /// Since when the program's status or title has said that it waits, without a question on the screen.
     blocked_undrawn_since: Option<Instant>,
     asked: bool,
     times: PtyTimes,
-    /// How many bytes of raw output may still be reported.
     raw_left: usize,
-    /// How many bytes of clean text may still be reported.
     clean_left: usize,
 }
 
-/// What is left of a terminal when its program has ended.
 pub(super) struct PtyEnd {
-    /// The last lines of the transcript.
     pub(super) history: String,
-    /// Whether the program ended before any of its prompt was typed.
     pub(super) is_unasked: bool,
 }
 
-/// Times and counts from which the thread computes what is due next.
 #[derive(Debug, Default)]
 struct PtyTimes {
-    /// When the first output after the last reading of the screen arrived.
     unread_since: Option<Instant>,
-    /// Since when there has been drawn text that is not in the transcript yet.
     unsettled_since: Option<Instant>,
     last_output: Option<Instant>,
     screen_reported_at: Option<Instant>,
     screen_unreported: bool,
-    /// The start of the current flood window.
     flood_window_start: Option<Instant>,
-    /// The bytes read since the start of the current flood window.
     bytes_in_window: usize,
 }
 
@@ -111,7 +91,6 @@ impl PtyThread {
         }
     }
 
-    /// Runs until the program has ended.
     pub(super) fn run(mut self) -> PtyEnd {
         loop {
             self.wait();
@@ -135,7 +114,6 @@ impl PtyThread {
         }
     }
 
-    /// Waits for output, a wake-up, or the next due time.
     fn wait(&self) {
         let now = Instant::now();
         let due = [
@@ -180,8 +158,8 @@ impl PtyThread {
             .map_or(since, |last| (last + SETTLE_AFTER_QUIET).min(since + SETTLE_AT_LEAST_EVERY))
     }
 
-    /// Reads the available output, and during a flood also the output that follows within a few milliseconds,
-    /// and draws it.
+    /// Reads the available output, and during a flood also the output that follows within a few milliseconds, and
+    /// draws it.
     fn read_output(&mut self) {
         let begin = Instant::now();
         let mut length = 0;
@@ -266,8 +244,6 @@ impl PtyThread {
         }
     }
 
-    /// Types a prompt again that was typed before the program was ready, if the program is ready now and shows nothing of
-    /// it.
     fn resolve_doubt(&mut self) {
         match self.by_patterns {
             ScreenState::Unknown => {}
@@ -291,7 +267,6 @@ impl PtyThread {
         self.update_question(now);
     }
 
-    /// Reports that the program waits for a person, or no longer does.
     fn update_question(&mut self, now: Instant) {
         if let ScreenState::Asks(question) = &self.state {
             self.question_gone_since = None;
@@ -362,7 +337,6 @@ impl PtyThread {
         }
     }
 
-    /// Reports everything that is left after the program's end.
     fn finish(mut self) -> PtyEnd {
         let (clean, history) = {
             let mut model = self.terminal.model();
@@ -409,7 +383,6 @@ impl PtyTimes {
 fn timespec(duration: Duration) -> Timespec {
     Timespec {
         tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
-        // The time is rounded up, so that the wait does not end just before the due time.
         tv_nsec: i64::from(duration.subsec_nanos().saturating_add(999_999).min(999_999_999)),
     }
 }

@@ -1,8 +1,6 @@
-//! The terminal's replies to queries of the program.
-//!
-//! Queries are answered if the supported CLI agents need a reply to continue. Queries for the clipboard, the contents
-//! of the screen and the title are never answered, nor are queries for the kitty keyboard protocol, because attached
-//! users type in the plain encoding.
+//! The terminal's replies to queries of the program, where supported CLI agents need a reply to continue. Queries for
+//! the clipboard, the contents of the screen and the title are never answered, nor are queries for the kitty keyboard
+//! protocol, because attached users type in the plain encoding.
 
 use super::emulator::ScreenRow;
 use super::status::{self, Status, StatusMessage};
@@ -11,19 +9,13 @@ use vt100::Screen;
 
 /// The maximum size of the replies that are not yet written back, in bytes; further replies are dropped.
 const MOST: usize = 16 * 1024;
-/// The maximum length of a title, in characters; longer titles are truncated, because a title is one line for a
-/// person.
 const LONGEST_TITLE: usize = 200;
 
-/// Handles what a program sends to its terminal besides drawing.
 #[derive(Debug, Default)]
 pub(crate) struct TerminalCallbacks {
-    /// Replies to be written back to the program.
     pub(crate) answers: Vec<u8>,
     pub(crate) title: String,
-    /// The status that the program last reported (OSC 7501).
     pub(crate) status: Option<Status>,
-    /// Text rows that scrolled off the top of the main screen.
     pub(crate) left: Vec<ScreenRow>,
     /// Carries attributes from row to row while rows are captured.
     capture: vt100::capture::BasicFormattedCaptureState,
@@ -68,17 +60,14 @@ impl vt100::Callbacks for TerminalCallbacks {
         let (row, col) = screen.cursor_position();
         let (row, col) = (u32::from(row) + 1, u32::from(col) + 1);
         match (first, second, letter, param) {
-            // Device attributes: a VT220 with colors; then secondary attributes and the version.
             (None, None, 'c', 0) => self.answer(b"\x1b[?62;22c"),
             (Some(b'>'), None, 'c', 0) => self.answer(b"\x1b[>1;10;0c"),
             (Some(b'>'), None, 'q', 0) => {
                 self.answer(concat!("\x1bP>|althing(", env!("CARGO_PKG_VERSION"), ")\x1b\\").as_bytes());
             }
-            // Device status, and cursor position.
             (None, None, 'n', 5) => self.answer(b"\x1b[0n"),
             (None, None, 'n', 6) => self.answer(format!("\x1b[{row};{col}R").as_bytes()),
             (Some(b'?'), None, 'n', 6) => self.answer(format!("\x1b[?{row};{col}R").as_bytes()),
-            // Color scheme: dark.
             (Some(b'?'), None, 'n', 996) => self.answer(b"\x1b[?997;1n"),
             (Some(b'?'), Some(b'$'), 'p', mode) => self.mode(screen, mode),
             (None, None, 't', 18) => {
@@ -91,7 +80,6 @@ impl vt100::Callbacks for TerminalCallbacks {
 
     fn unhandled_osc(&mut self, _: &mut Screen, params: &[&[u8]]) {
         match params {
-            // Foreground and background color: light on dark.
             [b"10", b"?", ..] => self.answer(b"\x1b]10;rgb:d8d8/d8d8/d8d8\x1b\\"),
             [b"11", b"?", ..] => self.answer(b"\x1b]11;rgb:1818/1818/1818\x1b\\"),
             [b"7501", payload, ..] => match status::read(payload) {
@@ -109,7 +97,6 @@ impl vt100::Callbacks for TerminalCallbacks {
             return;
         }
         let mut formatted = String::new();
-        // Writing to a string cannot fail.
         let _ = row.write_formatted_basic(&mut formatted, &mut self.capture);
         let plain = vt100::capture::basic_formatted_to_plain(&formatted);
         let text: String =
@@ -122,7 +109,6 @@ impl vt100::Callbacks for TerminalCallbacks {
     }
 }
 
-/// Keeps the first character that is written and rejects the rest.
 struct FirstLetter(Option<char>);
 
 impl fmt::Write for FirstLetter {

@@ -1,8 +1,7 @@
 //! Determines a program's state from its terminal: accepting a prompt, working, or waiting for input from a person.
 //!
-//! The program's own status (OSC 7501) is trusted more than the patterns for its screen and its title. A question on
-//! the screen takes precedence over one in the title. A program that reports that it is working is believed; one that
-//! reports that it is idle may still show a dialog.
+//! The program's own status (OSC 7501) is trusted more than the patterns for its screen and its title, but a program
+//! that reports that it is idle may still show a dialog.
 
 use super::model::TerminalModel;
 use super::status::ProgramState;
@@ -10,11 +9,9 @@ use crate::adapter::{Pattern, PatternTarget, TerminalTraits};
 use althing_protocol::{AskKind, AskOption};
 use regex::Regex;
 
-/// The maximum length of a question, in characters. A longer question is truncated, and a person can attach to see the
-/// rest. The text of a whole screen fits into this limit.
+/// The maximum length of a question, in characters; the text of a whole screen fits. A longer question is truncated.
 const LONGEST: usize = 8000;
 
-/// A program's compiled patterns.
 #[derive(Debug)]
 pub(crate) struct ScreenReader {
     ready: Vec<(PatternTarget, Regex)>,
@@ -33,29 +30,23 @@ struct CompiledAsk {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ScreenState {
-    /// Waiting for a person.
     Asks(ProgramQuestion),
-    /// Accepting a prompt.
     Ready,
-    /// Working.
     Busy,
     Unknown,
 }
 
-/// What the program waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ProgramQuestion {
     pub(crate) about: AskKind,
     pub(crate) text: String,
-    /// Answers that can be given by id, with the keys to type.
     pub(crate) answers: Vec<(AskOption, String)>,
     /// Whether the question is on the screen; a status may be reported before the question is drawn.
     pub(crate) drawn: bool,
 }
 
 impl ProgramQuestion {
-    /// Whether this is the same question as `before`. A dialog on the screen does not become a new question because the
-    /// program reports a status for it.
+    /// A dialog on the screen does not become a new question because the program reports a status for it.
     pub(crate) fn is_same(&self, before: &Self) -> bool {
         let ends_alike = self.text.ends_with(&before.text) || before.text.ends_with(&self.text);
         self.drawn == before.drawn
@@ -65,7 +56,6 @@ impl ProgramQuestion {
 }
 
 impl ScreenReader {
-    /// Compiles the patterns. The error names the pattern and the reason.
     pub(crate) fn new(traits: &TerminalTraits) -> Result<Self, String> {
         let one = |pattern: &Pattern| Ok((pattern.on, compile(&pattern.regex)?));
         let all = |patterns: &[Pattern]| patterns.iter().map(one).collect::<Result<Vec<_>, String>>();
@@ -81,7 +71,6 @@ impl ScreenReader {
         })
     }
 
-    /// Determines the current state.
     pub(crate) fn read(&self, model: &TerminalModel) -> ScreenState {
         let status = model.emulator.status();
         let state = status.map(|status| status.state);
@@ -129,7 +118,6 @@ impl ScreenReader {
         }
     }
 
-    /// The id of the conversation, if the program printed it.
     pub(crate) fn conversation(&self, text: &str) -> Option<String> {
         let found = self.conversation.as_ref()?.captures_iter(text).last()?;
         Some(found.get(1)?.as_str().to_owned())
@@ -160,7 +148,6 @@ fn compile(regex: &str) -> Result<Regex, String> {
     Regex::new(regex).map_err(|error| format!("invalid pattern {regex:?}: {error}"))
 }
 
-/// The question's text if the program's own text cannot be read.
 fn default_question(about: AskKind) -> &'static str {
     match about {
         AskKind::Permission => "The program is asking for permission.",

@@ -1,30 +1,24 @@
-//! Skips drawing of output that would scroll off the screen at once, so that a flood costs little.
-//!
-//! Only complete lines of text and colors between two parts that are drawn are skipped, and only if enough
-//! lines follow that none of the skipped ones could still be visible. If those lines contain other control
-//! sequences, nothing is skipped. The colors that the skipped lines leave set are applied.
+//! Skips drawing of output that would scroll off the terminal's screen at once, so that a flood costs little. Only
+//! complete lines of text and colors are skipped, and only if enough lines follow that none of them could still be
+//! visible.
 
 use std::borrow::Cow;
 
 /// Below this number of bytes, drawing is faster than splitting.
 const LEAST: usize = 16 * 1024;
-/// Block size; the compiler vectorizes the check of a block.
+/// The block size in bytes; the compiler vectorizes the check of a block.
 const BLOCK: usize = 64;
 
-/// A piece of output, split into parts.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct SkimmedOutput<'a> {
-    /// Drawn first: the rest of the line that the previous piece began.
     pub(super) first: &'a [u8],
-    /// The text of complete lines that would not be visible.
     skipped: Cow<'a, [u8]>,
-    /// Drawn before `last`: the color sequences in effect after the skipped lines.
+    /// The color sequences in effect after the skipped lines, drawn before `last`.
     pub(super) colors: Vec<u8>,
-    /// Drawn last: slightly more lines than the screen has.
     pub(super) last: &'a [u8],
 }
 
-/// Splits a piece of output, if that saves work and does not change what is visible.
+/// Splits output into drawn and skipped parts; `None` if that saves no work, or would change what is visible.
 pub(super) fn split(bytes: &[u8], rows: u16, scrolls_plainly: bool) -> Option<SkimmedOutput<'_>> {
     if bytes.len() < LEAST || !scrolls_plainly {
         return None;
@@ -42,8 +36,6 @@ pub(super) fn split(bytes: &[u8], rows: u16, scrolls_plainly: bool) -> Option<Sk
     Some(SkimmedOutput { first, skipped, colors, last })
 }
 
-/// The text of a piece of output, and the color sequences in effect at its end. `None` if it contains other
-/// control sequences.
 fn without_colors(bytes: &[u8]) -> Option<(Cow<'_, [u8]>, Vec<u8>)> {
     let Some(begin) = memchr::memchr(0x1b, bytes) else {
         return is_plain(bytes).then_some((Cow::Borrowed(bytes), Vec::new()));
@@ -65,21 +57,18 @@ fn without_colors(bytes: &[u8]) -> Option<(Cow<'_, [u8]>, Vec<u8>)> {
     is_plain(&text).then_some((Cow::Owned(text), colors))
 }
 
-/// The length of the color sequence at the start, if there is one.
 fn color_length(bytes: &[u8]) -> Option<usize> {
     let arguments = bytes.strip_prefix(b"\x1b[")?;
     let last = arguments.iter().position(|byte| !matches!(byte, b'0'..=b';'))?;
     (arguments.get(last) == Some(&b'm')).then_some(last + 3)
 }
 
-/// Whether the output consists only of text, tabs and line breaks.
 fn is_plain(bytes: &[u8]) -> bool {
     let plain = |byte: &u8| matches!(byte, b' '..=b'~' | b'\n' | b'\r' | b'\t' | 0x80..);
     bytes.chunks(BLOCK).all(|block| block.iter().fold(true, |all, byte| all & plain(byte)))
 }
 
 impl SkimmedOutput<'_> {
-    /// Appends the text of the skipped lines.
     pub(super) fn append_skipped(&self, clean: &mut String) {
         clean.reserve(self.skipped.len());
         let mut rest = &*self.skipped;

@@ -1,45 +1,36 @@
-//! OSC 7501, "program status": what a program reports about itself. The most trusted source of its state.
+//! OSC 7501, "program status": what a program in a terminal reports about itself.
 
 use althing_protocol::AskKind;
 
-/// The maximum length of a message, in characters; longer messages are truncated, because a message is one line
-/// for a person.
 const LONGEST: usize = 500;
 
-/// The state that a program reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProgramState {
-    /// Accepting a prompt.
     Idle,
     Working,
-    /// Waiting for a person.
     Blocked,
-    /// Finished a turn and accepting another prompt.
+    /// The program finished a turn and accepts another prompt.
     Done,
-    /// Failed and accepting another prompt.
+    /// The program failed and accepts another prompt.
     Error,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Status {
     pub(crate) state: ProgramState,
-    /// What the program waits for.
     pub(crate) kind: AskKind,
-    /// The program's own text; may be empty.
     pub(crate) message: String,
 }
 
-/// The meaning of one sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum StatusMessage {
     /// The program asks whether this terminal supports the sequence.
     Query,
     Status(Status),
-    /// The last status no longer applies.
     Clear,
 }
 
-/// Parses what follows `7501;`. `None` if it is invalid.
+/// Parses `payload`, which follows `7501;`. `None` if it is invalid.
 pub(crate) fn read(payload: &[u8]) -> Option<StatusMessage> {
     let payload = std::str::from_utf8(payload).ok()?;
     if payload == "?" {
@@ -68,7 +59,6 @@ pub(crate) fn read(payload: &[u8]) -> Option<StatusMessage> {
     Some(StatusMessage::Status(Status { state, kind, message }))
 }
 
-/// Decodes base64, with or without padding.
 fn decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
     let (mut bits, mut held) = (0_u32, 0_u32);

@@ -1,6 +1,4 @@
-//! Tests screen reading against recordings of the real CLI agents, and against prose that resembles their
-//! dialogs.
-//!
+//! Tests screen reading against recordings of the real CLI agents, and against prose that resembles their dialogs.
 //! `tests/samples/README.md` describes the recordings.
 
 use super::model::TerminalModel;
@@ -12,7 +10,6 @@ use std::path::{Path, PathBuf};
 
 const RECORDED: TerminalSize = TerminalSize { cols: 100, rows: 30 };
 
-/// The CLI agents that were recorded in a terminal.
 fn programs() -> impl Iterator<Item = &'static str> {
     for known in ["claude", "codex", "gemini", "opencode"] {
         assert!(recordings(known).is_dir(), "no recording of {known}");
@@ -50,11 +47,9 @@ fn drawn(screen: &str) -> TerminalModel {
     model
 }
 
-/// The output of a recording, in pieces.
 fn pieces(file: &Path) -> Vec<Vec<u8>> {
     let bytes = std::fs::read(file).unwrap();
     if file.extension().unwrap() == "raw" {
-        // Raw recordings have no times; small pieces ensure that every screen is seen complete.
         let piece = if bytes.len() < 50_000 { 64 } else { 512 };
         return bytes.chunks(piece).map(<[u8]>::to_vec).collect();
     }
@@ -64,7 +59,6 @@ fn pieces(file: &Path) -> Vec<Vec<u8>> {
     output.map(|event| event[2].as_str().unwrap().as_bytes().to_vec()).collect()
 }
 
-/// The distinct questions that are seen while a recording is replayed.
 fn questions(program: &str, file: &Path) -> Vec<(AskKind, String)> {
     let (reader, mut model) = (reader(program), TerminalModel::new(RECORDED));
     let mut seen: Vec<ProgramQuestion> = Vec::new();
@@ -147,7 +141,6 @@ fn exactly_the_recorded_screens_that_wait_are_recognized() {
     assert_eq!(waiting, WAITING.len(), "every entry has a sample");
 }
 
-/// Every recording that contains a question.
 fn asked_in_recordings() -> Vec<(&'static str, Vec<(AskKind, &'static str)>)> {
     let meet = (Asked, "Meet GPT-6 Sol");
     let titled = (Permission, "The program is asking for permission.");
@@ -201,7 +194,6 @@ fn exactly_the_questions_of_a_recording_are_reported() {
             let seen = questions(program, &file);
             let known = expected.iter().find(|(known, _)| *known == name(&file));
             let known = known.map(|(_, asked)| asked.clone()).unwrap_or_default();
-            // The question about a permission contains its details.
             let is_known = |((about, text), known): (&(AskKind, String), &(AskKind, &str))| {
                 *about == known.0 && text.contains(known.1)
             };
@@ -211,7 +203,6 @@ fn exactly_the_questions_of_a_recording_are_reported() {
     }
 }
 
-/// The states of a recording in order, without consecutive repeats.
 fn states(program: &str, file: &Path) -> Vec<ScreenState> {
     let (reader, mut model) = (reader(program), TerminalModel::new(RECORDED));
     let mut states = Vec::new();
@@ -268,7 +259,6 @@ fn the_conversation_id_is_read_from_the_final_output() {
     }
 }
 
-/// A deterministic random generator.
 struct Dice(u64);
 
 impl Dice {

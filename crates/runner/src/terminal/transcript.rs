@@ -1,38 +1,29 @@
 //! What a program in a terminal printed, as lines; each line is reported once, when it is complete.
 //!
-//! A program that prints moves down the screen: a row is complete when the cursor has left it. A program that draws
-//! moves anywhere: whenever it pauses, the rows that are new on the screen are what it printed. A program counts as
-//! drawing as soon as it moves the cursor up or to a given position, or uses the alternate screen.
-//!
-//! A line that wraps because the terminal is narrow is reported as one line. Otherwise a text that crosses
-//! the edge, such as a secret to be masked, could not be found in the lines.
+//! A row of a program that prints is complete when the cursor has left it. When a program that draws pauses, the rows
+//! that are new on the screen are what it printed. A line that wraps because the terminal is narrow is reported as
+//! one line, so that a secret that crosses the edge can be found and masked.
 
 use super::emulator::{Emulator, ScreenRow};
 use super::skim::SkimmedOutput;
 use std::collections::{HashSet, VecDeque};
 
-/// How many lines are kept for users who attach later.
 const MAX_HISTORY_LINES: usize = 2_000;
-/// How many bytes of lines are kept.
 const MAX_HISTORY_BYTES: usize = 1024 * 1024;
 
 #[derive(Debug, Default)]
 pub(crate) struct Transcript {
-    /// How many rows from the top of the screen were reported.
     reported_rows: usize,
-    /// The screen's rows when they were last reported.
     seen: Vec<ScreenRow>,
-    /// Whether the program draws.
     draws: bool,
-    /// The last reported lines.
     history: VecDeque<String>,
     last_line_wraps: bool,
     bytes: usize,
 }
 
 impl Transcript {
-    /// Reports what a piece of output completed: lines that scrolled off and, unless the program draws, rows
-    /// that the cursor left.
+    /// Reports what a piece of output completed: lines that scrolled off and, unless the program draws, rows that the
+    /// cursor left.
     pub(crate) fn record(&mut self, left: &[ScreenRow], emulator: &Emulator, clean: &mut String) {
         self.draws |= emulator.draws();
         if self.draws {
@@ -54,7 +45,6 @@ impl Transcript {
         }
     }
 
-    /// Reports lines that were skipped instead of drawn.
     pub(crate) fn add_skipped(&mut self, parts: &SkimmedOutput<'_>, clean: &mut String) {
         let from = clean.len();
         parts.append_skipped(clean);
@@ -65,8 +55,8 @@ impl Transcript {
         }
     }
 
-    /// Called when the program pauses. If the program draws, reports the lines that were not on the screen the
-    /// last time.
+    /// Called when the program pauses. If the program draws, reports the lines that were not on the screen the last
+    /// time.
     pub(crate) fn at_rest(&mut self, emulator: &Emulator) -> String {
         let mut clean = String::new();
         if self.draws {
@@ -79,7 +69,6 @@ impl Transcript {
         clean
     }
 
-    /// Called when no more output follows: reports the rest.
     pub(crate) fn at_end(&mut self, emulator: &Emulator) -> String {
         let mut clean = self.at_rest(emulator);
         if !self.draws {
@@ -91,12 +80,10 @@ impl Transcript {
         clean
     }
 
-    /// The last reported lines, oldest first.
     pub(crate) fn lines(&self) -> impl Iterator<Item = &str> {
         self.history.iter().map(String::as_str)
     }
 
-    /// The lines of which at least one row is new, each complete.
     fn new_lines(&self, rows: &[ScreenRow], include_blank: bool) -> Vec<ScreenRow> {
         let seen: HashSet<&str> = self.seen.iter().map(|row| row.text.as_str()).collect();
         let is_new =

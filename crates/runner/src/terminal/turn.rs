@@ -1,28 +1,25 @@
-//! Notices that a program has finished its turn, so that the person can go on with it or end it.
-//!
-//! A finished turn ends nothing by itself. This module reads no clock: the caller passes the time.
+//! Notices that a program in a terminal has finished its turn, so that the person can go on with it or end it. A
+//! finished turn ends nothing by itself.
 
 use super::screen_reader::{ProgramQuestion, ScreenState};
 use althing_protocol::{AskKind, AskOption};
 use std::time::{Duration, Instant};
 
-/// A program that has worked must accept a prompt for this long: between two steps of a turn, some programs look for a
-/// moment as if they did.
+/// A program that has worked must accept a prompt for this long: between two steps of a turn, some programs look for
+/// a moment as if they did.
 const OVER_AFTER: Duration = Duration::from_millis(1000);
-/// The same for a program that was not seen working, because its turn was short or because it has not begun yet.
+/// The time instead of [`OVER_AFTER`] for a program that was not seen working, because its turn was short or has not
+/// begun yet.
 const UNSEEN_OVER_AFTER: Duration = Duration::from_secs(6);
 
-/// The id of the only answer: end the program.
 const END: &str = "end";
 const TEXT: &str =
     "Your turn: the program has finished its turn. Type the next prompt in its terminal, or end it.";
 
-/// The turn of a program.
 #[derive(Debug)]
 pub(super) struct TurnWatch {
     /// The command that makes the program exit; without it, no turn is watched.
     leave: Option<String>,
-    /// Whether the prompt was sent, or none has to be.
     begun: bool,
     /// Whether the program was seen working, or waiting for a person, since the prompt was sent.
     worked: bool,
@@ -31,14 +28,11 @@ pub(super) struct TurnWatch {
 }
 
 impl TurnWatch {
-    /// `has_prompt` is whether a prompt will be typed, `is_over` whether the turn was over before the program started.
     pub(super) fn new(leave: Option<String>, has_prompt: bool, is_over: bool) -> Self {
-        // If there is no prompt, a person begins the first turn. It is over only if it was seen.
         let begun = !has_prompt;
         Self { leave, begun, worked: is_over, over: false, ready_since: None }
     }
 
-    /// The prompt was typed.
     pub(super) fn prompt_sent(&mut self) {
         (self.begun, self.worked, self.over, self.ready_since) = (true, false, false, None);
     }
@@ -69,7 +63,6 @@ impl TurnWatch {
         })
     }
 
-    /// When `state` must be called again, even if the screen does not change.
     pub(super) fn due(&self) -> Option<Instant> {
         let since = self.ready_since.filter(|_| self.begun && !self.over && self.leave.is_some())?;
         Some(since + self.over_after())

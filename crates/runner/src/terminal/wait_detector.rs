@@ -1,7 +1,5 @@
-//! Finds out that a program waits for a person although no pattern says so. Three things must hold: a program in the
-//! foreground sleeps until something is typed, the screen does not change, and the text at the cursor asks something.
-//!
-//! This module reads no clock: the caller passes the time.
+//! Finds out that a program in a terminal waits for a person although no pattern says so: a program in the foreground
+//! sleeps until something is typed, the screen does not change, and the text at the cursor asks something.
 
 use super::emulator::CursorView;
 use super::prompt_text::{Prompt, Shown, shown};
@@ -25,11 +23,10 @@ const LATER: Duration = Duration::from_secs(5);
 const WHILE_OPEN: Duration = Duration::from_secs(1);
 /// How long a program that only reads from the terminal must have slept before it counts as waiting.
 const READS_FOR: Duration = Duration::from_millis(250);
-/// The same for a program that also waits for other things and may be working. It is longer than a second, because many
-/// working programs wake up every second to show the time.
+/// How long a program that also waits for other things, and may be working, must have slept. It is longer than a
+/// second, because many working programs wake up every second to show the time.
 const POLLS_FOR: Duration = Duration::from_millis(1_200);
 
-/// What the terminal of a program shows besides the screen.
 pub(crate) trait TerminalSigns {
     fn modes(&self) -> Option<TerminalModes>;
     fn reader(&self) -> TerminalRead;
@@ -45,20 +42,15 @@ impl TerminalSigns for Pty {
     }
 }
 
-/// Watches one terminal.
 #[derive(Debug)]
 pub(crate) struct WaitDetector {
     /// Whether any question counts. If not, the program's own patterns decide, and besides them only a request for a
     /// password (typed without echo) counts.
     any_question: bool,
-    /// When the last output or input was seen, and how many looks there were since.
     quiet: Option<(Instant, u32)>,
     next: Option<Instant>,
-    /// The thread that was seen to wait, and since when.
     waiting: Option<(TerminalReader, Instant)>,
-    /// The question that is on the screen.
     open: Option<Prompt>,
-    /// How many looks in a row showed that the program does not wait for an answer to the open question.
     misses: u32,
 }
 
@@ -67,20 +59,18 @@ impl WaitDetector {
         Self { any_question, quiet: None, next: None, waiting: None, open: None, misses: 0 }
     }
 
-    /// Called when something was drawn or typed.
     pub(crate) fn stirred(&mut self, now: Instant) {
         self.quiet = Some((now, 0));
         self.next = LOOKS.first().map(|after| now + *after);
         self.waiting = None;
     }
 
-    /// When `look` must be called next.
     pub(crate) fn due(&self) -> Option<Instant> {
         self.next
     }
 
     /// The state after the screen has changed, given the state that the patterns found. The open question stays if it
-    /// is still on the screen. Where any question counts, a question that a pattern found on the screen is checked,
+    /// is still on the screen. If `any_question` is set, a question that a pattern found on the screen is checked,
     /// unless the program reports its own status (`is_reported`).
     pub(crate) fn drawn(
         &mut self,
@@ -105,8 +95,7 @@ impl WaitDetector {
         }
     }
 
-    /// Checks a question that a pattern found on the screen of a program: the text may be a quotation, or the answer
-    /// may come from a pipe.
+    /// Checks a question that a pattern found: its text may be a quotation, or the answer may come from a pipe.
     fn checked(
         &mut self,
         by_patterns: ScreenState,
@@ -128,9 +117,9 @@ impl WaitDetector {
         }
     }
 
-    /// Checks whether the program waits. Returns the new state; `None` if the state stays. `prompt_is_due` says that
-    /// the task's prompt has not been typed yet: the prompt is the answer to the first question that neither has fixed
-    /// answers nor asks for a password.
+    /// Checks whether the program waits; `None` if the state stays. `prompt_is_due` says that the task's prompt has
+    /// not been typed yet: the prompt is the answer to the first question that neither has fixed answers nor asks for
+    /// a password.
     pub(crate) fn look(
         &mut self,
         by_patterns: &ScreenState,
@@ -185,7 +174,6 @@ impl WaitDetector {
         }
     }
 
-    /// Checks whether the program still waits for the answer to the open question.
     fn look_again(&mut self, read: &TerminalRead, modes: TerminalModes) -> Option<ScreenState> {
         let is_password = self.open.as_ref().is_some_and(|open| open.question.about == AskKind::Password);
         let waits = match read {

@@ -1,5 +1,5 @@
-//! A helper executable for tests. It has the hidden modes, because a test's own `main` belongs to the test
-//! harness, and it serves as a parent process that tests can kill.
+//! A helper executable for tests. It has the hidden modes, because a test's own `main` belongs to the test harness,
+//! and it serves as a parent process that tests can kill.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
 }
 
 /// Runs one command in this kind of sandbox, in the workspace `dir/workspace` and with the read-only context path
-/// `dir/context` if it exists, and prints its outcome and this process's peak memory. `limits` is JSON.
+/// `dir/context` if it exists. `limits` is JSON.
 async fn run(kind: &str, dir: &Path, command: &str, limits: Option<&String>) {
     let limits: Option<ProcessLimits> = limits.map(|limits| serde_json::from_str(limits).unwrap());
     let launcher = GuardLauncher::default().with_limits(limits.unwrap_or_default());
@@ -74,7 +74,6 @@ fn print_peak() {
     println!("{}", status.lines().find(|line| line.starts_with("VmHWM")).unwrap());
 }
 
-/// Runs a script in a terminal until it waits for a person; returns its question.
 async fn waiting(dir: &str, script: &str) -> String {
     let (sender, mut asked) = tokio::sync::mpsc::unbounded_channel();
     let reports: ReportSink = Arc::new(move |report| {
@@ -88,7 +87,6 @@ async fn waiting(dir: &str, script: &str) -> String {
     }
 }
 
-/// Runs a script in a terminal; returns the beginning of its clean text, and its exit code.
 async fn terminal(dir: &str, script: &str) -> (String, Option<i32>) {
     let clean: Arc<Mutex<String>> = Arc::default();
     let reported = clean.clone();
@@ -124,7 +122,6 @@ async fn in_terminal(dir: &str, script: &str, reports: ReportSink) -> ProgramEnd
     ProgramRunner::new(Arc::new(starter), PatternTable::default()).run(&job, reports).await
 }
 
-/// Runs one program in `dir` and prints how much output was reported and this process's peak memory.
 async fn program(dir: &Path, program: &str, prompt: &str) {
     let starter = ProgramStarter {
         adapters: Adapters::default(),
@@ -184,7 +181,6 @@ async fn agent(dir: &Path, adapter: &str, prompt: &str, resume: Option<&String>)
     println!("{end:#?}");
 }
 
-/// Starts a container, prints its id and waits to be killed.
 async fn container(socket: &Path, image: &str, dir: &Path) {
     let spec = ContainerSpec {
         image: image.to_owned(),

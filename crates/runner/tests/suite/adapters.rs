@@ -16,10 +16,8 @@ fn sample(case: &str, kind: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// CLI agents that must have recordings.
 const RECORDED: [&str; 4] = ["claude", "codex", "gemini", "opencode"];
 
-/// The adapters with recordings, each in its own directory of `tests/samples`.
 fn recorded_adapters() -> Vec<String> {
     let dir = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/samples");
     let dirs = std::fs::read_dir(dir).unwrap().map(Result::unwrap).filter(|entry| entry.path().is_dir());
@@ -64,7 +62,6 @@ fn headless(name: &str, prompt: &str, resume: Option<&str>, permissions: Permiss
     adapter(name).headless_launch_config(&assignment(&spec, resume, permissions)).unwrap()
 }
 
-/// Replays a recording in pieces of this size.
 fn replay(case: &str, size: usize) -> (Vec<Item>, ProgramOutcome) {
     let name = case.split('/').next().unwrap();
     let mut parser = adapter(name).parser();
@@ -84,7 +81,6 @@ fn replay(case: &str, size: usize) -> (Vec<Item>, ProgramOutcome) {
     (items, outcome)
 }
 
-/// Replays a recording; the result must not depend on the size of the pieces.
 fn recorded(case: &str) -> (Vec<Item>, ProgramOutcome) {
     let whole = replay(case, usize::MAX);
     assert_eq!(replay(case, 7), whole, "{case}");
@@ -93,7 +89,6 @@ fn recorded(case: &str) -> (Vec<Item>, ProgramOutcome) {
 
 #[test]
 fn the_reply_of_a_model_is_noticed_before_its_first_tool_is_done_and_not_before_it_begins() {
-    // The lines that a CLI agent writes before its model replies, and the first line of a reply with a tool call.
     let cases = [
         (
             "claude",
@@ -132,8 +127,8 @@ fn the_reply_of_a_model_is_noticed_before_its_first_tool_is_done_and_not_before_
         assert!(!replies(before), "{name}: {before}");
         assert!(replies(first), "{name}: {first}");
     }
-    // In recordings of real CLI agents, it comes before everything else that the model did, and not at all if the model
-    // could not be reached.
+    // In recordings of real CLI agents, the sign comes before everything else that the model did, and not at all if
+    // the model could not be reached.
     for name in RECORDED {
         let failed = if name == "claude" { "fail401-noretry" } else { "fail401" };
         for (case, is_reached) in [("final-new", true), (failed, false)] {
@@ -227,8 +222,8 @@ fn headless_arguments_match_the_recorded_ones() {
                 let at = ours.iter().position(|word| word == untrusted).expect("the project is untrusted");
                 assert_eq!(ours.drain(at - 1..=at).next().as_deref(), Some("-c"));
             }
-            // These arguments are newer than the recordings, too: without its logs, opencode does not say that it
-            // repeats a failed request.
+            // These arguments are newer than the recordings: without its logs, opencode does not say that it repeats
+            // a failed request.
             if name == "opencode" {
                 theirs.extend(["--print-logs", "--log-level", "ERROR"].map(str::to_owned));
             }
@@ -282,7 +277,6 @@ fn a_program_that_may_only_read_has_no_tool_that_writes_and_codex_can_still_read
     assert!(env.contains(r#"\"edit\":\"deny\""#) && env.contains(r#"\"bash\":\"deny\""#), "{env}");
 }
 
-/// The headless launch config with these options and our tools `new_answer` and `vote`.
 fn with_options(name: &str, permissions: PermissionLevel, options: &serde_json::Value) -> LaunchConfig {
     let mut spec = spec(name, "");
     spec.options = serde_json::from_value(options.clone()).unwrap();
@@ -297,7 +291,6 @@ fn with_options(name: &str, permissions: PermissionLevel, options: &serde_json::
     adapter(name).headless_launch_config(&task).unwrap()
 }
 
-/// The argument after a flag.
 fn after<'a>(config: &'a LaunchConfig, flag: &str) -> Option<&'a str> {
     let at = config.args.iter().position(|arg| arg == flag)?;
     config.args.get(at + 1).map(String::as_str)
@@ -368,7 +361,6 @@ fn gemini_cli_gets_its_tool_lists_as_a_policy_and_its_prompt_as_a_file() {
     let git = rule("toolName = \"run_shell_command\"\ncommandPrefix = \"git\"", "allow", 200);
     let glob = rule("toolName = \"glob\"", "deny", 900);
     assert_eq!(rules(PermissionLevel::Full), [&*ours, &others, &read, &write, &git, &glob].concat());
-    // A tool list never grants more than the permission level.
     assert_eq!(rules(PermissionLevel::Workspace), [&*ours, &others, &read, &write, &glob].concat());
     assert_eq!(rules(PermissionLevel::ReadOnly), [&*ours, &others, &read, &glob].concat());
     assert!(config.env.contains(&("GEMINI_SYSTEM_MD".to_owned(), "/task/gemini-system.md".to_owned())));
@@ -391,7 +383,6 @@ fn opencode_gets_its_tool_lists_as_permissions_and_its_prompts_as_files() {
     assert_eq!(rules(&full), ["deny", "allow", "allow", "allow", "deny", "deny", "allow"]);
     let first = full["permission"].as_object().unwrap().keys().next().unwrap();
     assert_eq!(first, "*", "the last rule that fits decides");
-    // A tool list never grants more than the permission level.
     let workspace = settings(PermissionLevel::Workspace, &options);
     assert_eq!(rules(&workspace), ["deny", "allow", "allow", "deny", "deny", "deny", "allow"]);
     let read_only = settings(PermissionLevel::ReadOnly, &options);
@@ -425,8 +416,6 @@ fn a_cli_agent_that_may_edit_its_workspace_gets_the_equivalent_permission_mode()
     );
 }
 
-/// How an adapter starts its CLI agent with these options if a person approves the agent's actions: in a
-/// terminal, and in a structured session.
 fn asking_a_person(name: &str, options: &serde_json::Value) -> [LaunchConfig; 2] {
     let mut spec = spec(name, "");
     spec.options = serde_json::from_value(options.clone()).unwrap();
@@ -546,7 +535,6 @@ fn the_reasoning_effort_is_passed_to_every_cli_agent_that_has_an_option_for_it()
     );
 }
 
-/// Prompts that a person might write, and hostile ones.
 fn prompts() -> Vec<String> {
     let mut prompts: Vec<String> = [
         "--help",
@@ -667,7 +655,6 @@ fn recorded_failures_give_an_error_and_a_hint() {
         ("gemini/resume-bad", "Invalid session identifier", Some("in the directory where")),
         ("opencode/fail401", "fake failure", Some("opencode auth login")),
         ("opencode/resume-bad", "Session not found", None),
-        // The tool is denied; opencode gives no answer and still exits with 0.
         ("opencode/tool-ask", "did not finish its turn", Some("not allowed")),
     ];
     for (case, error, hint) in cases {
@@ -721,7 +708,6 @@ fn the_messages_of_a_claude_turn_without_a_result_count() {
     let usage = parser.end(Exit { code: None, signal: Some(9) }, &mut |_| ()).usage;
     let this_run = usage.this_run;
     assert_eq!((this_run.input_tokens, this_run.calls, this_run.unpriced_calls), (50, 3, 1), "{usage:?}");
-    // Each message says that it has one token of output so far; the text is longer.
     assert!(this_run.output_tokens > 10, "{usage:?}");
     let [by_model] = &usage.by_model[..] else { panic!("{usage:?}") };
     assert_eq!((by_model.model.as_str(), by_model.usage.input_tokens), ("claude-opus-5-5", 50));

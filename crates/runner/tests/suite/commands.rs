@@ -190,8 +190,8 @@ async fn a_command_may_clean_up_at_its_time_limit() {
     }
 }
 
-/// The process changes its pid and session all the time, so neither a process list nor a process group contains
-/// it for long.
+/// The process changes its pid and session all the time, so neither a process list nor a process group contains it
+/// for long.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_keeps_forking_is_killed() {
     for kind in ALL {

@@ -210,7 +210,6 @@ async fn commands_in_a_container_end_like_commands_outside() {
     daemon.docker(&["rm", "-f", &container.id().await.unwrap()]);
     assert_eq!(run(&host, "echo back").await.content, "exit code: 0\nback\n");
 
-    // A `Container` that is dropped without `close` removes its container.
     drop((container, host));
     let start = Instant::now();
     while !daemon.containers().is_empty() {
@@ -362,7 +361,6 @@ async fn a_chain_of_processes_in_a_container_does_not_outlive_its_command() {
     let written = || std::fs::metadata(agent_files.path("workspace/chain.txt")).unwrap().len();
     let after = written();
     assert!(after > 0);
-    // Another command takes long enough for the chain to write, if it is still there.
     assert!(run(&host, "sleep 1; echo later").await.content.contains("later"));
     assert_eq!(written(), after, "it was still writing");
     container.close().await.unwrap();

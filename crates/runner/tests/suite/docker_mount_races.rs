@@ -1,5 +1,5 @@
-//! A path that another agent replaces in the moment in which the real Docker daemon mounts it. A proxy between Althing
-//! and the daemon replaces the path while the daemon starts the container, and puts it back afterwards.
+//! A path that another agent replaces in the moment in which the real Docker daemon mounts it. A proxy between
+//! Althing and the daemon replaces the path while the daemon starts the container, and puts it back afterwards.
 
 use super::support::{AgentFixture, run_as};
 use althing_protocol::{ContextAccess, ProcessLimits};
@@ -15,16 +15,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 
-/// What the proxy does to one path.
 #[derive(Debug)]
 struct Race {
     path: PathBuf,
     /// The target of the symlink that replaces the path; if `None`, an empty directory replaces it.
     instead: Option<PathBuf>,
-    /// How many starts of containers are disturbed.
     times: usize,
     started: AtomicUsize,
-    /// Whether the path is replaced at the moment.
     is_replaced: Mutex<bool>,
 }
 
@@ -58,7 +55,6 @@ impl Race {
     }
 }
 
-/// Listens at `socket`, and passes everything on to the daemon.
 fn proxy(socket: &Path, daemon: PathBuf, race: Arc<Race>) {
     let listener = UnixListener::bind(socket).unwrap();
     std::thread::spawn(move || {
@@ -110,8 +106,6 @@ fn spec(agent_files: &AgentFixture) -> ContainerSpec {
     }
 }
 
-/// Starts a container through a proxy that replaces `path` while the daemon mounts it. Returns the proxy's directory,
-/// too.
 async fn start(
     daemon: &TestDockerDaemon,
     agent_files: &AgentFixture,
@@ -218,7 +212,7 @@ async fn nothing_below_a_read_only_mount_of_a_container_is_writable() {
     assert!(!is_written, "{started:?}");
 }
 
-/// A daemon that reports a wrong id for the container's first process, as a daemon in another pid namespace does.
+/// The daemon reports a wrong id for the container's first process, as a daemon in another pid namespace does.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_container_whose_mounts_cannot_be_looked_at_is_refused_and_removed() {
     if is_excluded("docker") {
@@ -245,7 +239,6 @@ async fn a_container_whose_mounts_cannot_be_looked_at_is_refused_and_removed() {
     assert_eq!(daemon.containers(), [""; 0], "the container is removed");
 }
 
-/// Passes responses on, but replaces the container's process id with another id of the same length.
 fn replace_pid(mut from: UnixStream, mut to: UnixStream) {
     let mut buffer = vec![0; 256 * 1024];
     while let Ok(length @ 1..) = from.read(&mut buffer) {
@@ -253,7 +246,7 @@ fn replace_pid(mut from: UnixStream, mut to: UnixStream) {
         let name = b"\"Pid\":";
         if let Some(at) = chunk.windows(name.len()).position(|part| part == name) {
             chunk[at + name.len()..].iter_mut().take_while(|byte| byte.is_ascii_digit()).for_each(|digit| {
-                // No process has such a number.
+                // No process has a number of nines.
                 *digit = b'9';
             });
         }

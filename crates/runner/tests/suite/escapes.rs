@@ -6,7 +6,6 @@ use althing_protocol::ContextAccess;
 use althing_runner::{ContextMount, SandboxKind};
 use althing_testkit::attacks::{ATTEMPTS, HARMLESS, Outside, Places};
 
-/// The targets of the attempts, in the directory of an agent.
 fn outside(agent_files: &AgentFixture) -> Outside {
     Outside::new(Places {
         base: agent_files.path(""),
@@ -54,7 +53,7 @@ async fn no_attempt_to_get_out_of_landlock_succeeds() {
     no_attempt_succeeds(SANDBOXES[1]).await;
 }
 
-/// Verifies that the harmless attempts can be detected: without a sandbox they succeed, and the test notices it.
+/// Without a sandbox, the harmless attempts must succeed and be noticed; otherwise the other tests prove nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn harmless_attempts_succeed_without_a_sandbox() {
     let sandbox = sandbox(SandboxKind::Unconfined).await.unwrap();

@@ -14,12 +14,10 @@ use tokio::task::JoinHandle;
 
 /// The size of a flood in MiB: more than the pipes can hold.
 const MEBIBYTES: usize = 64;
-/// The limit on reads of the flood between two events. The runtime may read the flood once or twice more
-/// before the next event; unfairness would show as hundreds of reads.
+/// The limit on reads of the flood between two events. The runtime may read the flood once or twice more before the
+/// next event; unfairness would show as hundreds of reads.
 const FAIR: usize = 8;
 
-/// How often the flood was read: in total (`all`), and the largest number of reads while another task was ready
-/// (`worst`).
 #[derive(Clone, Debug, Default)]
 struct Reads {
     all: Arc<AtomicUsize>,
@@ -40,7 +38,6 @@ impl Reads {
         })
     }
 
-    /// A task on the same thread that waits for a pipe that is always readable.
     fn neighbor(&self) -> JoinHandle<()> {
         let reads = self.clone();
         let (from, mut to) = std::io::pipe().unwrap();
@@ -53,7 +50,6 @@ impl Reads {
                 from.readable().await.unwrap();
                 let waited = reads.all.load(Ordering::Relaxed) - before;
                 reads.worst.fetch_max(waited, Ordering::Relaxed);
-                // Empties the pipe, so that the next wait is for a new event.
                 while from.try_read(&mut [0; 8]).is_ok() {}
             }
         })
@@ -67,7 +63,6 @@ impl Reads {
     }
 }
 
-/// A fake `gemini` with ACP that floods its output before it answers.
 fn flooding_gemini(to: &str) -> String {
     format!(
         r#"#!/bin/sh
@@ -133,7 +128,6 @@ impl OutputMasking for CountingMasking {
 impl MaskStream for CountingStream {
     fn push<'a>(&'a mut self, bytes: &'a [u8]) -> &'a [u8] {
         self.0.count();
-        // Slow on purpose, so that the pipe is full at every read.
         for _ in 0..4 {
             std::hint::black_box(bytes.iter().fold(0_u8, |sum, byte| sum.wrapping_add(*byte)));
         }

@@ -1,4 +1,4 @@
-//! When we are killed, our descendants are killed.
+//! Tests that all our descendants are killed when we are killed.
 
 use super::support::{HELPER, is_excluded, processes_with, unique_seconds, wait_until};
 use althing_testkit::scale;
@@ -6,8 +6,6 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// A script that starts a child, a `setsid` child, a double fork, a process that ignores TERM, and stays
-/// alive itself.
 fn family(mark: &str) -> String {
     format!(
         "sleep {mark} & setsid sleep {mark} & (setsid sh -c 'sleep {mark} & sleep {mark}' &); \
@@ -68,7 +66,6 @@ fn no_process_is_left_when_the_guard_itself_is_killed_in_a_sandbox() {
     let ours = guards.into_iter().find(|pid| parent_of(*pid) == Some(parent.id())).expect(&children);
     kill_process(Pid::from_raw(i32::try_from(ours).unwrap()).unwrap(), Signal::KILL).unwrap();
     wait_until(|| processes_with(&format!("sleep {mark}")), Vec::is_empty);
-    // The call ends as well: the helper does not hang.
     parent.wait().unwrap();
 }
 
@@ -92,7 +89,6 @@ fn a_command_started_from_a_pool_thread_outlives_the_thread() {
     let outcome = runtime.block_on(async {
         let handle = tokio::runtime::Handle::current();
         let (sender, receiver) = tokio::sync::oneshot::channel();
-        // The command is started by a thread of the blocking pool, which then ends, and awaited by another.
         tokio::task::spawn_blocking(move || {
             let agent_files = super::support::AgentFixture::new();
             let sandbox = althing_runner::Sandbox::Unconfined(althing_runner::AcceptedByUser::explicitly());

@@ -15,7 +15,6 @@ async fn stdout_and_stderr_are_reported_raw_and_clean_and_passed_to_the_adapter(
     let job = fixture.job("t", &script.replace("WORK", fixture.path("work").to_str().unwrap()));
     let run = fixture.run(&job);
     let watch = async {
-        // The output is reported while the program runs, not at its end.
         while !fixture.output().1.contains("oh") || !fixture.output().1.contains("plain") {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -141,7 +140,6 @@ async fn a_silent_program_is_ended_at_its_idle_limit_even_if_it_ignores_term() {
         let took = start.elapsed();
         assert!(!end.ok && end.error.as_deref().unwrap().contains("printed nothing for 5 s"), "{end:?}");
         assert_eq!(end.output, "hello\n");
-        // The program was ended at its limit: not earlier, and it would have slept for a minute.
         assert!(took >= Duration::from_secs(5), "{took:?}");
     }
 }
@@ -324,8 +322,7 @@ async fn two_hundred_programs_run_concurrently() {
     }
 }
 
-/// The number of this process's guards and their average memory (proportional set size), as text. Fails if the average
-/// is 400 kB or more.
+/// Fails if the average memory (proportional set size) of this process's guards is 400 kB or more.
 fn memory_of_guards() -> String {
     let own = format!("PPid:\t{}", std::process::id());
     let is_ours = |pid: &u32| {

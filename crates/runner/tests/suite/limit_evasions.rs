@@ -1,7 +1,6 @@
-//! Ways in which a command could use more of the machine than its limits without being seen: memory and disk space that
-//! belong to no process or to no open file, and processes that end before they are counted or killed.
-//!
-//! Every attacker is bounded by itself, so that a limit that fails does not endanger the machine.
+//! Ways in which a command could use more of the machine than its limits without being seen: memory and disk space
+//! that belong to no process or to no open file, and processes that end before they are counted or killed. Every
+//! attacker is bounded by itself, so that a limit that fails does not endanger the machine.
 
 use super::support::{
     AgentFixture, HELPER, SANDBOXES, is_excluded, processes_with, run, sandbox, unique_seconds, wait_until,
@@ -22,7 +21,6 @@ struct Evasion {
     program: &'static str,
     /// The last part of the config key that the message names.
     key: &'static str,
-    /// Whether the attack is possible in bubblewrap only.
     only_bubblewrap: bool,
 }
 
@@ -170,8 +168,8 @@ async fn no_command_hides_memory_or_disk_space_from_its_limits() {
     }
 }
 
-/// Programs that only look like an attack. The files of the second one are far smaller than its limit, because files in
-/// memory of other programs could count for a program with files in transit.
+/// The files of the second program are far smaller than its limit, because files in memory of other programs could
+/// count for a program with files in transit.
 #[tokio::test]
 async fn a_command_is_not_ended_for_files_that_it_sends_or_maps_within_its_limits() {
     let maps = r#"
@@ -194,7 +192,6 @@ print("done")
 "#;
     for kind in SANDBOXES {
         let Some(sandbox) = sandbox(kind).await else { continue };
-        // A mapped file counts once, not for its pages and again for its size.
         for (program, memory) in [(maps, 200 * MIB), (sends, 2048 * MIB)] {
             let agent_files = AgentFixture::new();
             std::fs::write(agent_files.path("workspace/honest.py"), program).unwrap();
@@ -206,7 +203,7 @@ print("done")
     }
 }
 
-/// A segment of shared memory that is attached to no process is in no count of memory, so large ones are refused.
+/// A segment of shared memory that is attached to no process is in no count of memory.
 #[tokio::test]
 async fn large_segments_of_shared_memory_and_sets_of_semaphores_are_refused_and_small_ones_work() {
     let Some(sandbox) = sandbox(SandboxKind::Bubblewrap).await else { return };
@@ -222,8 +219,8 @@ print(libc.shmget(0, ctypes.c_size_t(56), 0o1600) >= 0, libc.semget(0, 17, 0o160
     assert_eq!(outcome, "exit code: 0\n-1 -1\nTrue True\n");
 }
 
-/// A script that starts 40 chains of processes, in which each process forks the next one and ends at once. The chains
-/// end by themselves after three minutes.
+/// Starts 40 chains of processes, in which each process forks the next one and ends at once. The chains end by
+/// themselves after three minutes.
 fn comets(mark: &str) -> String {
     format!(
         "perl -e '$SIG{{CHLD}} = \"IGNORE\"; $SIG{{TERM}} = \"IGNORE\"; $end = time + 180; for (1..40) {{ if (!fork) {{ \

@@ -1,8 +1,5 @@
 //! What a command, a CLI agent, an MCP server or a container may use of the machine: processes, memory, open files,
-//! disk.
-//!
-//! Every attacker is bounded by itself, so that a limit that fails does not endanger the machine: the attacker starts
-//! at most a few hundred processes, uses at most a few hundred megabytes, and ends within three minutes.
+//! disk. Every attacker is bounded by itself, so that a limit that fails does not endanger the machine.
 
 use super::programs::TaskFixture;
 use super::support::{
@@ -19,20 +16,17 @@ use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
 
-/// The limits of these tests.
 const LIMITS: ProcessLimits =
     ProcessLimits { processes: Some(60), memory: Some(160 * MIB), open_files: 200, disk: 64 * MIB };
 
-/// An attack that has to be stopped.
 struct Attack {
     name: &'static str,
-    /// `MARK` is replaced by a number of seconds that identifies the processes of the test.
+    /// The script, in which `MARK` is replaced by a number of seconds that identifies the processes of the test.
     script: &'static str,
     /// The last part of the config key that the message names.
     key: &'static str,
 }
 
-/// Attacks that last longer than the time limit of a command if nothing else ends them.
 const ATTACKS: [Attack; 9] = [
     Attack {
         name: "many processes",
@@ -86,8 +80,6 @@ impl Attack {
         self.script.replace("MARK", mark)
     }
 
-    /// Checks that the attack was stopped early, that the message names the limit, and that no process of the attack is
-    /// left.
     fn assert_stopped(&self, what: &str, told: &str, mark: &str) {
         let key = format!("`orchestrator.limits.{}`", self.key);
         assert!(told.contains("ended") && told.contains(&key), "{what}, {}: {told}", self.name);

@@ -17,14 +17,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Endpoints that only the test can call, in place of the program.
 #[derive(Default)]
 struct FakeEndpoints {
     connected: bool,
     opened: Mutex<Vec<Opened>>,
 }
 
-/// What an endpoint was opened with.
 type Opened = (Vec<ToolSpec>, Arc<dyn EndpointHandler>);
 
 struct FakeEndpoint(Secret, bool);
@@ -192,7 +190,6 @@ async fn a_resumed_conversation_gets_only_new_messages_and_counts_only_new_usage
     assert_eq!((first.usage.cost_usd, second.usage.cost_usd), (0.01, 0.0));
 }
 
-/// An adapter for a program that may start without our tools.
 #[derive(Debug)]
 struct MayMissTools;
 
@@ -266,7 +263,6 @@ async fn a_message_that_looks_like_a_command_reaches_the_program_as_prose() {
             request.messages.insert(0, said);
             request.call_context.as_mut().unwrap().native = Some("a-conversation".to_owned());
         }
-        // The result does not matter here.
         let _ = backend.call(&request, &mut ignore).await;
         let agent_log = fixture.agent_log();
         let start = agent_log.iter().rposition(|line| line.starts_with("start ")).unwrap();
@@ -345,7 +341,6 @@ async fn a_member_writes_to_its_paths_but_never_to_repositories_and_protected_pa
         let all = [&open[..], &closed, &["work/x", "own/x"]].concat();
         let Some(found) = written(kind, false, false, &all).await else { continue };
         assert_eq!(found, [&open[..], &["work/x"]].concat(), "{kind:?}");
-        // The chat agent works in the project itself and has another workspace.
         let Some(found) = written(kind, true, false, &all).await else { continue };
         assert_eq!(found, [&open[..], &["own/x"]].concat(), "{kind:?}");
     }
@@ -378,7 +373,6 @@ async fn a_failed_program_gives_a_typed_error() {
     assert!(error.message.contains("signal 9"), "{error:?}");
 }
 
-/// An adapter that records the permission level of each start.
 #[derive(Debug, Default)]
 struct PermissionRecorder(Mutex<Vec<PermissionLevel>>);
 
@@ -446,7 +440,7 @@ async fn a_permission_mode_only_removes_permissions() {
     }
 }
 
-/// An adapter for a plain-text program that reports neither its usage nor the reason for a failure.
+/// A program that reports neither its usage nor the reason for a failure.
 #[derive(Debug)]
 struct PlainText;
 

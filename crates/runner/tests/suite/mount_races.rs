@@ -1,5 +1,5 @@
-//! Bubblewrap that mounts something else than it was told, as it does when another agent replaces a path with a symlink
-//! in the moment in which bubblewrap resolves the path. A script in place of `bwrap` does that each time.
+//! Bubblewrap that mounts something else than it was told, as it does when another agent replaces a path with a
+//! symlink in the moment in which bubblewrap resolves the path. A script in place of `bwrap` does that.
 
 use super::programs::TaskFixture;
 use super::support::{AgentFixture, HELPER, run_as, sandbox};
@@ -11,9 +11,8 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt;
 
-/// The program in place of `bwrap`. The file `at` beside it names the path whose mount is changed, the file `instead`
-/// what is mounted there; without that file nothing is mounted. If there is a file `once`, only the first start is
-/// changed.
+/// The file `at` beside this script names the path whose mount is changed, the file `instead` what is mounted there;
+/// without `instead` nothing is mounted. If there is a file `once`, only the first start is changed.
 const RACING_BWRAP: &str = r#"#!/bin/bash
 d=$(dirname "$0")
 at=$(cat "$d/at")

@@ -12,10 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 
-/// The fake agent, which follows a script.
 pub const AGENT: &str = env!("CARGO_BIN_EXE_althing-runner-fake-agent");
 
-/// A directory for tasks, and a runner.
 pub struct TaskFixture {
     pub dir: TempDir,
     pub runner: ProgramRunner,
@@ -26,7 +24,6 @@ pub fn unconfined() -> Sandbox {
     Sandbox::Unconfined(AcceptedByUser::explicitly())
 }
 
-/// Adapters that run the fake agent in place of real CLI agents.
 pub fn agents() -> Vec<UserDefinedAdapter> {
     let agent = |name: &str, output: fn() -> Box<dyn OutputParser>| UserDefinedAdapter {
         name: name.to_owned(),
@@ -49,12 +46,10 @@ impl TaskFixture {
         Self::limited(sandbox, ProcessLimits::default())
     }
 
-    /// A fixture whose programs have these limits.
     pub fn limited(sandbox: Sandbox, limits: ProcessLimits) -> Self {
         Self::with_limits(sandbox, limits, ProgramLimits::default())
     }
 
-    /// A fixture whose programs are not killed soon after they were asked to end.
     pub fn patient() -> Self {
         let limits = ProgramLimits { grace: PATIENCE, ..ProgramLimits::default() };
         Self::with_limits(unconfined(), ProcessLimits::default(), limits)
@@ -81,7 +76,6 @@ impl TaskFixture {
         self.dir.path().canonicalize().unwrap().join(inside)
     }
 
-    /// A job that runs the fake agent as the user's own command.
     pub fn job(&self, name: &str, script: &str) -> ProgramJob {
         self.command(name, &[AGENT], script)
     }
@@ -113,7 +107,6 @@ impl TaskFixture {
         }
     }
 
-    /// A job that runs the fake agent as a CLI agent.
     pub fn agent(&self, adapter: &str, script: &str) -> ProgramJob {
         let mut job = self.job(adapter, script);
         adapter.clone_into(&mut job.spec.adapter);
@@ -139,7 +132,6 @@ impl TaskFixture {
         self.reports().into_iter().filter_map(item).collect()
     }
 
-    /// All reported output, raw and clean.
     pub fn output(&self) -> (Vec<u8>, String) {
         let mut all = (Vec::new(), String::new());
         for report in self.reports() {

@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// A fake `gemini` with ACP: it asks once and then says whether it was allowed to act.
 const GEMINI: &str = r#"#!/bin/sh
 read -r x; echo '{"jsonrpc":"2.0","id":1,"result":{}}'
 read -r x; echo '{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s-1"}}'
@@ -87,8 +86,8 @@ impl SessionFixture {
         self.reports.lock().unwrap().iter().filter_map(reported).collect()
     }
 
-    /// Answers the question, at the earliest when the idle limit has passed since the start: the limit must not apply
-    /// while the question is open.
+    /// Answers the question only when the idle limit has passed since the start: the limit must not apply while the
+    /// question is open.
     async fn answer(&self, option: &str) {
         let task = TaskId::from("t");
         let start = Instant::now();

@@ -1,4 +1,4 @@
-//! Shared code: an agent with its files, and files around them that it must not touch.
+//! Shared code of the runner's tests: an agent with its files, and files around them that it must not touch.
 
 use althing_protocol::{ContextAccess, ProcessLimits, ToolCall, ToolHost, ToolOutcome};
 use althing_runner::{
@@ -16,7 +16,6 @@ use tempfile::TempDir;
 /// The executable with the hidden modes.
 pub const HELPER: &str = env!("CARGO_BIN_EXE_althing-runner-helper");
 
-/// How long a test waits for a command whose `sleep` of [`unique_seconds`] would take years.
 pub const LONG_BEFORE_THE_SLEEP_ENDS: Duration = PATIENCE;
 
 pub fn launcher() -> GuardLauncher {
@@ -28,7 +27,6 @@ pub async fn available() -> AvailableSandboxes {
     detect_sandboxes(&launcher(), scratch.path()).await
 }
 
-/// A sandbox of this kind, or `None` if the tests were told to skip it.
 pub async fn sandbox(kind: SandboxKind) -> Option<Sandbox> {
     match kind {
         SandboxKind::Bubblewrap if is_excluded("bubblewrap") => None,
@@ -49,10 +47,8 @@ pub async fn sandbox(kind: SandboxKind) -> Option<Sandbox> {
     }
 }
 
-/// The sandboxes that need no daemon.
 pub const SANDBOXES: [SandboxKind; 2] = [SandboxKind::Bubblewrap, SandboxKind::Landlock];
 
-/// A directory tree for one agent: [`FILES`] and the agent's `workspace/`.
 pub struct AgentFixture {
     pub dir: TempDir,
 }
@@ -99,7 +95,6 @@ impl AgentFixture {
         self.host_with(sandbox, |_| ())
     }
 
-    /// A host whose commands have these limits.
     pub fn host_limited(&self, sandbox: Sandbox, limits: ProcessLimits) -> CommandHost {
         let policy = CommandPolicy::new(self.sandbox_paths(), sandbox);
         CommandHost::new(policy, launcher().with_limits(limits)).unwrap()
@@ -126,7 +121,6 @@ pub async fn run_as(host: &CommandHost, command: &str, access: ContextAccess) ->
     host.call(&call(&serde_json::json!({ "command": command })), access).await
 }
 
-/// Children of this process that ended and were not reaped.
 pub fn zombies() -> Vec<u32> {
     let is_ours = |stat: &str| {
         let mut fields = stat.rsplit_once(')').unwrap_or_default().1.split_whitespace();
@@ -138,7 +132,6 @@ pub fn zombies() -> Vec<u32> {
         .collect()
 }
 
-/// Waits until `done` holds, or fails after [`PATIENCE`] with the last observed value.
 pub fn wait_until<T: std::fmt::Debug>(mut look: impl FnMut() -> T, done: impl Fn(&T) -> bool) -> Duration {
     let start = Instant::now();
     loop {

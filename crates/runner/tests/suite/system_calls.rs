@@ -1,9 +1,6 @@
 //! Attacks by system calls, from a Python program inside a sandbox, as the current user and, if that is root, also as
-//! an ordinary user. They are judged by what happens to their targets outside, and by whether a system call succeeded
-//! that must not.
-//!
-//! The targets (a process, sockets, message queues, files) belong to the same user as the attacker, so that only the
-//! sandbox protects them. `system_calls.py` of the test kit contains both sides.
+//! an ordinary user. The targets (a process, sockets, message queues, files) belong to the same user as the attacker,
+//! so that only the sandbox protects them. `system_calls.py` of the test kit contains both sides.
 
 use super::support::{HELPER, is_excluded};
 use althing_testkit::attacks::SYSTEM_CALLS;
@@ -14,15 +11,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use tempfile::TempDir;
 
-/// The id of an ordinary user: the user `nobody`.
 const ORDINARY: u32 = 65534;
 
-/// The users as whom the tests run: the current one (`None`), and an ordinary one if the current one is root.
+/// The current user (`None`), and an ordinary one if the current one is root.
 fn users() -> Vec<Option<u32>> {
     if rustix::process::getuid().is_root() { vec![None, Some(ORDINARY)] } else { vec![None] }
 }
 
-/// A directory with the executables that a test needs, and the user to whom it belongs.
 struct Setting {
     dir: TempDir,
     user: Option<u32>,
@@ -45,7 +40,6 @@ impl Setting {
         self.dir.path().canonicalize().unwrap().join("data")
     }
 
-    /// A command that runs as the setting's user.
     fn command(&self, program: &Path) -> Command {
         let mut command = match self.user {
             None => Command::new(program),
@@ -65,7 +59,6 @@ impl Setting {
         command
     }
 
-    /// Runs a shell command in this kind of sandbox and returns its output.
     fn run(&self, kind: &str, command: &str) -> String {
         let mut helper = self.command(&self.dir.path().join("helper"));
         let output = helper.args(["run", kind]).arg(self.data()).arg(command).output().unwrap();
@@ -75,11 +68,9 @@ impl Setting {
     }
 }
 
-/// The targets of the attacks, held by a process outside of the sandbox.
 struct Targets {
     process: Child,
     output: BufReader<ChildStdout>,
-    /// The targets as the attacking program expects them.
     json: String,
 }
 
@@ -96,7 +87,6 @@ impl Targets {
         Self { process, output, json: json.trim().to_owned() }
     }
 
-    /// What happened to the targets.
     fn evidence(mut self) -> Vec<String> {
         self.process.stdin.take().unwrap().write_all(b"\n").unwrap();
         let mut line = String::new();
@@ -106,7 +96,6 @@ impl Targets {
     }
 }
 
-/// Tries all attacks; returns the output of the attacker, and what happened to the targets.
 fn attack(setting: &Setting, kind: &str) -> (String, Vec<String>) {
     let targets = Targets::new(setting);
     let output = setting.run(kind, &format!("python3 system_calls.py inside '{}'", targets.json));
@@ -114,7 +103,6 @@ fn attack(setting: &Setting, kind: &str) -> (String, Vec<String>) {
     (output, targets.evidence())
 }
 
-/// The attacks whose system call succeeded.
 fn succeeded(output: &str) -> Vec<&str> {
     output.lines().filter_map(|line| line.strip_prefix("CANARY ")).collect()
 }
@@ -144,10 +132,10 @@ fn no_system_call_in_landlock_reaches_processes_sockets_queues_or_hidden_directo
     no_attack_succeeds("landlock");
 }
 
-/// Verifies that the attacks can be detected: without a sandbox they succeed, and their targets show it.
+/// Without a sandbox the attacks must succeed and be noticed; otherwise the other tests prove nothing.
 #[test]
 fn attacks_by_system_calls_succeed_without_a_sandbox() {
-    // Attacks that the kernel may deny to everyone or to ordinary users, depending on its settings.
+    // The kernel may deny these attacks to everyone or to ordinary users, depending on its settings.
     let optional = [
         "open a socket of the family",
         "load a kernel program",
@@ -176,7 +164,7 @@ fn attacks_by_system_calls_succeed_without_a_sandbox() {
     }
 }
 
-/// A directory that may be entered but not listed could contain a socket that nobody can find and cover.
+/// A directory that may be entered but not listed could contain a socket that cannot be found and covered.
 #[test]
 fn a_socket_in_a_directory_that_cannot_be_listed_does_not_answer_in_bubblewrap() {
     for user in users() {
@@ -203,7 +191,6 @@ fn a_socket_in_a_directory_that_cannot_be_listed_does_not_answer_in_bubblewrap()
     }
 }
 
-/// Ordinary tools must work in both sandboxes, and some more of them in bubblewrap. Each command must print `done`.
 #[test]
 fn ordinary_tools_work_in_both_sandboxes() {
     let both = [
@@ -274,8 +261,6 @@ fn ordinary_tools_work_in_both_sandboxes() {
     }
 }
 
-/// Tries to make files set-user-id and to change extended attributes and ACLs, in every way that the kernel has. Prints
-/// what succeeded, then `tried`.
 const HIDDEN_PROPERTIES: &str = r#"
 import ctypes, os, struct
 libc = ctypes.CDLL(None, use_errno=True)

@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
-/// A program in a terminal and its reports.
 pub(super) struct Running {
     pub(super) runner: Arc<ProgramRunner>,
     pub(super) task: TaskId,
@@ -23,7 +22,6 @@ pub(super) struct Running {
     pub(super) dir: Arc<TempDir>,
 }
 
-/// A runner that runs this script for every task.
 pub(super) fn runner(script: &str, traits: TerminalTraits) -> Arc<ProgramRunner> {
     runner_in(Sandbox::Unconfined(AcceptedByUser::explicitly()), script, traits)
 }
@@ -98,7 +96,6 @@ impl Running {
         clean.collect()
     }
 
-    /// The reported prompts, with their errors.
     pub(super) fn prompts(&self) -> Vec<(String, Option<String>)> {
         let reports = self.reports.lock().unwrap();
         let prompts = reports.iter().filter_map(|report| match report {
@@ -108,7 +105,6 @@ impl Running {
         prompts.collect()
     }
 
-    /// The reported questions (`waits: …`) and ends of waiting (`moved on`), in order.
     pub(super) fn interactions(&self) -> Vec<String> {
         let reports = self.reports.lock().unwrap();
         let reported = reports.iter().filter_map(|report| match report {
@@ -128,7 +124,6 @@ impl Running {
         }
     }
 
-    /// Types as an attached user.
     pub(super) fn typed(&self, keys: &str) {
         assert!(self.runner.input(&self.task, keys.as_bytes()));
     }
@@ -307,7 +302,6 @@ fn no_program_output_reaches_our_own_output() {
 // spec: core/interactive-prompt-dispatch/ready-output-gating
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_prompt_is_typed_once_when_the_program_is_ready() {
-    // The ready pattern appears early, late, twice, and split over writes.
     for says in [
         "echo Ready for your command",
         "sleep 1; echo Ready for your command",
@@ -415,7 +409,7 @@ fn asking() -> TerminalTraits {
 // spec: core/interaction-detection-for-background-tasks/background-prompt
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_question_of_a_background_program_is_reported_while_it_waits() {
-    // Only an answer ends the wait. How soon the question is reported is measured in `bench/src/recovery.rs`.
+    // Only an answer ends the wait.
     let script = r"sleep 0.3; printf 'May I format the disk?\n> yes / no'; read a; echo; echo going on; sleep 1; echo done";
     let mut program = Running::start(script, "", asking());
     program.until("the question is reported", |program| !program.interactions().is_empty()).await;
@@ -428,7 +422,6 @@ async fn a_question_of_a_background_program_is_reported_while_it_waits() {
     assert_eq!(program.interactions().len(), 2, "{:?}", program.interactions());
 }
 
-// For an unknown program only common prompts such as `[y/n]` are recognized.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_yes_or_no_question_of_a_command_is_reported_and_can_be_answered() {
     let cases = [
@@ -463,7 +456,6 @@ async fn a_yes_or_no_question_of_a_command_is_reported_and_can_be_answered() {
     assert_eq!(program.interactions(), [""; 0]);
 }
 
-/// The id of the nth question, counted from 0; `None` if it was not reported or cannot be answered by id.
 pub(super) fn native(program: &Running, nth: usize) -> Option<String> {
     let reports = program.reports.lock().unwrap();
     let asks = reports.iter().filter_map(|report| match report {

@@ -27,12 +27,9 @@ fn a_flood_of_any_kind_costs_no_more_than_64_mebibytes_and_the_exit_code_is_kept
     let (calm, _) = flooded("exit 5");
     for flood in [
         format!("yes 'a line of the flood' | head -c {size}; exit 5"),
-        // One endless line.
         format!("head -c {size} /dev/zero | tr '\\0' x; exit 5"),
-        // One endless escape sequence.
         format!("printf '\\033]0;'; head -c {size} /dev/zero | tr '\\0' x; exit 5"),
         format!("yes | head -n {sequences} | sed 's/.*/\\x1b[31m\\x1b[5;5Hred\\x1b[K\\x1b[6n/' ; exit 5"),
-        // Endless combining marks.
         format!("printf e; yes '\\xcc\\x81' | tr -d '\\n' | head -c {size}; exit 5")
             .replace("\\xcc\\x81", "\u{301}"),
     ] {

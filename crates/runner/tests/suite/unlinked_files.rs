@@ -1,5 +1,5 @@
-//! Deleted files that stay open: in a container, and in a process that its own user may not look at. Only the guard of
-//! an ordinary user is forbidden to look: root may look at everything.
+//! Deleted files that stay open: in a container, and in a process that forbids its own user to look at it. Root may
+//! look at everything.
 
 use super::support::{AgentFixture, HELPER, is_excluded, run};
 use althing_protocol::{ContextAccess, ProcessLimits};
@@ -22,7 +22,7 @@ os.fsync(file)
 time.sleep(100)
 "#;
 
-/// The same within the limit.
+/// A program that forbids its own user to look at its process, and writes less than the limit to a deleted file.
 const HONEST: &str = r#"
 import ctypes, os, time
 ctypes.CDLL(None).prctl(4, 0)
@@ -34,7 +34,6 @@ time.sleep(2)
 print("done")
 "#;
 
-/// Runs a program in a sandbox as an ordinary user, and returns what it and the helper printed.
 fn run_as_user(kind: &str, program: &str) -> String {
     let dir = tempfile::tempdir().unwrap();
     let helper = dir.path().join("helper");
@@ -94,7 +93,6 @@ async fn a_deleted_file_counts_as_disk_space_in_a_container() {
     let containers = DockerClient::connect(&daemon.socket()).await.unwrap();
     let container = containers.start(spec, ContextAccess::ReadOnly).await.unwrap();
     let host = agent_files.host_limited(Sandbox::Docker(Arc::clone(&container)), limits);
-    // In the workspace, and in the container's own file system.
     for path in ["big", "/tmp/big"] {
         let command = format!("exec 3> {path}; rm {path}; head -c 300000000 /dev/zero >&3; sleep 100");
         let outcome = run(&host, &command).await;

@@ -12,7 +12,6 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Starts a script as a workflow's own command.
 fn start(runner: &Arc<ProgramRunner>, task: &str, script: &str, more: &serde_json::Value) -> Running {
     let dir = Arc::new(tempfile::tempdir().unwrap());
     let work = dir.path().join("work");
@@ -45,7 +44,6 @@ fn screen(program: &Running) -> String {
     program.runner.screen(&program.task).map(|screen| screen.text().join("\n")).unwrap_or_default()
 }
 
-/// Waits until `done`; returns whether that happened in time and before the program ended.
 async fn comes(program: &Running, done: impl Fn(&Running) -> bool) -> bool {
     let start = Instant::now();
     while !done(program) {
@@ -255,7 +253,7 @@ async fn the_prompt_of_a_command_answers_its_first_question() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_a_hidden_password_overrides_the_patterns_of_an_agent() {
-    // An agent with patterns of its own: the prompt at which it waits is its idle input box.
+    // The prompt at which an agent with patterns of its own waits is its idle input box.
     let script = "printf 'What next? '; read a; printf 'Working\n'; stty -echo; printf 'Passphrase for key: '; read b; stty echo; echo; echo end";
     let mut program = Running::start(script, "", ready_when(r"What next\? ?\z"));
     program.until("it is idle", |program| program.raw().contains("What next?")).await;

@@ -1,15 +1,12 @@
-//! Programs that wait for a person, and programs that look as if they did.
-//!
-//! Every script runs with `sh` in an empty directory, which is also its home.
+//! Programs that wait for a person, and programs that look as if they did. Every script runs with `sh` in an empty
+//! directory, which is also its home.
 
 use AskKind::{Password, Question};
 use althing_protocol::AskKind;
 
-/// A program that asks.
 pub struct Asking {
     pub name: &'static str,
     pub script: &'static str,
-    /// A part of the first line of the question.
     pub text: &'static str,
     pub about: AskKind,
     /// The ids of the first answers that are offered; empty if none are.
@@ -33,7 +30,6 @@ const fn hides(name: &'static str, script: &'static str, text: &'static str) -> 
     Asking { name, script, text, about: Password, options: &[] }
 }
 
-/// Real programs first, then scripts that imitate others.
 pub const ASKING: &[Asking] = &[
     asks("rm", "touch a; rm -i a", "remove regular empty file 'a'?"),
     asks("cp", "touch a b; cp -i a b", "overwrite 'b'?"),
@@ -156,11 +152,9 @@ asyncio.run(main())'"#,
     asks("after a flood", "seq 1 20000; printf 'Go on? '; read x", "Go on?"),
 ];
 
-/// A program that must not be reported.
 pub struct Calm {
     pub name: &'static str,
     pub script: &'static str,
-    /// What its screen shows once it is in the state to watch.
     pub shows: &'static str,
 }
 
@@ -168,7 +162,7 @@ const fn calm(name: &'static str, script: &'static str, shows: &'static str) -> 
     Calm { name, script, shows }
 }
 
-/// A program in Python that has turned off lines and echo.
+/// A Python program that has turned off line mode and echo.
 macro_rules! raw {
     ($body:literal) => {
         concat!(
@@ -180,7 +174,6 @@ macro_rules! raw {
     };
 }
 
-/// `curl` that downloads a file of which only a tenth arrives.
 macro_rules! stalled {
     ($option:literal) => {
         concat!(

@@ -32,7 +32,6 @@ impl Places {
     }
 }
 
-/// The paths of all files and links below a directory.
 fn listing(dir: &Path) -> Vec<String> {
     let mut found = Vec::new();
     let mut dirs = vec![dir.to_owned()];
