@@ -46,7 +46,6 @@ fn sources<'a>(task: &'a str, basis: &'a str) -> Sources<'a> {
     Sources { task, basis, others }
 }
 
-/// Presentations that are not taken.
 const WEAK_PRESENTATIONS: &[(&str, &str, &str, Weakness)] = &[
     // Nothing.
     (SKY, SKY_ANSWER, "", Empty),
@@ -167,7 +166,6 @@ const WEAK_PRESENTATIONS: &[(&str, &str, &str, Weakness)] = &[
     ),
 ];
 
-/// Presentations that are taken.
 const HONEST_PRESENTATIONS: &[(&str, &str, &str)] = &[
     (SKY, SKY_ANSWER, SKY_ANSWER),
     (SKY, SKY_ANSWER, "Because of Rayleigh scattering."),

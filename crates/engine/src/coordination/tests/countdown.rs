@@ -3,7 +3,6 @@
 use super::harness::{World, answer, spec, vote};
 use althing_protocol::{Decision, Fact, InteractionId, Millis, Op, RunEnd, RunRules, Timer, Verdict};
 
-/// A run whose override window is open.
 fn voted() -> (World, InteractionId) {
     let mut spec = spec(&["a", "b"], RunRules::default());
     spec.rules.override_window = Some(Millis(60_000));
