@@ -1,4 +1,5 @@
-//! The transition from history to live events, under every interleaving of a small model and under stress.
+//! Tests of the event feed: the transition from history to live events, under every interleaving of a small model and
+//! under stress.
 
 use super::*;
 use althing_protocol::{Fact, Notice, NoticeLevel, Timestamp};
@@ -9,7 +10,6 @@ fn event(seq: u64) -> Arc<Event> {
     Arc::new(Event { seq: Seq(seq), at: Timestamp(seq), task: None, cause: None, fact: Fact::Notice(notice) })
 }
 
-/// A log in memory; its events count as durable.
 #[derive(Default)]
 struct Memory(Mutex<Vec<Arc<Event>>>);
 
@@ -21,8 +21,7 @@ impl JournalReader for Memory {
     }
 }
 
-/// A model that is small enough for an exhaustive search: a writer that appends and publishes, and a reader that
-/// subscribes and reads.
+/// Small enough for an exhaustive search: a writer that appends and publishes, and a reader that subscribes and reads.
 #[derive(Clone)]
 struct Model {
     durable: u64,
@@ -33,7 +32,7 @@ struct Model {
     /// The range of the log that is being read; the reader does nothing else meanwhile.
     reading: Option<(u64, u64)>,
     delivered: Vec<u64>,
-    /// The last fact that the reader has when it subscribes; it may be beyond the end of the log.
+    /// May be beyond the end of the log.
     from: u64,
 }
 
@@ -68,7 +67,6 @@ impl Model {
             .collect();
     }
 
-    /// All states that one atomic step of the writer or the reader leads to.
     fn steps(&self) -> Vec<Self> {
         let mut next = Vec::new();
         if self.durable < FACTS {

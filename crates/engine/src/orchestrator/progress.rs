@@ -6,18 +6,15 @@ use super::feed::Feed;
 use althing_protocol::{Delta, DeltaKind, Progress, TaskId};
 use std::sync::Arc;
 
-/// The published stream of one model call.
 pub(super) struct ProgressStream {
     feed: Feed,
     work: TaskId,
     mask: Arc<dyn EventMasker>,
-    /// The end of the text so far, held back because it may be the beginning of a secret.
+    /// Held back because it may be the beginning of a secret; so are `reasoning` and `answer`.
     text: String,
-    /// The end of the reasoning so far, held back for the same reason.
     reasoning: String,
-    /// The end of the answer so far, held back for the same reason.
     answer: String,
-    /// Reads the answer out of the arguments; None unless the tool `new_answer` is being called.
+    /// Some while the tool `new_answer` is being called.
     reader: Option<AnswerReader>,
 }
 
@@ -82,7 +79,7 @@ impl ProgressStream {
         self.reader = None;
     }
 
-    /// Ends the stream: publishes the text that is still held back, because it did not become a secret.
+    /// Publishes the text that was held back, because it did not become a secret.
     pub(super) fn finish(&mut self) {
         let (text, reasoning) = (std::mem::take(&mut self.text), std::mem::take(&mut self.reasoning));
         self.publish(DeltaKind::Text, text);
@@ -103,12 +100,12 @@ impl ProgressStream {
     }
 }
 
-/// Appends a chunk to the text that is held back, and returns the masked part that is safe to publish.
+/// Returns the masked part that is safe to publish.
 pub(super) fn mask_chunk(mask: &dyn EventMasker, held_back: &mut String, more: &str) -> String {
     held_back.push_str(more);
     let mut masked = mask.text(held_back);
     let safe = masked.len() - mask.unfinished(&masked).min(masked.len());
-    // A secret begins at a character boundary. If `safe` is not one, no secret begins there, and nothing is held back.
+    // A secret begins at a character boundary. If `safe` is not one, nothing is held back.
     *held_back = if masked.is_char_boundary(safe) { masked.split_off(safe) } else { String::new() };
     masked
 }
@@ -118,7 +115,6 @@ mod tests {
     use super::*;
     use althing_protocol::Event;
 
-    /// A mask for one secret.
     struct OneSecret(&'static str);
 
     impl EventMasker for OneSecret {
