@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The maximum length of a file that is not in a directory named `tests`, in lines.
+/// In lines; files in directories named `tests` are exempt.
 const MAX_LINES: usize = 500;
 
 fn root() -> PathBuf {
@@ -115,7 +115,7 @@ fn no_crate_depends_on_a_sibling() {
     }
 }
 
-/// Whether the allowed licenses satisfy an SPDX license expression. Evaluates `OR`, the operator of lowest precedence.
+/// Evaluates an SPDX license expression; `OR` has the lowest precedence.
 fn any_of<'a>(words: &mut std::iter::Peekable<impl Iterator<Item = &'a str>>, allowed: &[&str]) -> bool {
     let mut fine = all_of(words, allowed);
     while words.next_if_eq(&"OR").is_some() {
@@ -133,7 +133,7 @@ fn all_of<'a>(words: &mut std::iter::Peekable<impl Iterator<Item = &'a str>>, al
         } else {
             words.next().is_some_and(|license| allowed.contains(&license))
         };
-        // A license exception (`WITH …`) only grants additional permissions, so its name is skipped.
+        // A license exception (`WITH …`) only grants additional permissions.
         if words.next_if_eq(&"WITH").is_some() {
             words.next();
         }
@@ -221,7 +221,6 @@ fn no_test_asserts_how_fast_something_is() {
     }
 }
 
-/// The source of the product by path below `crates`, without tests and without crates that only tests use.
 fn product() -> BTreeMap<String, String> {
     let crates = root().join("crates");
     let mut files = BTreeSet::new();
@@ -241,8 +240,7 @@ fn product() -> BTreeMap<String, String> {
     all.filter(|(name, _)| is_product(name)).collect()
 }
 
-/// The only files of the product that may start a process, and why. All other code starts programs through the guard,
-/// so that no child process outlives Althing.
+/// All other code starts programs through the guard, so that no child process outlives Althing.
 const MAY_START_PROCESSES: [(&str, &str); 5] = [
     ("runner/src/guarded.rs", "starts the guard"),
     ("runner/src/sandbox_exec.rs", "is the guard, which starts the program"),
@@ -262,8 +260,7 @@ fn processes_are_started_only_through_the_guard() {
     }
 }
 
-/// The only files of the product that may name stdout or stderr, and why. All other code prints through `cli/src/show`,
-/// which masks secrets and sanitizes text.
+/// All other code prints through `cli/src/show`, which masks secrets and sanitizes text.
 const MAY_USE_THE_TERMINAL: [(&str, &str); 10] = [
     ("app/src/environment.rs", "asks whether they are terminals"),
     ("app/src/secrets.rs", "is the panic hook, which masks and sanitizes"),
@@ -289,8 +286,8 @@ fn text_reaches_the_terminal_only_through_the_modules_that_sanitize_it() {
     }
 }
 
-/// Calls whose errors must not be discarded: a serialization failure must not become an empty value, and a failure to
-/// build the search for secrets must not disable masking.
+/// A serialization failure must not become an empty value, and a failure to build the search for secrets must not
+/// disable masking.
 const NEVER_SILENT: [&str; 3] = ["serde_json::to_", "AhoCorasick::new", "AhoCorasick::builder"];
 
 #[test]
@@ -306,8 +303,7 @@ fn a_value_that_cannot_be_serialised_or_a_search_that_cannot_be_built_is_an_erro
     }
 }
 
-/// The domain words of the specification. Each must be the name of exactly one type, so that readers of the
-/// specification find that type.
+/// Each must be the name of exactly one type, so that readers of the specification find it.
 const DOMAIN_WORDS: [&str; 10] = [
     "AgentAdapter",
     "AgentRunner",
@@ -323,7 +319,6 @@ const DOMAIN_WORDS: [&str; 10] = [
 
 #[test]
 fn every_domain_word_of_the_specification_is_the_name_of_a_type() {
-    // The whole files, because a type may be defined below the tests of its file.
     let read = |name: &String| std::fs::read_to_string(root().join("crates").join(name)).unwrap();
     let product: Vec<String> = product().keys().map(read).collect();
     for word in DOMAIN_WORDS {
@@ -340,15 +335,13 @@ fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.lines().flat_map(|line| line.split('`').skip(1).step_by(2))
 }
 
-/// The names of tests that a text mentions: everything between backquotes that is longer than 20 characters and
-/// consists of letters, digits and underscores.
+/// Everything between backquotes that is longer than 20 characters and consists of letters, digits and underscores.
 fn tests_in(text: &str) -> Vec<&str> {
     let is_test =
         |word: &&str| word.len() > 20 && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     quoted(text).filter(is_test).collect()
 }
 
-/// The source of all crates, for looking up the tests that documents mention.
 fn code() -> String {
     let mut files = BTreeSet::new();
     sources(&root().join("crates"), &mut files);
@@ -459,7 +452,7 @@ fn the_table_of_the_specification_lists_every_tagged_test_and_what_it_asserts() 
     assert!(untagged.is_empty(), "{page} lists tests without that tag: {untagged:#?}");
 }
 
-/// All Markdown files below a directory, except those in `target` and in directories whose names begin with a dot.
+/// Without `target` and directories whose names begin with a dot.
 fn documents(dir: &Path, found: &mut BTreeSet<PathBuf>) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -472,7 +465,7 @@ fn documents(dir: &Path, found: &mut BTreeSet<PathBuf>) {
     }
 }
 
-/// The anchors that GitHub generates for the headings of a document.
+/// As GitHub generates them.
 fn anchors(document: &str) -> BTreeSet<String> {
     let headings = document.lines().filter(|line| line.starts_with('#'));
     let kept = |c: &char| c.is_alphanumeric() || [' ', '-', '_'].contains(c);
