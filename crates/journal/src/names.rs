@@ -1,14 +1,12 @@
-//! Which strings may be used as session ids and as names of task files.
-//!
-//! Ids and names can come from a command line, a model or another program, so none of them may lead out of its
-//! directory.
+//! Which strings may be session ids and names of task files. They can come from a command line, a model or another
+//! program, so none may lead out of its directory.
 
 use crate::error::SessionError;
 use althing_disk::names::{is_plain_name, task_dir};
 use althing_protocol::{SessionId, TaskId, Timestamp};
 use std::path::{Path, PathBuf};
 
-/// The creation time of a session, if its id begins with a time as in [`new_session_id`](crate::new_session_id).
+/// `None` if the id does not begin with a time.
 pub(crate) fn creation_time(id: &SessionId) -> Option<Timestamp> {
     let digits: String = id.as_str().chars().take(15).filter(char::is_ascii_digit).collect();
     let part = |from: usize, to: usize| digits.get(from..to);
@@ -28,7 +26,7 @@ pub(crate) fn check_id(id: &SessionId) -> Result<(), SessionError> {
     if is_plain_name(id.as_str()) { Ok(()) } else { Err(SessionError::InvalidId { id: id.to_string() }) }
 }
 
-/// The directory and the name of a task's file. The name may contain one subdirectory.
+/// The name may contain one subdirectory.
 pub(crate) fn task_file(dir: &Path, task: &TaskId, name: &str) -> Result<(PathBuf, String), SessionError> {
     let invalid = || SessionError::InvalidName { name: format!("{task}/{name}") };
     let (below, file) = match name.split_once('/') {

@@ -7,16 +7,13 @@ use unicode_width::UnicodeWidthChar;
 /// The start of every row that continues the row above it.
 pub const ROW_MARK: &str = "  | ";
 
-/// The fewest columns that rows are made for.
 const FEWEST_COLUMNS: usize = 16;
 
 /// Sanitizes text for a terminal with this many columns. A line that is too long is broken, and every further row of it
-/// starts with [`ROW_MARK`].
-///
-/// A terminal that breaks a line by itself starts the next row at its left edge. A text that is chosen for the width of
-/// the terminal could therefore add rows that look like somebody else's.
+/// starts with [`ROW_MARK`]: a terminal that breaks a line by itself starts the next row at its left edge, so a text of
+/// the right length could fake a row.
 pub fn marked_rows(text: &str, columns: usize) -> String {
-    // The last column stays empty: some terminals break a line that fills it.
+    // Some terminals break a line that fills the last column.
     let room = columns.max(FEWEST_COLUMNS) - 1;
     let mut rows = String::with_capacity(text.len());
     for (n, line) in sanitize::text(text).split('\n').enumerate() {
@@ -43,7 +40,7 @@ pub fn marked_rows(text: &str, columns: usize) -> String {
     rows
 }
 
-/// Where the row that starts at `start` is broken: before its last word if that is short, else at its end.
+/// Before the row's last word if that is short, else at its end.
 fn word_start(rows: &str, start: usize) -> usize {
     let row = rows.get(start..).unwrap_or_default();
     match row.rfind(' ') {

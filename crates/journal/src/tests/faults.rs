@@ -1,6 +1,5 @@
-//! D4: any operation fails because the disk is full, broken or read-only, once or for longer. Nothing is
-//! acknowledged that is not durable, the same events succeed once the fault is gone, and no partial file is
-//! ever visible.
+//! D4: any operation fails because the disk is full, broken or read-only, once or for longer. Nothing is acknowledged
+//! that is not durable, and no partial file is ever visible.
 
 use super::{STATE, batches, event, id, log_path, manager, opened, session};
 use crate::{CheckpointFold, SessionError, SessionManager, SessionWriter, open_state, rebuild_checkpoint};
@@ -19,14 +18,13 @@ fn start(disk: &SimDisk) -> Result<SessionWriter, SessionError> {
     SessionManager::on_disk(Arc::new(disk.clone()), Path::new(STATE))?.create(&id())
 }
 
-/// Creates the parent of the state directory durably, as if it had existed long before the session.
+/// As if the parent of the state directory had existed long before the session.
 fn create_home(disk: &SimDisk) {
     disk.create_dir(Path::new("/home")).unwrap();
     disk.sync_dir(Path::new("/")).unwrap();
 }
 
-/// Retries a failed call, which must succeed once the fault is gone. While a lasting fault is not healed, the
-/// call must fail again.
+/// A failed call must succeed once the fault is gone. While a lasting fault is not healed, it must fail again.
 fn retry<T, E: std::fmt::Display>(
     disk: &SimDisk,
     triggered: &mut bool,
@@ -44,7 +42,7 @@ fn retry<T, E: std::fmt::Display>(
     act().unwrap_or_else(|e| panic!("{case}: still failing when the fault is gone: {e}"))
 }
 
-/// Runs a whole session with one fault; returns whether the fault was triggered.
+/// Returns whether the fault was triggered.
 fn run_with_fault(events: &[Arc<Event>], n: u64, kind: FaultKind, duration: FaultDuration) -> bool {
     let case = format!("operation {n} fails, {kind:?}, {duration:?}");
     let disk = SimDisk::new(n);
@@ -74,9 +72,8 @@ fn run_with_fault(events: &[Arc<Event>], n: u64, kind: FaultKind, duration: Faul
     triggered
 }
 
-/// Checks that the checkpoint and the task's file are complete, if they are visible.
 fn whole_files_only(disk: &SimDisk, case: &str) {
-    // `peek` bypasses the fault: only the content matters here.
+    // `peek` bypasses the fault.
     let dir = log_path().with_file_name("");
     if let Ok(bytes) = disk.peek(&dir.join("session.json")) {
         assert!(serde_json::from_slice::<serde_json::Value>(&bytes).is_ok(), "{case}: half a checkpoint");
