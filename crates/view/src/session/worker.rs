@@ -3,13 +3,10 @@
 use super::{MemberView, RunView, SessionView, TaskKind, TaskView};
 use althing_protocol::{TaskId, TaskStatus};
 
-/// An agent of a run, or a program of a workflow.
 #[derive(Clone, Debug)]
 pub struct Worker<'a> {
-    /// The name of the agent or task. An agent of a workflow's run is shown as `task/agent`, an agent of a
-    /// subagent run as, for example, `s1/agent`.
+    /// An agent of a workflow's run is shown as `task/agent`, an agent of a subagent run as, for example, `s1/agent`.
     pub name: String,
-    /// Whether the worker is a program, which has no rounds.
     pub program: bool,
     pub view: &'a MemberView,
 }
@@ -28,7 +25,6 @@ impl<'a> Worker<'a> {
         Self { name: task.name.clone(), program: true, view: &task.work }
     }
 
-    /// The current activity in a few words.
     pub fn activity(&self) -> String {
         match &self.view.waiting_for {
             Some(why) => format!("waits for you: {why}"),
@@ -38,7 +34,7 @@ impl<'a> Worker<'a> {
 }
 
 impl SessionView {
-    /// The agent or program whose work a task is; None for other tasks.
+    /// None if the task is not the work of an agent or program.
     pub fn worker(&self, task: &TaskId) -> Option<Worker<'_>> {
         if let Some((run, member_index)) = self.work_tasks.get(task) {
             let run = self.runs.get(run)?;
@@ -47,7 +43,7 @@ impl SessionView {
         self.task(task).filter(|task| matches!(task.kind, TaskKind::Program { .. })).map(Worker::program)
     }
 
-    /// All agents and started programs, in order of creation.
+    /// In order of creation; programs that have not started are left out.
     pub fn workers(&self) -> Vec<Worker<'_>> {
         let mut workers = Vec::new();
         for task in &self.tasks {
@@ -66,7 +62,7 @@ impl SessionView {
         workers
     }
 
-    /// The width of the name column: that of the longest name of a worker, from 4 to 24 characters.
+    /// The length of the longest name, from 4 to 24 characters.
     pub fn name_width(&self) -> usize {
         let widths = self.workers().into_iter().map(|worker| worker.name.chars().count());
         widths.max().unwrap_or_default().clamp(4, 24)
