@@ -76,7 +76,7 @@ pub struct WantedEffects {
 pub struct SilenceTimer {
     /// The timer.
     pub timer: Timer,
-    /// The duration of the silence.
+    /// The duration from the moment when the timer is first wanted.
     pub after: Millis,
     /// The model call.
     pub call: CallKey,
@@ -125,7 +125,7 @@ pub(crate) enum EffectRequest {
     Call {
         request: Box<ModelRequest>,
         agent: Option<AgentId>,
-        /// Some if the agent has tools.
+        /// The agent's environment, and what the agent may see there; None if the agent has no tools.
         env: Option<(EnvOwner, Visibility)>,
     },
     SideTask {
@@ -155,7 +155,7 @@ pub(crate) struct Visibility {
     pub(crate) labels: Vec<AnswerLabel>,
 }
 
-/// The second part is the answer to send to the program, if a program asked the question.
+/// The facts that follow from a person's answer and, if a program asked the question, the answer to send to it.
 pub(crate) type AnswerEffects = (Vec<Consequence>, Option<ProgramAnswer>);
 
 /// Decides what happens next in one task. Pure: no clock, no randomness, no I/O.
@@ -170,7 +170,7 @@ pub(crate) trait Decider: Send {
 
     fn is_over(&self) -> bool;
 
-    /// None if the state no longer contains what the effect needs.
+    /// The input of a wanted effect; None if the state no longer contains what the effect needs.
     fn effect_request(&self, effect: &EffectKey) -> Option<EffectRequest>;
 
     fn task_of(&self, effect: &EffectKey) -> TaskId;
@@ -202,7 +202,7 @@ pub(crate) trait Decider: Send {
         Ok(Vec::new())
     }
 
-    /// Some only for a run.
+    /// The result of a run if it were stopped now; None for workflows and conversations.
     fn result_if_stopped(&self) -> Option<RunResult> {
         None
     }

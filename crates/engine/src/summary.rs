@@ -20,7 +20,7 @@ pub(crate) fn excerpt(text: &str, most: usize, whole: &str) -> String {
     format!("{before}\n{marker}]\n{after}")
 }
 
-/// As many headings as fit into `room` bytes; `…` marks that there are more.
+/// Appends as many headings as fit into `room` bytes; `…` marks that there are more.
 fn headings(text: &str, room: usize, into: &mut String) {
     let mut left = room;
     // The first line may be the rest of a heading that was cut.
@@ -106,7 +106,7 @@ fn is_heading(line: &str) -> bool {
     (1..=6).contains(&level) && line.get(level..).is_some_and(|rest| rest.starts_with(' '))
 }
 
-/// Without its bullet or number; None if the line is indented or not an item.
+/// The text of a list item, without its bullet or number; None if the line is indented or not an item.
 fn list_item(line: &str) -> Option<&str> {
     let bullet = ["- ", "* ", "+ "].into_iter().find_map(|bullet| line.strip_prefix(bullet));
     bullet.or_else(|| {
@@ -116,7 +116,8 @@ fn list_item(line: &str) -> Option<&str> {
     })
 }
 
-/// At most `most` bytes. If not all entries fit, those in the middle are omitted, and a note says how many.
+/// An outline of at most `most` bytes. If not all entries fit, those in the middle are omitted, and a note says how
+/// many.
 fn outline(paragraphs: &[Paragraph<'_>], most: usize) -> String {
     let mut entries: Vec<(String, String)> = Vec::new();
     if paragraphs.iter().any(|paragraph| paragraph.is_heading) {
@@ -171,8 +172,8 @@ fn outline(paragraphs: &[Paragraph<'_>], most: usize) -> String {
     lines.join("\n")
 }
 
-/// From the first line that is neither blank nor a code fence, without its bullet or number; `…` marks a shortened
-/// sentence.
+/// The first sentence of the first line that is neither blank nor a code fence, without bullet or number; `…` marks a
+/// shortened sentence.
 pub(crate) fn first_sentence(text: &str) -> String {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("```"));
     let Some(line) = lines.into_iter().next() else { return String::new() };
@@ -190,7 +191,7 @@ fn shortened_line(line: &str) -> String {
     althing_text::truncate_bytes(line, MAX_SENTENCE_BYTES)
 }
 
-/// At most `most` bytes of text and, if possible, whole words; `…` marks the cut.
+/// The beginning of a text: at most `most` bytes and, if possible, whole words; `…` marks the cut.
 fn beginning(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
@@ -200,7 +201,7 @@ fn beginning(text: &str, most: usize) -> String {
     format!("{}…", head.get(..words).unwrap_or(head))
 }
 
-/// At most `most` bytes of text and, if possible, whole words; `…` marks the cut.
+/// The end of a text: at most `most` bytes and, if possible, whole words; `…` marks the cut.
 fn ending(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();

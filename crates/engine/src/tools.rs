@@ -203,7 +203,7 @@ pub(crate) fn subagent_specs(settings: &SubagentsConfig) -> Vec<ToolSpec> {
     specs
 }
 
-/// The flag is true for background subagents. The error is a message for the model.
+/// The tasks; the flag is true for background subagents. The error is a message for the model.
 pub(crate) fn spawn(call: &ToolCall) -> Result<(Vec<SubTask>, bool), String> {
     let arguments = arguments(call)?;
     let background = arguments.get("background").and_then(Value::as_bool).unwrap_or_default();

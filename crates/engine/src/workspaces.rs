@@ -2,7 +2,7 @@
 
 use althing_protocol::RunSpec;
 
-/// Without the suffix that distinguishes equal names.
+/// The maximum length of a workspace's name, without the suffix that distinguishes equal names.
 const MAX_NAME_CHARS: usize = 48;
 
 /// The workspace of a member, below the run's directory. It is named after the agent's id, so that the path does not

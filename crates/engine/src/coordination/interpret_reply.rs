@@ -22,9 +22,9 @@ enum ReplyMeaning {
     Abstain,
     Present(String),
     PresentNothing,
-    /// None accepts the final answer.
+    /// An evaluation; None accepts the final answer.
     Evaluate(Option<Restart>),
-    /// Invalid: one error per tool call or, if the reply has no calls, one error without a call id.
+    /// The reply is invalid: one error per tool call or, if it has no calls, one error without a call id.
     Refuse(Vec<(Option<String>, String)>),
 }
 

@@ -41,7 +41,7 @@ pub struct Coordination {
     log_dir: String,
     pub(crate) state: RunState,
     pub(crate) phase: Phase,
-    /// Some while the override window is open.
+    /// The question of the override window, while the window is open.
     interaction: Option<Interaction>,
     countdown: Option<countdown::Countdown>,
     /// Whether the override window has expired or was closed. A restart resets this.
@@ -99,7 +99,7 @@ impl Coordination {
         }
     }
 
-    /// In UTC, such as `2026-01-31`.
+    /// The date on which the run began, in UTC, such as `2026-01-31`.
     pub(crate) fn began_on(&self) -> Option<String> {
         let began = self.began?.to_string();
         began.split_once('T').map(|(date, _)| date.to_owned())

@@ -145,7 +145,7 @@ impl Coordination {
         }
     }
 
-    /// None if the run continues.
+    /// How the run must end now; None if it continues.
     pub(super) fn due_end(&self) -> Option<RunEnd> {
         let state = &self.state;
         let busy = state.members.iter().any(|member| member.attempt.is_some() || member.suspended.is_some());
@@ -215,7 +215,7 @@ impl Coordination {
             } else if is_decided && matches!(attempt.purpose, Purpose::Judge { .. }) {
                 AttemptOutcome::Cancelled
             } else if matches!(attempt.purpose, Purpose::Answer) && self.state.global_cap_reached() {
-                // The agent votes instead.
+                // The agent votes instead of answering.
                 AttemptOutcome::Cancelled
             } else {
                 continue;
@@ -413,7 +413,7 @@ impl Coordination {
 
     fn present(&self) -> Vec<Consequence> {
         if self.state.post_vote.winner.is_none() {
-            // After a restart there is no winner.
+            // There is no winner, because the run was restarted.
             return vec![(self.task.clone(), Fact::PhaseChanged { phase: Phase::Answering })];
         }
         if self.is_presented() {
@@ -440,7 +440,7 @@ impl Coordination {
         }
     }
 
-    /// None before the vote, if an answer is used unchanged, and if nobody can present.
+    /// The member that presents. None before the vote, if an answer is used unchanged, and if nobody can present.
     pub(crate) fn presenter(&self) -> Option<(usize, &MemberState)> {
         let post_vote = &self.state.post_vote;
         let chosen = self.state.find_member(post_vote.presenter.as_ref().or(post_vote.winner.as_ref())?)?;

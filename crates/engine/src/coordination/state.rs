@@ -24,22 +24,22 @@ pub(crate) struct MemberState {
     pub(crate) answers: Vec<usize>,
     /// The number of answers before the last restart.
     pub(crate) earlier: u32,
-    /// None if the member has not voted, or its vote became invalid.
+    /// The member's vote; None if it has not voted, or its vote became invalid.
     pub(crate) vote: Option<Ballot>,
     /// Whether the member's last attempt ended with an abstention, and no answer made that outdated.
     pub(crate) abstained: bool,
-    /// The answers of a member that dropped out remain candidates.
+    /// Why the member dropped out. Its answers remain candidates.
     pub(crate) out: Option<Dropout>,
     pub(crate) attempt: Option<MemberAttempt>,
     pub(crate) suspended: Option<MemberAttempt>,
     pub(crate) attempts: u32,
-    /// Attempts to answer or judge, not counting continuations of interrupted attempts.
+    /// The number of attempts to answer or judge, not counting continuations of interrupted attempts.
     pub(crate) rounds: u32,
     pub(crate) seen: Revision,
     pub(crate) context: ContextState,
     pub(crate) native: Option<String>,
     pub(crate) plan: Vec<PlanProgress>,
-    /// Calls in the member's replies, except coordination tools (answers, votes, evaluations).
+    /// The number of tool calls in the member's replies, except coordination tools (answers, votes, evaluations).
     pub(crate) tool_calls: u32,
     pub(crate) told_limits: Vec<AgentLimit>,
 }
@@ -69,14 +69,14 @@ pub(crate) struct MemberAttempt {
     pub knows: Revision,
     /// The conversation after the first message.
     pub turns: Vec<AttemptTurn>,
-    /// Without the usage of the attempt that this one continues.
+    /// The usage of this attempt's replies, without the attempt that it continues.
     pub(crate) usage: Usage,
     pub(crate) faults: u32,
     /// The number of turns when the soft time limit was reached. The agent is warned before its next call.
     pub(crate) warn: Option<usize>,
     /// The number of turns when another agent answered. A judge is shown the answer before its next call.
     pub(crate) stale: Option<usize>,
-    /// Whether the hard time limit passed, or the agent straggled.
+    /// Whether the hard time limit passed, or the run stopped waiting for a straggler.
     pub(crate) expired: bool,
     pub(crate) warning: Option<String>,
     /// Whether the agent sent nothing for `straggler_wait` while all others were done.
@@ -85,7 +85,7 @@ pub(crate) struct MemberAttempt {
     /// paths have not been made read-only since that reply.
     pub(crate) wrote: Option<bool>,
     pub(crate) reminded_to_write: bool,
-    /// A crash interrupted the attempt; its `AttemptEnded` is not recorded yet.
+    /// Whether the attempt was running when the session was resumed; its `AttemptEnded` is not recorded yet.
     pub(crate) interrupted: bool,
     /// The outcome, if it is known but its `AttemptEnded` is not recorded yet.
     pub(crate) pending_outcome: Option<AttemptOutcome>,
@@ -99,9 +99,9 @@ pub(crate) enum AttemptTurn {
         content: String,
         is_error: bool,
     },
-    /// Tells the agent to end its turn properly, or to write files.
+    /// A reminder to end the turn properly, or to write files.
     Reminder {
-        /// None if the reply had no calls.
+        /// The id of the refused call; None if the reply had no calls.
         call: Option<String>,
         text: String,
         restates_task: bool,
@@ -159,7 +159,7 @@ impl MemberAttempt {
         }
     }
 
-    /// A snapshot alone does not process a reply. True if there is no reply.
+    /// Whether the last reply was processed: a snapshot alone does not process it. True if there is no reply.
     pub(crate) fn is_reply_processed(&self) -> bool {
         self.last_reply().is_none_or(|(_, since)| since.iter().any(|turn| *turn != AttemptTurn::Snapshot))
     }
@@ -271,13 +271,13 @@ impl MemberState {
         !self.answers.is_empty()
     }
 
-    /// Also true for an interrupted attempt to judge that will be continued.
+    /// Whether the member judges, or will judge when its interrupted attempt is continued.
     pub(crate) fn is_judging(&self) -> bool {
         let attempt = self.attempt.as_ref().or(self.suspended.as_ref());
         attempt.is_some_and(|attempt| matches!(attempt.purpose, Purpose::Judge { .. }))
     }
 
-    /// Includes answers before restarts.
+    /// The number of the member's answers, including those before restarts.
     pub(crate) fn given(&self) -> u32 {
         self.earlier + self.answers.len() as u32
     }
@@ -404,9 +404,9 @@ pub(crate) struct RunState {
     /// A shutdown was requested; nothing begins until a resume.
     pub(crate) halted: bool,
     pub(crate) result: Option<RunResult>,
-    /// None until storing the plan was attempted.
+    /// The stored plan, or why it was not stored; None until storing was attempted.
     pub(crate) stored_plan: Option<Result<PlanRef, String>>,
-    /// True also if reading the plan failed.
+    /// Whether the stored plan was read, or reading it failed.
     pub(crate) plan_opened: bool,
     pub(crate) execution: Execution,
 }

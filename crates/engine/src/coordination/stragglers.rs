@@ -8,8 +8,8 @@ use crate::decider::{CallKey, SilenceTimer};
 use althing_protocol::{Notice, NoticeLevel, Phase, Timer};
 
 impl Coordination {
-    /// The timer for the straggler's call. None without `straggler_wait`, after the vote, unless exactly one agent is
-    /// busy and in a model call, while agents wait for first answers or other judges, and if no other agent has an
+    /// The timer for the call of the only busy agent. None without `straggler_wait`, after the vote, while agents wait
+    /// for first answers or for other judges, if the busy agent is not in a model call, and if no idle agent has an
     /// answer.
     pub(super) fn straggler_timer(&self) -> Option<SilenceTimer> {
         let state = &self.state;

@@ -83,21 +83,21 @@ impl Subagent {
     }
 }
 
-/// Relative to the workspace of the calling agent.
+/// The directory for a subagent's files, relative to the workspace of the calling agent.
 fn subagent_dir(name: &str) -> String {
     format!("subagents/{name}")
 }
 
 pub(super) enum RunToolAction {
-    /// The flag is true if the result is an error.
+    /// A result for the call; the flag is true if it is an error.
     Result(String, bool),
-    /// The flag is true if the subagents work in the background.
+    /// Tasks that must be started; the flag is true if they work in the background.
     Start(Vec<(u32, SubTask)>, bool),
     Wait,
 }
 
 impl RunState {
-    /// None if the attempt may not start subagents.
+    /// The settings for subagents; None if the attempt may not start any.
     pub(crate) fn may_spawn(&self, purpose: Purpose) -> Option<SubagentsConfig> {
         let contributes = matches!(purpose, Purpose::Answer | Purpose::Judge { may_answer: true, .. });
         self.spec.rules.subagents.filter(|_| contributes)
@@ -344,7 +344,7 @@ impl SubagentEnd {
     }
 }
 
-/// True only if the attempt was offered the tool.
+/// Whether the call is to one of the run's own tools, and the attempt was offered that tool.
 pub(super) fn is_run_tool(state: &RunState, attempt: &MemberAttempt, call: &ToolCall) -> bool {
     match call.name.as_str() {
         SPAWN => state.may_spawn(attempt.purpose).is_some(),

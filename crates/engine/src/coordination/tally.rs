@@ -65,12 +65,13 @@ impl RunState {
         self.members.iter().all(|member| member.has_answered() || !member.is_live())
     }
 
-    /// Agents that dropped out without an answer are not counted.
+    /// Whether the run decides without a vote, because all conclusions are equal. Agents that dropped out without an
+    /// answer do not count.
     pub(crate) fn is_unanimous(&self) -> bool {
         self.rule().unanimity && self.election().agrees()
     }
 
-    /// False as long as an agent may answer again.
+    /// Whether judges can be stopped: no agent may answer again, and the outstanding votes cannot change who wins.
     pub(super) fn is_decided(&self) -> bool {
         let voted = self.members.iter().filter(|member| member.vote.is_some()).count();
         let is_out = |member: &&MemberState| member.is_live() && member.vote.is_none() && !member.abstained;

@@ -4,11 +4,11 @@
 use super::state::{MemberState, RunState};
 use althing_protocol::{Ballot, Purpose, Revision};
 
-/// Computed once per pass, so that large teams stay cheap.
+/// The progress of the team, computed once per pass, so that large teams stay cheap.
 #[derive(Clone, Copy)]
 pub(super) struct TeamProgress {
     first_answers_are_in: bool,
-    /// Among live agents.
+    /// The smallest number of answers of a live agent.
     fewest_answers: usize,
     one_candidate: bool,
     someone_judges: bool,

@@ -62,7 +62,7 @@ impl InteractiveSession {
         launch::resolve_launch(&self.team(turn), edited, &choice, Consent::Person, 0).map(|_| ())
     }
 
-    /// Includes the user's changes and additional instructions.
+    /// The approved launch, with the user's changes and additional instructions.
     pub(super) fn approved_launch(&self) -> Option<LaunchRun> {
         let launching = self.launching()?;
         let Some(Decision::Approve { edited, instructions, .. }) = &launching.decision else { return None };
@@ -137,7 +137,7 @@ impl InteractiveSession {
         Some(reason)
     }
 
-    /// The agent's last text in the newest turn, or else the user's message of that turn.
+    /// The newest message: the agent's last text in the newest turn, or else the user's message of that turn.
     pub(super) fn newest_message(&self) -> Option<Seq> {
         let last_text_of = |steps: &[ChatStep]| {
             steps.iter().rev().find_map(|step| match step {

@@ -3,15 +3,15 @@
 use super::InteractiveSession;
 use althing_protocol::{Fact, Interaction, InteractionId, InteractionKind, Usage};
 
-/// Integer amounts are millionths of a US dollar.
+/// The session's costs and budget. Integer amounts are millionths of a US dollar.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct SessionBudget {
-    /// Without the runs.
+    /// The usage of the conversation itself, without the runs.
     pub(super) conversation: Usage,
     runs_usd: f64,
-    /// The last model call that was not free; the estimate for the next call.
+    /// The cost of the last model call that was not free: the estimate for the next call.
     last_call_usd: f64,
-    /// The most expensive run so far; the estimate for the next run.
+    /// The cost of the most expensive run so far: the estimate for the next run.
     max_run_usd: f64,
     budget: Option<u64>,
     /// What may be spent before the user is asked.
@@ -62,7 +62,7 @@ impl SessionBudget {
         self.limit.max(self.spent()) + self.budget.unwrap_or_default()
     }
 
-    /// None if there is no budget.
+    /// What is left of the budget; None if there is no budget.
     pub(super) fn left(&self) -> Option<u64> {
         self.budget.map(|_| self.limit.saturating_sub(self.spent()))
     }

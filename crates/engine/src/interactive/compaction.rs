@@ -124,7 +124,7 @@ impl InteractiveSession {
             turns.iter().any(|past| text_of(past, seq).is_some()) || reply_text(steps, seq).is_some()
         };
         kept.extend(self.pins.iter().filter(|seq| self.preserves(**seq) || is_replaced(**seq)));
-        // One byte per token of the threshold is about a quarter of the threshold, at four bytes per token.
+        // The summary may have as many bytes as the threshold has tokens: about a quarter of the threshold.
         let most = usize::try_from(self.threshold()).unwrap_or(usize::MAX).max(400);
         let summary = excerpt(summary, most, &self.log_reference());
         let before: Vec<String> = self.earlier.iter().flat_map(|earlier| earlier.markers.clone()).collect();
@@ -238,7 +238,7 @@ impl InteractiveSession {
     }
 }
 
-/// The flag is true if the user wrote the message.
+/// The text of a message in a past turn; the flag is true if the user wrote it.
 pub(super) fn text_of(past: &PastTurn, message: Seq) -> Option<(bool, &str)> {
     if past.message.seq == message {
         return Some((true, &past.message.text));
@@ -253,7 +253,7 @@ fn reply_text(steps: &[ChatStep], message: Seq) -> Option<&str> {
     })
 }
 
-/// Reminders are left out.
+/// Writes steps for the summary; reminders are left out.
 fn write_steps(text: &mut String, steps: &[ChatStep], most: usize, whole: &str, markers: Markers<'_>) {
     for step in steps {
         match step {

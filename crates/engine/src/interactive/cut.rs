@@ -6,11 +6,11 @@ use super::state::{ChatStep, ChatTurn, CompactionStep};
 use super::{InteractiveSession, tokens};
 use althing_protocol::Message;
 
-/// Counted from the beginning of the conversation.
+/// The part of a conversation that a compaction replaces, counted from its beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cut {
     pub(super) turns: usize,
-    /// Entries of the current turn's `steps`.
+    /// The number of entries of the current turn's `steps`.
     pub(super) steps: usize,
 }
 
@@ -91,8 +91,8 @@ impl InteractiveSession {
     }
 }
 
-/// Each group is a reply and everything up to the next reply. Empty while a tool call has no result, because then
-/// nothing may be replaced.
+/// The steps of a turn in groups: each is a reply and everything up to the next reply. Empty while a tool call has no
+/// result, because then nothing may be replaced.
 fn step_groups(turn: &ChatTurn) -> Vec<&[ChatStep]> {
     if !turn.open_calls().is_empty() {
         return Vec::new();

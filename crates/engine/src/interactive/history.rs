@@ -8,9 +8,9 @@ use crate::summary::{excerpt, first_sentence, structural_summary};
 use althing_protocol::Exchange;
 use std::fmt::Write;
 
-/// In tokens; used if there is no chat agent whose compaction threshold applies.
+/// The maximum size of a history in tokens, if no chat agent's compaction threshold applies.
 pub(super) const MAX_HISTORY: u64 = 100_000;
-/// In tokens; used if the chat agent's compaction threshold is lower.
+/// The maximum size of a history in tokens, if the chat agent's compaction threshold is lower than this.
 const MIN_HISTORY: u64 = 4_000;
 
 impl InteractiveSession {
@@ -114,7 +114,8 @@ fn newest_that_fit(exchanges: Vec<Exchange>, room: u64, whole: &str) -> (Vec<Exc
     (newest, usize::try_from(share).unwrap_or(usize::MAX).saturating_mul(4))
 }
 
-/// About `most` bytes at most; if not all sentences fit, the oldest are dropped.
+/// The first sentence of each message and answer, in about `most` bytes at most; if not all fit, the oldest are
+/// dropped.
 fn first_sentences(texts: &[(&str, &str)], most: usize) -> String {
     let mut left = most;
     let mut lines: Vec<String> = Vec::new();

@@ -68,8 +68,8 @@ impl InteractiveSession {
         }])
     }
 
-    /// Also returns whether the user must approve the run. Even if approvals are not required, a run that needs more
-    /// access than allowed without approval is shown for approval, or refused if no person is present.
+    /// Resolves a launch; the flag says whether the user must approve it. Even if approvals are not required, a run
+    /// that needs more access than allowed without approval is shown for approval, or refused if no person is present.
     fn proposed(&self, turn: &ChatTurn, launch: &LaunchRun) -> Result<(ResolvedRun, bool), String> {
         let resolve = |consent| self.resolve(turn, launch, &self.choice(turn), consent);
         if self.consent() == Consent::Person {

@@ -51,7 +51,7 @@ pub struct InteractiveSession {
     compaction_requested: bool,
     turn: Option<ChatTurn>,
     past: Vec<PastTurn>,
-    /// The part before `past`.
+    /// The compacted part of the conversation, before `past`.
     earlier: Option<CompactedHistory>,
     /// The first message, which states the goal of the conversation.
     goal: Option<UserMessage>,
@@ -63,14 +63,14 @@ pub struct InteractiveSession {
     interaction: Option<Interaction>,
     interactions: u32,
     budget: SessionBudget,
-    /// Must still be recorded.
+    /// A notice that must still be recorded.
     notice: Option<Notice>,
     /// The id of the backend's own conversation, if the backend keeps one.
     native: Option<String>,
-    /// In tokens: the provider's last count of the conversation, and an estimate of everything since.
+    /// The provider's last count of the conversation, and an estimate of everything since, in tokens.
     provider_count: Option<(u64, u64)>,
-    /// In tokens, including the summary. Updated incrementally, so that a long history is not traversed before every
-    /// turn.
+    /// The estimated size of the conversation in tokens, including the summary. Updated incrementally, so that a long
+    /// history is not traversed before every turn.
     estimated_tokens: u64,
     halted: bool,
 }
@@ -157,13 +157,13 @@ impl InteractiveSession {
         open.is_some_and(|open| !matches!(open.kind, InteractionKind::Budget { .. }))
     }
 
-    /// The choices of the turn's message take precedence over those of the conversation.
+    /// The mode choices for a turn: those of its message take precedence over those of the conversation.
     fn choice(&self, turn: &ChatTurn) -> ModeChoice {
         let of_message = turn.message.as_ref().map(|message| message.modes.clone()).unwrap_or_default();
         merge_choices(of_message, &self.modes)
     }
 
-    /// Includes the paths that the user granted in the message; they need no further approval.
+    /// The team for a turn, with the paths that the user granted in the message; they need no further approval.
     fn team(&self, turn: &ChatTurn) -> Cow<'_, TeamSpec> {
         let team = &self.spec.team;
         match turn.message.as_ref().map(|message| message.grants.as_slice()) {

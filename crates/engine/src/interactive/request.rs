@@ -14,12 +14,12 @@ use althing_text::{estimate_tokens, fnv1a};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// The same in every call of a conversation.
+/// The part of a request that is the same in every call of a conversation.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct BasePrompt {
     system: Arc<str>,
     tools: Vec<ToolSpec>,
-    /// Estimated.
+    /// The estimated size of this part.
     pub(super) tokens: u64,
 }
 

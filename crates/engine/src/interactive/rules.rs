@@ -34,7 +34,7 @@ const MAX_PLAN_BYTES: usize = 32 * 1024;
 pub(super) enum NextTurnStep {
     Call,
     Tools(Vec<ToolCall>),
-    /// A person must answer, or a run must end.
+    /// The attempt waits for a person's answer, or for the end of a run.
     Wait,
     /// Nothing has to run; these facts are recorded.
     Facts(Vec<Consequence>),
@@ -226,7 +226,7 @@ impl InteractiveSession {
         }
     }
 
-    /// A question, or a notice that there is no plan.
+    /// The question whether to execute the plan, or a notice that there is no plan.
     fn plan_question(&self, planned: &RunResult) -> Fact {
         let tasks = launch::plan_preview(planned.final_answer.as_deref().unwrap_or_default());
         // Only a stored plan can be approved, because the stored plan is what is executed.
@@ -304,7 +304,7 @@ impl InteractiveSession {
         TaskId::run(self.newest_run + 1)
     }
 
-    /// Differs between runs, and is the same on replay.
+    /// The seed for breaking ties in the next run: differs between runs, and is the same on replay.
     fn tie_break_seed(&self) -> u64 {
         althing_text::fnv1a(&format!("{}.{}", self.session, self.next_run()))
     }
@@ -411,7 +411,7 @@ impl InteractiveSession {
     }
 }
 
-/// None if the attempt goes on.
+/// How the attempt must end now; None if it goes on.
 fn settled(turn: &ChatTurn, attempt: &ChatAttempt) -> Option<AttemptOutcome> {
     if attempt.settled.is_some() || attempt.purpose != Purpose::Converse {
         return attempt.settled.clone();

@@ -28,7 +28,7 @@ pub(crate) enum ChatStep {
         content: String,
         is_error: bool,
     },
-    /// Tells the agent that its reply was empty.
+    /// A reminder that the agent's reply was empty.
     Reminder {
         seq: Seq,
         text: String,
@@ -73,7 +73,7 @@ impl LaunchedRun {
     }
 }
 
-/// Of a `launch_run` call, or of a message that directly starts a run.
+/// The state of a `launch_run` call, or of a message that directly starts a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct LaunchState {
     /// The proposal that was shown for approval.
@@ -81,7 +81,7 @@ pub(crate) struct LaunchState {
     /// The user's answer about the launch or the plan.
     pub(crate) decision: Option<Decision>,
     pub(crate) run: Option<LaunchedRun>,
-    /// As approved or resolved.
+    /// The launch of the run, as approved or resolved.
     pub(crate) launched: Option<Box<LaunchRun>>,
     pub(crate) execution: Option<LaunchedRun>,
     /// Whether the user was asked about the plan, or told that there is none.
@@ -156,7 +156,7 @@ impl ChatAttempt {
 /// directly.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ChatTurn {
-    /// None if the turn only compacts the conversation.
+    /// The user's message; None if the turn only compacts the conversation.
     pub(crate) message: Option<UserMessage>,
     pub(crate) direct: bool,
     pub(crate) steps: Vec<ChatStep>,
@@ -181,7 +181,7 @@ pub(crate) enum CompactionStep {
     NotChecked,
     Requested,
     Summarized(Box<Reply>),
-    /// Done or failed. Another compaction follows if the conversation grows too long again.
+    /// The compaction was done or has failed. Another one follows if the conversation grows too long again.
     Finished {
         /// After a failure: the size in tokens at which the compaction is tried again.
         retry_at: Option<u64>,
@@ -233,12 +233,12 @@ impl ChatTurn {
         self.open_calls().into_iter().find(|call| call.name == LAUNCH_RUN)
     }
 
-    /// Includes replies that a summary replaced.
+    /// The number of replies, including those that a summary replaced.
     pub(crate) fn replies(&self) -> usize {
         self.replaced_replies + self.steps.iter().filter(|step| step.is_reply()).count()
     }
 
-    /// Includes calls in replies that a summary replaced.
+    /// The number of tool calls, including those in replies that a summary replaced.
     pub(crate) fn tool_calls(&self) -> usize {
         self.replaced_calls + self.steps.iter().map(ChatStep::tool_calls).sum::<usize>()
     }
@@ -261,7 +261,7 @@ pub(crate) struct PastTurn {
     pub(crate) steps: Vec<ChatStep>,
     /// The result of the run that the message started directly.
     pub(crate) direct: Option<Box<RunResult>>,
-    /// Why the agent gave no final reply.
+    /// Why the agent gave no final reply, if it gave none.
     pub(crate) cut_short: Option<String>,
     /// The number of the fact that ended the turn.
     pub(crate) end: Seq,

@@ -126,7 +126,7 @@ pub(crate) fn with_grants(team: &TeamSpec, grants: &[PathGrant]) -> Result<Vec<C
     paths::resolve(team, grants, Consent::Person).map(|(paths, _)| paths)
 }
 
-/// The spec was resolved before the plan existed.
+/// Adds the plan to the spec of the run that executes it, which was resolved before the plan existed.
 pub(crate) fn execution_run(mut execution: RunSpec, planned: &RunResult) -> RunSpec {
     let mut context = execution.context.take().map(|context| context + "\n\n").unwrap_or_default();
     let steps = planned.final_answer.as_deref().unwrap_or_default();

@@ -176,7 +176,7 @@ fn seconds(key: &str, value: &Value) -> Result<Millis, String> {
         .ok_or_else(|| format!("`{key}` must be a number of seconds, at least 0."))
 }
 
-/// More than 0, and at most `most` if there is one.
+/// Parses a time limit: more than 0, and at most `most` if there is one.
 fn limit_within(key: &str, value: &Value, most: Option<Millis>) -> Result<Millis, String> {
     let limit = seconds(key, value)?;
     match most {

@@ -8,7 +8,7 @@ use std::path::Path;
 
 const MAX_PATHS: usize = 32;
 
-/// Also returns the paths that were added without a person's consent.
+/// Adds the granted paths to those of the team. Also returns the paths that were added without a person's consent.
 pub(super) fn resolve(
     team: &TeamSpec,
     grants: &[PathGrant],

@@ -3,7 +3,8 @@
 use althing_plan::find_plan;
 use althing_protocol::PlanTask;
 
-/// Nothing is left out, because a person who approves the plan approves all of it.
+/// The tasks of the plan in an answer as text. Nothing is left out, because a person who approves the plan approves all
+/// of it.
 pub(crate) fn plan_preview(answer: &str) -> Option<Vec<String>> {
     let described = |task: &PlanTask| {
         let after = match task.depends_on.as_slice() {

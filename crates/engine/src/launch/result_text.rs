@@ -5,9 +5,9 @@ use crate::summary::{excerpt, structural_summary};
 use althing_protocol::{RunResult, WRITES_FILE};
 use serde_json::{Value, json};
 
-/// Of the task and of each ballot's reason.
+/// The maximum size of the task, and of each ballot's reason.
 const MAX_DETAIL_BYTES: usize = 300;
-/// Of the answer and of the error.
+/// The maximum size of the answer, and of the error, for an MCP client.
 const MAX_CLIENT_ANSWER_BYTES: usize = 16_000;
 
 /// `execution` is the result of the run that executed the plan. `most` is the maximum size of the answer in bytes; with

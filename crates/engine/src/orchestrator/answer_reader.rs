@@ -17,9 +17,9 @@ pub(super) struct AnswerReader {
     place: Place,
     depth: u32,
     key: String,
-    /// A colon came after the last key, so the next string is a value.
+    /// Whether the next string is a value: a colon came after the last key.
     is_value: bool,
-    /// Without its backslash.
+    /// An incomplete escape sequence, without its backslash.
     escape: Option<String>,
     /// The first half of a UTF-16 surrogate pair.
     high: Option<u16>,
@@ -62,7 +62,7 @@ impl AnswerReader {
         }
     }
 
-    /// None within an escape sequence and at the end of the string.
+    /// The character that `c` completes; None within an escape sequence and at the end of the string.
     fn letter(&mut self, c: char) -> Option<char> {
         let Some(escape) = &mut self.escape else {
             match c {

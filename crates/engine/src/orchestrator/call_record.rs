@@ -21,7 +21,7 @@ impl CallTimes {
         Self { clock, began, first: None }
     }
 
-    /// After a retry, what came before it does not count.
+    /// Notes the time of the first piece. After a retry, what came before it does not count.
     pub(super) fn hear(&mut self, delta: &Delta<'_>) {
         match delta {
             Delta::Retry { .. } | Delta::RateLimited { .. } => self.first = None,
@@ -43,7 +43,7 @@ impl CallTimes {
     }
 }
 
-/// The secrets of the briefing are masked before the digest is computed, because they are masked in the log, too.
+/// The digest of a request. Secrets of the briefing are masked first, because they are masked in the log, too.
 pub(super) fn sent_digest(
     plain: &ModelRequest,
     briefing: Option<&Briefing>,

@@ -38,13 +38,13 @@ pub(crate) enum EffectOutcome {
 
 pub(crate) struct CallOutcome {
     pub(crate) result: Result<Reply, BackendError>,
-    /// None if nothing was sent, or after an internal error.
+    /// The record of the call; None if nothing was sent, or after an internal error.
     pub(crate) record: Option<CallRecord>,
     pub(crate) briefing: Option<Briefing>,
 }
 
 impl CallOutcome {
-    /// Nothing was sent, or there was an internal error.
+    /// The outcome of a call that sent nothing, or ended with an internal error.
     fn unsent(error: BackendError) -> EffectOutcome {
         EffectOutcome::Replied(Box::new(Self { result: Err(error), record: None, briefing: None }))
     }
@@ -54,7 +54,7 @@ pub(super) struct Call {
     pub(super) work: TaskId,
     pub(super) request: ModelRequest,
     pub(super) backend: Option<Arc<dyn Backend>>,
-    /// Some if the agent has tools.
+    /// The agent's environment, and what the agent may see there; None if the agent has no tools.
     pub(super) env: Option<(AgentEnvHandle, Visibility)>,
 }
 

@@ -11,7 +11,7 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// A process that cannot be killed must not block a run forever.
+/// How long an effect waits for aborted effects: a process that cannot be killed must not block a run forever.
 const WAIT_LIMIT: Duration = Duration::from_secs(20);
 
 /// Held by everything that belongs to an effect. The effect has ended when the last copy is dropped.
@@ -78,7 +78,7 @@ impl Ending {
     }
 }
 
-/// None for programs.
+/// The index of the member that an effect belongs to; None for programs.
 fn actor(key: &EffectKey) -> Option<usize> {
     match key {
         EffectKey::Call(call) => Some(call.member_index),

@@ -8,16 +8,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::OnceCell;
 
-/// None if the agent has no environment; Err says why it could not be opened.
+/// An environment. None if the agent has none; Err says why it could not be opened.
 type OpenedEnv = Result<Option<Arc<dyn AgentEnv>>, String>;
 
-/// By task and member index. The chat agent's task is the conversation, and its index is 0.
+/// The environments by task and member index. The chat agent's task is the conversation, and its index is 0.
 #[derive(Default)]
 pub(super) struct AgentEnvCache {
     envs: HashMap<(TaskId, usize), Arc<OnceCell<OpenedEnv>>>,
 }
 
-/// Opening takes time, so the first effect that needs the environment opens it.
+/// A handle of an environment. Opening takes time, so the first effect that needs the environment opens it.
 #[derive(Clone)]
 pub(super) struct AgentEnvHandle {
     agent_envs: Option<Arc<dyn AgentEnvs>>,

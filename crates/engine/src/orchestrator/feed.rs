@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
-/// In items.
+/// The maximum number of items in the ring buffer.
 const RING: usize = 8192;
-/// In bytes of program output; bounds the memory if a program floods its output.
+/// The maximum number of bytes of program output in the ring buffer, because a program may flood its output.
 const RING_OUTPUT: usize = 8 << 20;
 
 /// Publishes events to subscribers. Cheap to clone.
@@ -22,7 +22,7 @@ pub struct Feed {
 }
 
 struct Shared {
-    // Held only briefly, never across an await.
+    // The lock is held only briefly, never across an await.
     ring: Mutex<Ring>,
     changed: Notify,
     /// Subscribers that want all progress. While there are none, streaming text and program output are not published.
@@ -53,7 +53,7 @@ pub(crate) struct Cursor {
 pub(crate) enum RingRead {
     Item(FeedItem),
     Nothing,
-    /// The reader fell behind: it must read all facts up to this one that it has not received from the log.
+    /// The reader fell behind: it must read from the log all facts up to this one that it has not received.
     Behind(Seq),
     Closed,
 }
@@ -197,9 +197,9 @@ impl Feed {
 pub struct Subscription {
     feed: Feed,
     cursor: Cursor,
-    /// Before the first delivery, the fact after which the subscription begins.
+    /// The last delivered fact; before the first delivery, the fact after which the subscription begins.
     delivered: Seq,
-    /// Read from the log and not delivered yet.
+    /// Items that were read from the log and not delivered yet.
     backlog: VecDeque<FeedItem>,
     /// All facts up to this one must be read from the log before the next delivery. Kept here so that it is not lost if
     /// the future of `next` is dropped during the read.
@@ -245,7 +245,7 @@ impl Subscription {
         is_transient && self.interest == Interest::Facts
     }
 
-    /// None if there is no item, or if the log must be read first.
+    /// The next available item; None if there is none, or if the log must be read first.
     fn try_next(&mut self) -> Option<FeedItem> {
         if let Some(item) = self.backlog.pop_front() {
             return Some(self.deliver(item));

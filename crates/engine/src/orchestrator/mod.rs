@@ -112,7 +112,7 @@ pub(crate) enum Input {
         id: EffectId,
         outcome: EffectOutcome,
     },
-    /// Counts even if the effect was aborted.
+    /// A notice about an effect counts even if the effect was aborted.
     Noticed {
         id: EffectId,
         notice: Notice,
@@ -142,7 +142,7 @@ impl Submitter {
     }
 }
 
-/// Subscribers must not wait forever after the session's thread panicked.
+/// Closes the feed, so that subscribers do not wait forever after the session's thread panicked.
 struct CloseFeedOnDrop(Feed);
 
 impl Drop for CloseFeedOnDrop {

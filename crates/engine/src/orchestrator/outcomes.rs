@@ -39,7 +39,7 @@ impl Session {
         }
     }
 
-    /// Not recorded if it equals the last recorded briefing of the task.
+    /// A briefing that equals the last recorded one of the task is not recorded again.
     fn record_briefing(&mut self, task: &TaskId, attempt: u32, briefing: Option<Briefing>) {
         let Some(briefing) = briefing else { return };
         let last = self.briefings.get(task);

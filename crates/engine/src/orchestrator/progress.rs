@@ -10,11 +10,12 @@ pub(super) struct ProgressStream {
     feed: Feed,
     work: TaskId,
     mask: Arc<dyn EventMasker>,
-    /// Held back because it may be the beginning of a secret; so are `reasoning` and `answer`.
+    /// The end of the text so far, held back because it may be the beginning of a secret; likewise `reasoning` and
+    /// `answer`.
     text: String,
     reasoning: String,
     answer: String,
-    /// Some while the tool `new_answer` is being called.
+    /// Reads the answer out of the arguments; Some while the tool `new_answer` is being called.
     reader: Option<AnswerReader>,
 }
 
@@ -100,7 +101,7 @@ impl ProgressStream {
     }
 }
 
-/// Returns the masked part that is safe to publish.
+/// Appends a chunk to the text that is held back, and returns the masked part that is safe to publish.
 pub(super) fn mask_chunk(mask: &dyn EventMasker, held_back: &mut String, more: &str) -> String {
     held_back.push_str(more);
     let mut masked = mask.text(held_back);

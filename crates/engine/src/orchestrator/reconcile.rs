@@ -8,7 +8,7 @@ use althing_protocol::{Fact, Millis, ProgramJob, ProgramReport, TaskId, Timer};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-/// Only time in which no message arrives counts.
+/// How long a session waits for stopped effects to end; time in which messages arrive does not count.
 const ENDING_LIMIT: Duration = Duration::from_secs(8);
 const ENDING_POLL: Duration = Duration::from_millis(200);
 
@@ -93,8 +93,8 @@ impl Session {
         }
     }
 
-    /// Records notices about stopped effects that arrive meanwhile. (The runner kills a program that ignores the
-    /// request to end.)
+    /// Waits for stopped effects for a limited time, and records notices about them. (The runner kills a program that
+    /// ignores the request to end.)
     fn wait_for_ending(&mut self, inbox: &Receiver<Input>) {
         let mut silent = Duration::ZERO;
         while self.effects.is_ending() && silent < ENDING_LIMIT {

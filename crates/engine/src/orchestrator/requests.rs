@@ -92,7 +92,7 @@ pub fn model_calls(
     calls
 }
 
-/// The request is without the briefing.
+/// A running call; its request is without the briefing.
 struct OpenCall {
     task: TaskId,
     agent: Option<AgentId>,
@@ -105,7 +105,7 @@ struct Rebuilder<'a> {
     deciders: BTreeMap<TaskId, Box<dyn Decider>>,
     purposes: BTreeMap<(TaskId, u32), Purpose>,
     briefings: BTreeMap<TaskId, Briefing>,
-    /// By the decider that wants the call.
+    /// The running calls, by the decider that wants them.
     open: BTreeMap<(TaskId, CallKey), OpenCall>,
     calls: Vec<ModelCall>,
 }

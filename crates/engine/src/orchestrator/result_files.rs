@@ -41,7 +41,8 @@ pub fn result_files(
     Ok(files)
 }
 
-/// None for a program and for the work of a member: the decider of their workflow or run decides about them.
+/// Creates the decider of a task. None for a program and for the work of a member: the decider of their workflow or run
+/// decides about them.
 pub(super) fn new_decider(
     session: &SessionId,
     id: &TaskId,

@@ -30,7 +30,7 @@ pub(super) struct Session {
     pub(super) envs: AgentEnvCache,
     /// The conversation or the workflow, and any number of runs.
     pub(super) deciders: BTreeMap<TaskId, Box<dyn Decider>>,
-    /// Includes subagent runs.
+    /// The number of runs so far, including subagent runs.
     runs: u32,
     /// The tasks whose result files were written, or cannot be written. They are not written again, except those of a
     /// workflow after a retry of one of its tasks.
@@ -40,11 +40,11 @@ pub(super) struct Session {
     pub(super) briefings: BTreeMap<TaskId, Briefing>,
     parents: BTreeMap<TaskId, TaskId>,
     next_seq: Seq,
-    /// Recorded but not durable yet: not published, and without effects.
+    /// Facts that are recorded but not durable yet: they are not published and have no effects.
     pending: Vec<Arc<Event>>,
-    /// With the numbers of the facts that opened them.
+    /// The open questions, with the numbers of the facts that opened them.
     questions: BTreeMap<InteractionId, Seq>,
-    /// Sent once the corresponding facts are durable.
+    /// Answers that are sent to programs once the corresponding facts are durable.
     pub(super) program_answers: Vec<ProgramAnswer>,
     /// The ids of accepted ops, for deduplication.
     accepted_ids: BTreeSet<OpId>,
@@ -124,7 +124,7 @@ impl Session {
         }
     }
 
-    /// True if there is a task without a parent, and all such tasks have ended.
+    /// Whether the session is done: there is a task without a parent, and all such tasks have ended.
     pub(super) fn is_over(&self) -> bool {
         let mut top = self.deciders.iter().filter(|(task, _)| self.is_root_task(task)).peekable();
         top.peek().is_some() && top.all(|(_, decider)| decider.is_over())
@@ -141,7 +141,7 @@ impl Session {
         }
     }
 
-    /// False if no sender of the inbox exists any more.
+    /// Waits for input or a timer, and records it. False if no sender of the inbox exists any more.
     fn wait_for_input(&mut self, inbox: &Receiver<Input>) -> bool {
         let first = match self.timers.next_in(self.deps.clock.now()) {
             Some(wait) => inbox.recv_timeout(wait),
@@ -325,7 +325,7 @@ impl Session {
         self.record(None, cause, Fact::Notice(Notice { level: NoticeLevel::Warning, text, hint: None }));
     }
 
-    /// Its `TaskCreated` contains the whole op, so no `OpAccepted` is needed.
+    /// The run's `TaskCreated` contains the whole op, so no `OpAccepted` is needed.
     fn start_run(&mut self, spec: RunSpec) {
         let id = TaskId::run(self.runs + 1);
         let spec = TaskSpec::Run(Box::new(spec));

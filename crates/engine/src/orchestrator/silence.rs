@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(super) struct SpokenCalls(Arc<Mutex<HashSet<EffectId>>>);
 
 impl SpokenCalls {
-    /// A retry or a wait for a rate limit does not count. A wait for a local server counts: a slow machine may work
-    /// silently for minutes, and the backend's own limits apply.
+    /// Notes that a call has sent something. Retries and waits for a rate limit do not count. A wait for a local server
+    /// counts: a slow machine may work silently for minutes, and the backend's own limits apply.
     pub(super) fn hear(&self, id: &EffectId, delta: &Delta<'_>) {
         if !matches!(delta, Delta::Retry { .. } | Delta::RateLimited { .. }) {
             self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone());
@@ -29,7 +29,8 @@ impl SpokenCalls {
 }
 
 impl Session {
-    /// Without the silence timer if its call has sent something.
+    /// The timers that should run for a task: all wanted ones, without the silence timer if its call has sent
+    /// something.
     pub(super) fn timers_of(&self, owner: &TaskId, wanted: &WantedEffects) -> Vec<(Timer, Millis)> {
         let silent = wanted.silence_timer.iter().filter(|timer| self.is_silent(owner, timer));
         let silent = silent.map(|timer| (timer.timer.clone(), timer.after));

@@ -104,7 +104,7 @@ fn task(state: &RunState, attempt: &MemberAttempt, markers: Markers<'_>) -> Stri
     text
 }
 
-/// The progress is that of the start of the attempt.
+/// Writes the plan with its progress at the start of the attempt.
 fn write_plan(text: &mut String, tasks: &[PlanTask], progress: &[PlanProgress], markers: Markers<'_>) {
     let mut listed = String::new();
     for task in tasks {

@@ -36,13 +36,13 @@ pub(crate) struct PromptInput<'a> {
     pub(crate) has_tools: bool,
     pub(crate) criteria: &'a [String],
     pub(crate) approach: Option<usize>,
-    /// In UTC.
+    /// The date on which the run began, in UTC.
     pub(crate) today: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TurnKind {
-    /// With `tool`, by calling `new_answer`; otherwise in plain text.
+    /// Answer: with `tool`, by calling `new_answer`; otherwise in plain text.
     Answer {
         tool: bool,
     },
@@ -145,7 +145,8 @@ impl Coordination {
         tools
     }
 
-    /// Only in a quick run of a single agent, where a tool call adds nothing.
+    /// Whether the agent may answer in plain text: only in a quick run of a single agent, where a tool call adds
+    /// nothing.
     fn accepts_plain_text(&self) -> bool {
         self.state.spec.rules.skip_voting && self.state.members.len() == 1
     }

@@ -5,7 +5,7 @@ use super::markers::{Markers, enclose_alone};
 use crate::summary::excerpt;
 use althing_text::fnv1a;
 
-/// In bytes. The first message has the whole task.
+/// The maximum size of the task in a reminder. The first message has the whole task.
 const MAX_TASK_BYTES: usize = 1500;
 
 pub(crate) const ANSWER: &str = "Finish now by calling `new_answer` with your complete answer to the original message. If \

@@ -76,7 +76,8 @@ fn counted_points(points: u32) -> String {
     counted(u64::from(points), "point")
 }
 
-/// Includes the winner; None if no other agent reached the winner's conclusion or conclusions are not merged.
+/// The agents that reached the winner's conclusion, including the winner; None if there are no others, or if
+/// conclusions are not merged.
 fn concluding_alike(election: &Election, rule: Rule, winner: &AgentId) -> Option<String> {
     let form = |of: &super::Contender| of.conclusion.as_deref().and_then(same_form);
     let wins = election.candidates.iter().find(|candidate| candidate.agent == *winner).and_then(form)?;

@@ -285,7 +285,7 @@ impl<'a> Field<'a> {
         Self { election, method, parties: (0..count).map(|at| vec![at]).collect(), sheets }
     }
 
-    /// The place of a party is that of its best-ranked candidate.
+    /// The same ballots for parties: the place of a party is that of its best-ranked candidate.
     fn merged(&self, parties: Vec<Vec<usize>>) -> Self {
         let sheets = self.sheets.iter().map(|single| {
             let best =
@@ -337,7 +337,7 @@ impl<'a> Field<'a> {
         standing
     }
 
-    /// Best first.
+    /// These parties, best first.
     fn ranked(&self, among: &[usize]) -> Vec<(usize, Standing)> {
         let mut ranked: Vec<(usize, Standing)> =
             among.iter().map(|party| (*party, self.standing(*party))).collect();

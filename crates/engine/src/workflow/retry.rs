@@ -6,7 +6,7 @@ use super::session::{StageTaskState, WorkflowSession};
 use althing_protocol::{Op, TaskId, TaskStatus, TurnProgress};
 
 impl WorkflowSession {
-    /// The task of the newest retry, if there is one.
+    /// The task that stands for a task of the workflow file: the newest retry, if there is one.
     pub(super) fn current_task(&self, name: &str) -> TaskId {
         let task = self.task.stage_task(name);
         match self.run_retries.get(&task) {
@@ -30,7 +30,7 @@ impl WorkflowSession {
         }
     }
 
-    /// If the workflow has ended, it continues.
+    /// Folds a retry into the state. If the workflow has ended, it continues.
     pub(super) fn retry(&mut self, task: &TaskId) {
         let Ok((name, state)) = self.retryable(task) else { return };
         let (id, first, is_run) =
@@ -48,7 +48,7 @@ impl WorkflowSession {
 }
 
 impl StageTaskState {
-    /// The program begins a new conversation.
+    /// Resets the task; its program begins a new conversation.
     fn start_over(&mut self) {
         self.status = TaskStatus::Pending;
         (self.cancelled, self.expired, self.suspended, self.restart_approved) = (false, false, false, false);

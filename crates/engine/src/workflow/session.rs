@@ -15,10 +15,10 @@ pub struct WorkflowSession {
     pub(crate) task: TaskId,
     pub(super) spec: WorkflowSpec,
     pub(super) status: TaskStatus,
-    /// None until the first stage begins.
+    /// The current stage; None until the first stage begins.
     pub(super) stage: Option<u32>,
     pub(super) tasks: BTreeMap<TaskId, StageTaskState>,
-    /// By the run's first task. A program is retried in the same task.
+    /// The number of retries of each run, by the run's first task. A program is retried in the same task.
     pub(super) run_retries: BTreeMap<TaskId, u32>,
     pub(super) cancelled: bool,
     pub(super) halted: bool,
@@ -31,19 +31,20 @@ pub struct WorkflowSession {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct StageTaskState {
-    /// None for a run, which has its own decider.
+    /// The program to run; None for a run, which has its own decider.
     pub(super) program: Option<ProgramSpec>,
     pub(super) status: TaskStatus,
     pub(super) attempts: u32,
     pub(super) running: bool,
-    /// The attempt was running when the session was resumed; its `AttemptEnded` is not recorded yet.
+    /// Whether the attempt was running when the session was resumed; its `AttemptEnded` is not recorded yet.
     pub(super) interrupted: bool,
-    /// The last attempt was interrupted. Reset when the task starts again, or when a person decides that it must not.
+    /// Whether the last attempt was interrupted. Reset when the task starts again, or when a person decides that it
+    /// must not.
     pub(super) suspended: bool,
     /// A person approved starting the task again after an interruption.
     pub(super) restart_approved: bool,
     pub(super) expired: bool,
-    /// For example that the program cannot reach its model.
+    /// The last warning about the newest attempt, for example that its program cannot reach its model.
     pub(super) warning: Option<String>,
     pub(super) cancelled: bool,
     /// The id of the program's own conversation, if the program keeps one.
@@ -148,13 +149,13 @@ impl WorkflowSession {
         }
     }
 
-    /// In millionths of a US dollar; None without a limit.
+    /// What may still be spent, in millionths of a US dollar; None without a limit.
     pub(super) fn left_micro_usd(&self) -> Option<u64> {
         let spent = (self.spent_usd * 1e6).ceil() as u64;
         self.spec.cost_micro_usd.map(|limit| limit.saturating_sub(spent))
     }
 
-    /// None unless the cost of the ended tasks has reached the limit.
+    /// Why no further task may start; None unless the cost of the ended tasks has reached the limit.
     pub(super) fn cost_problem(&self) -> Option<String> {
         let limit = self.spec.cost_micro_usd.filter(|_| self.left_micro_usd() == Some(0))?;
         Some(format!(
@@ -214,13 +215,13 @@ impl WorkflowSession {
         all.find(|task| self.task.stage_task(&task.id) == *id)
     }
 
-    /// Without trailing line breaks, like command substitution in a shell.
+    /// The output of a task without trailing line breaks, like command substitution in a shell.
     pub(super) fn output_of(&self, name: &str) -> Option<String> {
         let end = self.end_of(name)?;
         Some(end.output.trim_end_matches(['\n', '\r']).to_owned())
     }
 
-    /// For a planning run whose plan was executed, how the execution ended.
+    /// How a task ended; for a planning run whose plan was executed, how the execution ended.
     pub(super) fn end_of(&self, name: &str) -> Option<&TaskEnd> {
         let task = self.current_task(name);
         let state = self.tasks.get(&task.execution()).or_else(|| self.tasks.get(&task))?;
@@ -238,7 +239,7 @@ impl StageTaskState {
         self.question.as_ref().map(closed).map(|fact| (task.clone(), fact)).into_iter().collect()
     }
 
-    /// In US dollars. The cost of a run is known at its end.
+    /// What a fact adds to the cost, in US dollars. The cost of a run is known at its end.
     fn cost(&self, fact: &Fact) -> f64 {
         let cost = match fact {
             Fact::AttemptEnded { usage, .. } if self.program.is_some() => usage.cost_usd,

@@ -10,7 +10,7 @@ const EXPLANATION: &str = "Text between two marker lines that end in the same co
 
 pub(super) struct Values<'a> {
     pub(super) goal: &'a str,
-    /// None until the task with this name has ended.
+    /// The output of the task with this name; None until the task has ended.
     pub(super) output: &'a dyn Fn(&str) -> Option<String>,
 }
 

@@ -39,7 +39,7 @@ fn tags(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// `agent1` (only if not `with_answer`), or the label of an answer such as `agent1.2`.
+/// Whether a text is an anonymous agent (`agent1`, unless `with_answer`) or the label of an answer (`agent1.2`).
 fn is_agent(text: &str, with_answer: bool) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
     let Some(rest) = text.strip_prefix("agent") else { return false };

@@ -157,8 +157,8 @@ const ANNOUNCEMENTS: [&str; 5] = [
     "i will now present the final answer",
 ];
 
-/// The first 300 characters in lower case, without leading interjections; apostrophes are straightened and whitespace
-/// is collapsed.
+/// The beginning of a text: its first 300 characters in lower case, without leading interjections; apostrophes are
+/// straightened and whitespace is collapsed.
 fn beginning(text: &str) -> String {
     let start: String = text.trim_start().chars().take(300).collect();
     let plain = start.to_lowercase().replace(['\u{2019}', '\u{2018}'], "'");

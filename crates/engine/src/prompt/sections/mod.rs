@@ -14,7 +14,7 @@ mod subagents;
 use super::PromptInput;
 use super::markers::EXPLANATION;
 
-/// Returns None if the section does not apply.
+/// A section of a system prompt; the function returns None if it does not apply.
 pub(crate) struct Section(fn(&PromptInput<'_>) -> Option<String>);
 
 impl Section {
@@ -22,7 +22,7 @@ impl Section {
         if version == 1 { Self::FIRST_VERSION } else { Self::CONTRIBUTOR }
     }
 
-    /// Sections that change least come first.
+    /// The sections that change least come first.
     const CONTRIBUTOR: &'static [Self] = &[
         Self(identity::section),
         Self(parliament::section),

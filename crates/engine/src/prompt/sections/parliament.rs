@@ -9,7 +9,7 @@ const GOOD_ANSWER: &str = "Nobody can be asked: where the message is unclear, ta
 const WITH_FILES: &str =
     "Run or open what you made before you answer, and list the files that belong to your answer.";
 
-/// For teams whose members would think alike otherwise.
+/// Ways to approach a task, for teams whose members would think alike otherwise.
 const APPROACHES: [&str; 8] = [
     "Derive your answer step by step from first principles.",
     "Look first for what could make the obvious answer wrong; then answer.",
