@@ -18,7 +18,7 @@ pub fn rebuild_checkpoint(events: &[Arc<Event>]) -> Option<Checkpoint> {
     fold.checkpoint()
 }
 
-/// In characters; a conversation's goal is the first line of its first message.
+/// The maximum length of a conversation's goal in characters; the goal is the first line of the first message.
 const GOAL_CHARS: usize = 200;
 
 /// The fold of [`rebuild_checkpoint`], for a caller that follows the log.
@@ -29,10 +29,10 @@ pub struct CheckpointFold {
     updated: Timestamp,
     tasks: Vec<CheckpointTask>,
     task_indexes: HashMap<TaskId, usize>,
-    /// Its status decides the state of a session that is not a conversation: the workflow, or else the newest run that
-    /// is not a subagent run.
+    /// The task whose status decides the state of a session that is not a conversation: the workflow, or else the
+    /// newest run that is not a subagent run.
     head_task: Option<TaskId>,
-    /// Name and task ids of each stage; empty if the session has no workflow.
+    /// The name and the task ids of each stage; empty if the session has no workflow.
     stages: Vec<(String, Vec<TaskId>)>,
     stage: u32,
     chat: Option<ChatState>,
@@ -114,7 +114,7 @@ impl CheckpointFold {
         })
     }
 
-    /// For a conversation, the first line of its first message that is not blank.
+    /// The goal of a conversation is the first line of its first message that is not blank.
     fn goal(&self, head: &SessionOpened) -> String {
         let first = self.history.iter().find_map(|item| match item {
             Item::PromptSent { text, .. } if head.kind == SessionKind::Chat => text.trim().lines().next(),
@@ -142,7 +142,7 @@ impl CheckpointFold {
         self.tasks.push(pending(id));
     }
 
-    /// A session without a workflow has one unnamed stage.
+    /// The stages; a session without a workflow has one unnamed stage.
     fn stages(&self) -> Vec<CheckpointStage> {
         if self.stages.is_empty() {
             return vec![CheckpointStage { name: String::new(), tasks: self.tasks.clone() }];
@@ -160,7 +160,8 @@ impl CheckpointFold {
         self.stages.iter().map(stage).collect()
     }
 
-    /// Messages to and from CLI agents, and replies of the chat agent. `apply` adds the messages to the chat agent.
+    /// Adds messages to and from CLI agents, and replies of the chat agent. `apply` adds the messages to the chat
+    /// agent.
     fn add_message(&mut self, task: Option<&TaskId>, item: &Item) {
         let conversing = self.chat.is_some() && task == Some(&TaskId::chat());
         match item {

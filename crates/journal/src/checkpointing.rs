@@ -40,7 +40,7 @@ impl Journal for CheckpointingJournal {
     }
 }
 
-/// All other facts get into the next checkpoint.
+/// Whether a new checkpoint is queued after this fact. All other facts get into the next checkpoint.
 fn changes_state(fact: &Fact) -> bool {
     matches!(
         fact,

@@ -4,15 +4,15 @@
 use althing_text::hex;
 use std::fmt::Write;
 
-/// In bytes; shorter forms would match ordinary text by chance.
+/// The minimum length of a value and of its encoded forms, in bytes; shorter forms would match ordinary text by chance.
 const MIN_BYTES: usize = 8;
 
-/// In bytes. Longer values, such as certificates, are not searched for with escapes and base64 tails, because these
-/// forms would slow down the search.
+/// The maximum length, in bytes, of a value that is searched for with escapes and base64 tails. These forms of longer
+/// values, such as certificates, would slow down the search.
 const MAX_ESCAPED: usize = 256;
 
 const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-/// RFC 4648.
+/// The alphabet of RFC 4648.
 const BASE_32: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
@@ -70,7 +70,7 @@ fn in_digits(value: &[u8], before: usize, width: usize, alphabet: &[u8]) -> (Str
     ((0..count).map(|n| letter(index(n))).collect(), tail.map(letter).collect())
 }
 
-/// With everything escaped, in several spellings, and with only the characters escaped that HTML reserves.
+/// The value with everything escaped, in several spellings, and with only the characters escaped that HTML reserves.
 fn escaped_characters(value: &str) -> Vec<String> {
     let units = |write: fn(u16) -> String| value.encode_utf16().map(write).collect::<String>();
     let chars = |write: fn(char) -> String| value.chars().map(write).collect::<String>();

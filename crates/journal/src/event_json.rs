@@ -7,12 +7,12 @@ use althing_protocol::{
 };
 use serde::Deserialize;
 
-/// Unknown fields, such as the checksum, are ignored.
+/// Parses an event. Unknown fields, such as the checksum, are ignored.
 pub(crate) fn read_event(line: &str) -> Result<Event, serde_json::Error> {
     parse_canonical(line).map_or_else(|| serde_json::from_str(line), Ok)
 }
 
-/// `None` if the fields are in another order.
+/// Parses a line whose fields are in the order in which the log writes them; `None` for any other line.
 pub(crate) fn parse_canonical(line: &str) -> Option<Event> {
     let (seq, rest) = number(line.strip_prefix("{\"seq\":")?)?;
     let (at, rest) = rest.strip_prefix(",\"at\":\"")?.split_once('"')?;

@@ -5,14 +5,14 @@ use crate::event_json::read_event;
 use crate::state_dir_mapping::StateDirMapping;
 use althing_protocol::{Event, Seq};
 
-/// The size of `,"crc":"` + 8 digits + `"}`.
+/// The size in bytes of the end of a line: `,"crc":"` + 8 digits + `"}`.
 const TAIL: usize = 18;
 const CRC_FIELD: &[u8] = b",\"crc\":\"";
 const BATCH_FIELD: &[u8] = b",\"batch\":";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum BadLine {
-    /// No checksum field at the end.
+    /// The line does not end with a checksum field.
     Torn,
     Checksum,
     /// The checksum matches, but this version does not understand the content.
@@ -26,7 +26,7 @@ pub(crate) struct LinePosition {
     pub(crate) batch: Seq,
 }
 
-/// Leaves the buffer unchanged if the event has no JSON form.
+/// Appends an event's line to `out`, which stays unchanged if the event has no JSON form.
 pub(crate) fn encode(
     event: &Event,
     batch: Seq,
@@ -49,7 +49,7 @@ pub(crate) fn encode(
     Ok(())
 }
 
-/// Returns everything before the checksum. The line is without its line end.
+/// Verifies the checksum of a line (without its line end), and returns everything before the checksum.
 fn check(line: &[u8]) -> Result<&[u8], BadLine> {
     let at = line.len().checked_sub(TAIL).ok_or(BadLine::Torn)?;
     let (head, tail) = line.split_at_checked(at).ok_or(BadLine::Torn)?;
@@ -80,7 +80,8 @@ pub(crate) fn decode(line: &[u8], mapping: &StateDirMapping) -> Result<Event, Ba
         .map_err(|e| BadLine::NotUnderstood(format!("not an event of this log: {e}")))
 }
 
-/// `None` if the checksum is missing or wrong, or if the line does not begin with an event number.
+/// The position of a line. `None` if the checksum is missing or wrong, or if the line does not begin with an event
+/// number.
 pub(crate) fn position(line: &[u8]) -> Option<LinePosition> {
     let head = check(line).ok()?;
     let digits = head.strip_prefix(b"{\"seq\":")?;

@@ -10,15 +10,15 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 
-/// In bytes. Shorter values are not masked: they occur in ordinary words.
+/// The minimum length of a secret in bytes. Shorter values are not masked: they occur in ordinary words.
 const MIN_BYTES: usize = 6;
 pub(crate) const MASK: &str = "[secret]";
 
-/// Used in ids and names of tool calls, where providers do not allow brackets.
+/// The mask in ids and names of tool calls, where providers do not allow brackets.
 const NAME_MASK: &str = "secret";
 
-/// Values that Althing itself produces, at any depth outside of `FOREIGN_FIELDS`, such as tags, statuses and ids. They
-/// are never masked, because that would change the meaning of the fact.
+/// Fields whose values Althing itself produces, at any depth outside of `FOREIGN_FIELDS`, such as tags, statuses and
+/// ids. They are never masked, because that would change the meaning of the fact.
 const OWN_FIELDS: &[&str] = &[
     "type",
     "at",
@@ -59,8 +59,8 @@ const OWN_FIELDS: &[&str] = &[
     "config_digest",
 ];
 
-/// Fields with the parents directly below which their values are Althing's own ids, or names of backends or models from
-/// the config, and are not masked. Elsewhere the values may come from a model, a program or a user.
+/// Fields whose values are not masked directly below the given parents, where they are Althing's own ids or names of
+/// backends or models from the config. Elsewhere the values may come from a model, a program or a user.
 const OWN_FIELDS_BELOW: &[(&str, &[&str])] = &[
     ("id", &["data", "members", "member", "agents", "plan", "stages"]),
     ("backend", &["members", "member"]),
@@ -80,7 +80,7 @@ const FOREIGN_FIELDS: &[&str] = &[
     "agent_system_prompts",
 ];
 
-/// Even the keys come from a model, a program or a user.
+/// In these objects, even the keys come from a model, a program or a user.
 const FOREIGN_KEY_OBJECTS: &[&str] = &["coordination_overrides", "agent_system_prompts", "env"];
 
 #[derive(Clone, Default)]
@@ -127,7 +127,7 @@ pub struct Masker {
     in_json: Search,
     /// The values in all their forms, sorted.
     forms: Vec<String>,
-    /// A quick check that rules out most chunk ends.
+    /// The first bytes of all forms: a quick check that rules out most chunk ends.
     first_bytes: BTreeSet<u8>,
 }
 
@@ -324,7 +324,7 @@ impl<'a> FieldPosition<'a> {
     }
 }
 
-/// Each result must still refer to one call.
+/// Makes masked ids distinct, because each result must still refer to one call.
 fn make_ids_unique(calls: &mut [Value]) {
     let mut seen = BTreeSet::new();
     for call in calls {
@@ -347,13 +347,13 @@ fn forms(value: &str) -> Vec<String> {
     [value.to_owned(), json, ascii, in_terminal].into_iter().chain(slashed).chain(encoded(value)).collect()
 }
 
-/// As it appears between the quotes of a JSON string.
+/// A text as it appears between the quotes of a JSON string.
 fn escaped(text: &str) -> String {
     let quoted = Value::from(text).to_string();
     quoted.strip_prefix('"').and_then(|t| t.strip_suffix('"')).unwrap_or(&quoted).to_owned()
 }
 
-/// Many JSON writers escape non-ASCII characters as `\uXXXX`.
+/// Escapes non-ASCII characters as `\uXXXX`, as many JSON writers do.
 fn ascii_only(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {

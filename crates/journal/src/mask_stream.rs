@@ -12,7 +12,7 @@ pub struct MaskingStream {
     masker: Arc<Masker>,
     /// A fast check for any match; without it, every chunk is searched in full.
     quick_search: Option<AhoCorasick>,
-    /// Received but not yet passed on.
+    /// Bytes that were received but not yet passed on.
     held: Vec<u8>,
     /// How many bytes at the start of `held` belong to a secret whose mask was already passed on.
     covered: usize,

@@ -6,7 +6,7 @@ use althing_disk::names::{is_plain_name, task_dir};
 use althing_protocol::{SessionId, TaskId, Timestamp};
 use std::path::{Path, PathBuf};
 
-/// `None` if the id does not begin with a time.
+/// When a session was created, according to its id; `None` if the id does not begin with a time.
 pub(crate) fn creation_time(id: &SessionId) -> Option<Timestamp> {
     let digits: String = id.as_str().chars().take(15).filter(char::is_ascii_digit).collect();
     let part = |from: usize, to: usize| digits.get(from..to);
@@ -26,7 +26,7 @@ pub(crate) fn check_id(id: &SessionId) -> Result<(), SessionError> {
     if is_plain_name(id.as_str()) { Ok(()) } else { Err(SessionError::InvalidId { id: id.to_string() }) }
 }
 
-/// The name may contain one subdirectory.
+/// The directory and the name of a task's file. The name may contain one subdirectory.
 pub(crate) fn task_file(dir: &Path, task: &TaskId, name: &str) -> Result<(PathBuf, String), SessionError> {
     let invalid = || SessionError::InvalidName { name: format!("{task}/{name}") };
     let (below, file) = match name.split_once('/') {

@@ -10,7 +10,7 @@ use althing_protocol::{BoxFuture, Event, JournalError, JournalErrorKind, Journal
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The number of durable bytes, the last event, and the offset of every `STRIDE`th event of a log.
+/// The index of a log: the number of durable bytes, the last event, and the offset of every `STRIDE`th event.
 pub(crate) struct LogIndex {
     disk: Arc<dyn Disk>,
     path: PathBuf,

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 pub(crate) const NAME: &str = "session.json";
 
-/// Each write costs two syncs, which delay the log's own syncs.
+/// How long writing a checkpoint is delayed: each write costs two syncs, which delay the log's own syncs.
 const DEBOUNCE: Duration = Duration::from_millis(100);
 
 struct Shared {
@@ -24,14 +24,14 @@ struct Shared {
 
 #[derive(Default)]
 struct SaverState {
-    /// Boxed, because it is moved while the lock is held.
+    /// The checkpoint to write next; boxed, because it is moved while the lock is held.
     waiting: Option<Box<Checkpoint>>,
     closing: bool,
 }
 
 pub(crate) struct CheckpointSaver {
     shared: Arc<Shared>,
-    /// `None` if the caller's thread writes checkpoints, and after `close`.
+    /// The thread that writes checkpoints. `None` if the caller's thread writes them, and after `close`.
     worker: Option<JoinHandle<()>>,
 }
 
@@ -49,7 +49,7 @@ impl CheckpointSaver {
         Self { shared, worker }
     }
 
-    /// Replaces a checkpoint that is still waiting. Without a worker, it is written at once.
+    /// Queues a checkpoint, which replaces one that is still waiting. Without a worker, it is written at once.
     pub(crate) fn save(&self, checkpoint: Checkpoint) {
         self.shared.state().waiting = Some(Box::new(checkpoint));
         if self.worker.is_some() {

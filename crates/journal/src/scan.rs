@@ -11,7 +11,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub(crate) const STRIDE: u64 = 64;
-/// In bytes; for smaller parts, a further thread costs more than it saves.
+/// The minimum size of the part that one thread reads, in bytes; for smaller parts, a further thread costs more than it
+/// saves.
 const MIN_CHUNK: usize = 1 << 20;
 /// More threads do not help, because memory bandwidth is the limit.
 const MAX_THREADS: usize = 8;
@@ -19,7 +20,7 @@ const MAX_THREADS: usize = 8;
 /// How a log is damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DamageKind {
-    /// The log is damaged at its end, as after a crash. Opening the session for writing repairs it.
+    /// The log is damaged at its end, as after a crash. Opening the session for writing repairs the log.
     Tail,
     /// Events that were once durable are lost. Reading stops there, and writing is refused until the user has the log
     /// repaired.

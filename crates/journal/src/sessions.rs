@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 pub(crate) const LOG: &str = "events.jsonl";
 pub(crate) const LOCK: &str = "lock";
-/// No session id starts with a dot.
+/// The prefix of the directory of a session that is being deleted; no session id starts with a dot.
 const REMOVING: &str = ".removing-";
 
 /// The sessions of one state directory.
@@ -70,7 +70,8 @@ pub fn open_existing_state(dir: &Path) -> Result<Option<SessionManager>, Session
     }
 }
 
-/// A symbolic link would lead elsewhere. (A socket, a FIFO or a device gives the same error.)
+/// Fails if the path is a symbolic link, which would lead elsewhere. (A socket, a FIFO or a device gives the same
+/// error.)
 fn refuse_link(disk: &dyn Disk, path: &Path) -> Result<(), SessionError> {
     match disk.kind(path).map_err(SessionError::io("access", path))? {
         Some(EntryKind::Other) => Err(DiskError::Link { path: path.to_owned() }.into()),
@@ -242,7 +243,7 @@ impl SessionManager {
         }
     }
 
-    /// `None` if it is missing, unreadable or of another session.
+    /// The checkpoint on disk; `None` if it is missing, unreadable or of another session.
     pub(crate) fn checkpoint(&self, id: &SessionId) -> Option<Checkpoint> {
         let bytes = self.disk.read(&self.session_dir(id).join(saver::NAME)).ok()?;
         serde_json::from_slice(&bytes).ok().filter(|c: &Checkpoint| c.id == *id)
@@ -269,7 +270,7 @@ impl SessionManager {
         }
     }
 
-    /// The separate file is durable before the log is truncated.
+    /// Moves everything from the damage on to a separate file, which is durable before the log is truncated.
     fn cut_tail(&self, dir: &Path, tail: &[u8], damage: &Damage) -> Result<Notice, SessionError> {
         let taken = self.disk.list(dir).map_err(SessionError::io("list", dir))?;
         let free = |name: &String| !taken.contains(name);

@@ -6,7 +6,6 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StateDirMapping {
     /// The recorded and the current directory, JSON-escaped. `None` if nothing is to be replaced: the log records no
@@ -23,7 +22,7 @@ impl StateDirMapping {
         Self { moved: moved.map(|(recorded, now)| Arc::new((escaped(recorded), escaped(now)))) }
     }
 
-    /// As it is written to the log.
+    /// An event's JSON with the recorded directory in place of the current one, for the log.
     pub(crate) fn to_recorded<'a>(&self, json: &'a str) -> Cow<'a, str> {
         match self.moved.as_deref() {
             Some((recorded, now)) => replace(json, now, recorded),

@@ -10,7 +10,7 @@ use althing_disk::EntryKind;
 use althing_protocol::{SessionId, SessionSummary, Timestamp};
 use std::path::Path;
 
-/// In bytes; more is read only if the last line is longer.
+/// How many bytes at the end of a log are read first; more are read only if the last line is longer.
 const TAIL: u64 = 16 << 10;
 
 /// How many sessions, the newest by creation, are sorted by the time of their last change: asking for the times of very
@@ -129,7 +129,7 @@ impl SessionManager {
         SessionSummary { id, checkpoint, size, is_owned, damage, updated_at }
     }
 
-    /// `None` if the line is bad or cannot be read.
+    /// The position of a log's last line; `None` if that line is bad or cannot be read.
     fn last_line(&self, log: &Path, size: u64) -> Option<LinePosition> {
         let mut want = TAIL;
         loop {

@@ -3,9 +3,9 @@
 use althing_protocol::PlanTask;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// In bytes.
+/// The maximum length of a task's id, in bytes.
 const LONGEST_ID: usize = 64;
-/// In bytes.
+/// The maximum length of a task's description and of its verification, in bytes.
 const LONGEST_TEXT: usize = 8 * 1024;
 
 /// A problem in a plan.

@@ -5,7 +5,7 @@ use crate::{Plan, PlanError};
 use althing_protocol::PlanTask;
 use serde_json::Value;
 
-/// In bytes.
+/// The maximum length of an answer that is searched for a plan, in bytes.
 const LONGEST: usize = 4 << 20;
 
 /// Finds and validates the plan in an answer.
@@ -37,8 +37,8 @@ pub fn find_plan(answer: &str) -> Result<Plan, PlanError> {
     }
 }
 
-/// The fenced blocks that begin like JSON and are marked as `json` or not at all. If there are none: the whole answer
-/// if it begins with `[`, otherwise the text from the first brace to the last.
+/// Candidates for JSON: the fenced blocks that begin like JSON and are marked as `json` or not at all. If there are
+/// none: the whole answer if it begins with `[`, otherwise the text from the first brace to the last.
 fn blocks(answer: &str) -> Vec<&str> {
     let fenced: Vec<&str> = answer
         .split("```")

@@ -14,8 +14,8 @@ pub fn pseudo_random(seed: u64, index: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Eight hexadecimal digits that occur in none of the texts, so a text between marker lines with this token cannot
-/// contain its closing line. Deterministic for the same seed and texts.
+/// A token of eight hexadecimal digits that occurs in none of the texts, so a text between marker lines with this token
+/// cannot contain its closing line. Deterministic for the same seed and texts.
 pub fn unused_token<'a>(seed: u64, texts: &(impl Iterator<Item = &'a str> + Clone)) -> String {
     let mut index = 0;
     loop {

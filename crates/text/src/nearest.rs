@@ -1,6 +1,6 @@
 //! Suggests the known name for a misspelled one.
 
-/// In bytes; longer names are not compared, because the cost grows with the length.
+/// The maximum length of a name that is compared, in bytes, because the cost grows with the length.
 const LONGEST: usize = 60;
 
 /// The number of edits (insert, delete, replace, swap neighbors) between two names. Case and punctuation are ignored.
@@ -27,7 +27,7 @@ pub fn misspelled<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> 
     (distance <= allowed).then_some(word)
 }
 
-/// In letters and digits; in a short word, two edits make another word.
+/// A word of up to this many letters and digits is short: two edits could make another word of it.
 const SHORT: usize = 4;
 
 #[derive(Clone, Copy)]
@@ -53,7 +53,7 @@ impl Outline {
     }
 }
 
-/// Also returns the number of edits.
+/// The known name with the fewest edits from `given`, and the number of edits.
 fn closest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<(&'a str, usize)> {
     if given.len() > LONGEST {
         return None;

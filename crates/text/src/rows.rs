@@ -13,7 +13,7 @@ const FEWEST_COLUMNS: usize = 16;
 /// starts with [`ROW_MARK`]: a terminal that breaks a line by itself starts the next row at its left edge, so a text of
 /// the right length could fake a row.
 pub fn marked_rows(text: &str, columns: usize) -> String {
-    // Some terminals break a line that fills the last column.
+    // The last column stays empty, because some terminals break a line that fills it.
     let room = columns.max(FEWEST_COLUMNS) - 1;
     let mut rows = String::with_capacity(text.len());
     for (n, line) in sanitize::text(text).split('\n').enumerate() {
@@ -40,7 +40,7 @@ pub fn marked_rows(text: &str, columns: usize) -> String {
     rows
 }
 
-/// Before the row's last word if that is short, else at its end.
+/// Where the row that starts at `start` is broken: before its last word if that is short, else at its end.
 fn word_start(rows: &str, start: usize) -> usize {
     let row = rows.get(start..).unwrap_or_default();
     match row.rfind(' ') {

@@ -1,6 +1,6 @@
 //! Truncates texts and marks what is missing.
 
-/// At most `most` characters. The last character of a truncated text is `…`, even if `most` is 0.
+/// Truncates a text to at most `most` characters, the last of which is then `…` (even if `most` is 0).
 pub fn truncate_chars(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         None => text.to_owned(),
@@ -8,7 +8,7 @@ pub fn truncate_chars(text: &str, most: usize) -> String {
     }
 }
 
-/// At most `most` bytes of whole characters; `…` follows a truncated text.
+/// Truncates a text to at most `most` bytes of whole characters; `…` follows a truncated text.
 pub fn truncate_bytes(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();

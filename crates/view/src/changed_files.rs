@@ -6,9 +6,8 @@ use althing_text::count;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangedFiles<'a> {
-    /// New and modified files.
     pub written: Vec<&'a FileWrite>,
-    /// Deleted files do not count as written.
+    /// The deleted files, which do not count as written.
     pub deleted: Vec<&'a FileWrite>,
     /// The path of the file that lists all changed files. It exists only if more than [`MAX_NAMED_FILES`] files were
     /// written, or more than that were deleted.
@@ -25,7 +24,7 @@ impl<'a> ChangedFiles<'a> {
         Self { written, deleted, list, unchanged: &result.unchanged_paths }
     }
 
-    /// None if the run wrote nothing: then there is no footer, even if it deleted files.
+    /// The heading of the footer; None if the run wrote nothing: then there is no footer, even if it deleted files.
     pub fn heading(&self) -> Option<String> {
         match self.written.len() {
             0 => None,
@@ -49,8 +48,8 @@ impl<'a> ChangedFiles<'a> {
         }
     }
 
-    /// Only for a run that wrote nothing: about the files that it deleted, else about the paths in which it could have
-    /// written. (The footer of a run that wrote files also names or counts the deleted ones.)
+    /// A note for a run that wrote nothing: about the files that it deleted, else about the paths in which it could
+    /// have written. (The footer of a run that wrote files also names or counts the deleted ones.)
     pub fn note(&self) -> Option<String> {
         if !self.written.is_empty() {
             return None;

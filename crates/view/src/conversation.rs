@@ -14,13 +14,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Audience {
-    /// Replies are printed without a prefix, and most questions are answered with `y`, `n` or JSON.
+    /// For a script, replies are printed without a prefix, and most questions are answered with `y`, `n` or JSON.
     Script,
-    /// Most lines start with a label such as `You:`, and questions are answered with commands such as `/approve`.
+    /// For a person, most lines start with a label such as `You:`, and questions are answered with commands such as
+    /// `/approve`.
     Person,
 }
 
-/// May span several lines of text.
+/// A piece of new output, which may span several lines of text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConversationLine {
     /// A reply of the chat agent, or the final answer of a run. For a script, a run's final answer appears only if no
@@ -32,7 +33,7 @@ pub enum ConversationLine {
 }
 
 impl ConversationLine {
-    /// Unsanitized: it may contain anything that an agent wrote.
+    /// The unsanitized text: it may contain anything that an agent wrote.
     pub fn text(&self) -> &str {
         match self {
             Self::Reply(text) | Self::Notice(text) | Self::Progress(text) | Self::Question(text) => text,
@@ -162,7 +163,7 @@ fn notice(level: NoticeLevel, text: &str, script: bool) -> String {
 
 const LAUNCH_QUESTION: &str = "launch this run?";
 
-/// Pairs of name and value, without empty values.
+/// What a person must know to approve a run, as pairs of name and value without empty values.
 fn proposal_details(proposal: &Proposal) -> Vec<(&'static str, String)> {
     let agents: Vec<&str> = proposal.members.iter().map(|member| member.id.as_str()).collect();
     let mut details = vec![
@@ -188,7 +189,8 @@ fn title_and_details(title: &str, details: &[(&str, String)]) -> String {
     [capitalized(title)].into_iter().chain(rows).collect()
 }
 
-/// Without instructions for answering: for a program that has its own way to answer.
+/// The question whether a run may be launched, without instructions for answering: for a program that has its own way
+/// to answer.
 pub fn launch_question(proposal: &Proposal) -> String {
     title_and_details(LAUNCH_QUESTION, &proposal_details(proposal))
 }
@@ -267,7 +269,7 @@ pub fn ask(kind: &InteractionKind, reader: Audience) -> String {
     }
 }
 
-/// None if the line is not an answer.
+/// The op that answers a question; None if the line is not an answer.
 pub fn answer(question: &Question, line: &str) -> Option<Op> {
     let (line, kind) = (line.trim(), &question.interaction.kind);
     let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
@@ -315,8 +317,8 @@ fn asks_permission(kind: &InteractionKind) -> bool {
     matches!(kind, InteractionKind::Program(ask) if ask.about == AskKind::Permission && !ask.options.is_empty())
 }
 
-/// The first option whose first word is one of these; None if there is none, because then it is not clear what yes or
-/// no means.
+/// The first option of a program's question whose first word is one of these; None if there is none, because then it is
+/// not clear what yes or no means.
 fn choice(kind: &InteractionKind, words: &[&str]) -> Option<Decision> {
     let InteractionKind::Program(ask) = kind else { return None };
     let fits = |option: &&AskOption| {

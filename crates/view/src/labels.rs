@@ -18,7 +18,7 @@ pub fn task_status(status: TaskStatus) -> &'static str {
     }
 }
 
-/// Of a program that has finished its turn, and waits for the next prompt or for its end.
+/// The status of a program that has finished its turn, and waits for the next prompt or for its end.
 pub const YOUR_TURN: &str = "your turn";
 
 pub fn run_status(status: RunStatus) -> &'static str {
@@ -41,14 +41,13 @@ pub fn unfinished_run_status(status: TaskStatus) -> &'static str {
     }
 }
 
-/// For a session that no process runs at the moment.
+/// The status of a session that no process runs at the moment.
 pub fn session_state(state: SessionState) -> &'static str {
     match state {
         SessionState::Done => "done",
         SessionState::Failed => "failed",
         SessionState::Cancelled => "cancelled",
         SessionState::Idle => "idle",
-        // No process runs the session, and the session has not ended.
         _ => "interrupted",
     }
 }
@@ -89,7 +88,7 @@ pub fn activity(purpose: Purpose) -> &'static str {
     }
 }
 
-/// None for an answer, because the answer itself is shown.
+/// How an attempt ended; None for an answer, because the answer itself is shown.
 pub fn outcome(outcome: &AttemptOutcome) -> Option<String> {
     Some(match outcome {
         AttemptOutcome::Answered => return None,
@@ -116,7 +115,7 @@ pub fn outcome(outcome: &AttemptOutcome) -> Option<String> {
     })
 }
 
-/// Logs of 0.1 do not say what was replaced.
+/// What a compaction replaced. Logs of 0.1 do not say what.
 pub fn compaction(exchanges: u32, steps: u32, (before, after): (u64, u64)) -> String {
     let parts = [count(exchanges.into(), "exchange"), count(steps.into(), "step")];
     let replaced = [exchanges, steps].into_iter().zip(parts).filter(|(number, _)| *number > 0);
@@ -149,7 +148,7 @@ pub fn with_hint(text: String, hint: Option<&str>) -> String {
     }
 }
 
-/// Such as `3 agents · 2 rounds · 4m12s`.
+/// A summary of a finished run, such as `3 agents · 2 rounds · 4m12s`.
 pub fn run_summary(run: &crate::RunView, result: &RunResult) -> String {
     let rounds = count(result.coordination_summary.rounds.into(), "round");
     format!("{} · {rounds} · {}", run.agents_label(), result.duration)
@@ -189,7 +188,7 @@ pub fn refinement(on: bool) -> &'static str {
     if on { "Refine" } else { "Quick" }
 }
 
-/// A cost that is not known is called unknown.
+/// Tokens and cost; a cost that is not known is called unknown.
 pub fn tokens(usage: &Usage) -> String {
     let tokens = short_number(usage.input_tokens.saturating_add(usage.output_tokens));
     match (usage.cost_usd > 0.0, usage.unpriced_calls > 0) {
@@ -210,7 +209,7 @@ pub fn money(usd: f64) -> String {
     }
 }
 
-/// In millionths of a US dollar; whole dollars are shown without cents.
+/// An amount given in millionths of a US dollar; whole dollars are shown without cents.
 pub fn micro_money(micro: u64) -> String {
     let usd = micro as f64 / 1e6;
     if usd.fract().abs() < f64::EPSILON { format!("${usd:.0}") } else { money(usd) }

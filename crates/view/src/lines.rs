@@ -21,7 +21,7 @@ impl Default for ProgressLines {
 }
 
 impl ProgressLines {
-    /// Without its transcript.
+    /// The folded session, without its transcript.
     pub fn session(&self) -> &SessionView {
         &self.session
     }
@@ -51,7 +51,7 @@ impl ProgressLines {
 
     fn describe_event(&self, event: &Event) -> Option<(String, String)> {
         let agent = event.task.as_ref().and_then(|task| self.session.worker(task)).map(|worker| worker.name);
-        // For a run of a workflow, the name of its task.
+        // The name of a workflow's run is the name of its task.
         let run = || match event.task.as_ref().and_then(|task| task.as_str().split_once('.')) {
             Some((_, name)) => name.to_owned(),
             None => "run".to_owned(),
@@ -111,7 +111,7 @@ impl ProgressLines {
     }
 }
 
-/// None if the end needs no line of its own.
+/// How an attempt ended; None if that needs no line of its own.
 fn ended(outcome: &AttemptOutcome) -> Option<String> {
     match outcome {
         AttemptOutcome::Voted

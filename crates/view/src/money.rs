@@ -2,7 +2,7 @@
 
 use althing_protocol::Usage;
 
-/// An amount, `unknown` if no call has a known cost, or both if some calls have none.
+/// The cost of calls: an amount, `unknown` if no call has a known cost, or both if some calls have none.
 pub fn cost(usage: &Usage) -> String {
     match (usage.cost_usd > 0.0, usage.unpriced_calls > 0) {
         (false, true) => "unknown".into(),
@@ -15,7 +15,7 @@ pub fn has_cost(usage: &Usage) -> bool {
     usage.cost_usd > 0.0 || usage.unpriced_calls > 0
 }
 
-/// In millionths of a US dollar; exact, so that it can be compared with another amount.
+/// An exact amount, given in millionths of a US dollar, that can be compared with another amount.
 pub fn exact_money(micro: u64) -> String {
     let (dollars, rest) = (micro / 1_000_000, micro % 1_000_000);
     if rest == 0 {

@@ -21,7 +21,8 @@ impl JournalReader for Memory {
     }
 }
 
-/// Small enough for an exhaustive search: a writer that appends and publishes, and a reader that subscribes and reads.
+/// A model that is small enough for an exhaustive search: a writer that appends and publishes, and a reader that
+/// subscribes and reads.
 #[derive(Clone)]
 struct Model {
     durable: u64,
@@ -32,7 +33,7 @@ struct Model {
     /// The range of the log that is being read; the reader does nothing else meanwhile.
     reading: Option<(u64, u64)>,
     delivered: Vec<u64>,
-    /// May be beyond the end of the log.
+    /// The last fact that the reader has when it subscribes; it may be beyond the end of the log.
     from: u64,
 }
 

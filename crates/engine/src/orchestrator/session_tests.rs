@@ -110,7 +110,7 @@ impl Plans for UnstoredPlans {
 
 type Behavior = fn(&ModelRequest) -> Option<Result<Reply, BackendError>>;
 
-/// If the behavior returns None, the call never ends.
+/// A backend with scripted behavior; if the behavior returns None, the call never ends.
 struct Scripted {
     info: BackendInfo,
     behavior: Behavior,
@@ -184,7 +184,7 @@ fn start(orchestrator: &Orchestrator, agents: &[&str], rules: RunRules) {
     orchestrator.submitter().submit(Submission::new(Op::StartRun { spec }, Origin::User)).unwrap();
 }
 
-/// The flag says whether the journal stalled.
+/// Follows the session to its end; returns the run's result, and whether the journal stalled.
 async fn follow(orchestrator: &Orchestrator) -> (Option<RunResult>, bool) {
     let mut events = orchestrator.feed().subscribe(Seq(0), Interest::Everything);
     let (mut result, mut stalled) = (None, false);

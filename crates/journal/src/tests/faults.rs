@@ -18,13 +18,14 @@ fn start(disk: &SimDisk) -> Result<SessionWriter, SessionError> {
     SessionManager::on_disk(Arc::new(disk.clone()), Path::new(STATE))?.create(&id())
 }
 
-/// As if the parent of the state directory had existed long before the session.
+/// Creates the parent of the state directory durably, as if it had existed long before the session.
 fn create_home(disk: &SimDisk) {
     disk.create_dir(Path::new("/home")).unwrap();
     disk.sync_dir(Path::new("/")).unwrap();
 }
 
-/// A failed call must succeed once the fault is gone. While a lasting fault is not healed, it must fail again.
+/// Retries a failed call, which must succeed once the fault is gone. While a lasting fault is not healed, the call must
+/// fail again.
 fn retry<T, E: std::fmt::Display>(
     disk: &SimDisk,
     triggered: &mut bool,
@@ -42,7 +43,7 @@ fn retry<T, E: std::fmt::Display>(
     act().unwrap_or_else(|e| panic!("{case}: still failing when the fault is gone: {e}"))
 }
 
-/// Returns whether the fault was triggered.
+/// Runs a session with one fault; returns whether the fault was triggered.
 fn run_with_fault(events: &[Arc<Event>], n: u64, kind: FaultKind, duration: FaultDuration) -> bool {
     let case = format!("operation {n} fails, {kind:?}, {duration:?}");
     let disk = SimDisk::new(n);

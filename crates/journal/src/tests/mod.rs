@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 pub(super) const STATE: &str = "/home/state";
 
-/// `pr`, unless `ALTHING_TEST_SCALE=nightly`.
+/// The size of a test: `pr`, unless `ALTHING_TEST_SCALE=nightly`.
 pub(super) fn scale(pr: u64, nightly: u64) -> u64 {
     althing_testkit::scale(pr as usize, nightly as usize) as u64
 }
@@ -35,7 +35,7 @@ pub(super) fn log_path() -> PathBuf {
     Path::new(STATE).join("sessions").join(id().as_str()).join("events.jsonl")
 }
 
-/// As a front end reads, inside an async runtime.
+/// Reads a range of a log as a front end does, inside an async runtime.
 pub(super) fn read(
     reader: &dyn JournalReader,
     after: Seq,
@@ -85,7 +85,7 @@ pub(super) fn event(seq: u64, task: Option<&str>, fact: Fact) -> Arc<Event> {
     Arc::new(Event { seq: Seq(seq), at, task: task.map(TaskId::from), cause, fact })
 }
 
-/// Deterministic, with events of various kinds and sizes.
+/// A deterministic session with events of various kinds and sizes.
 pub(super) fn session(len: u64) -> Vec<Arc<Event>> {
     let mut rng = fastrand::Rng::with_seed(42);
     (1..=len)
@@ -134,7 +134,7 @@ fn some_fact(seq: u64, rng: &mut fastrand::Rng) -> Fact {
     }
 }
 
-/// Appends of 1 to 6 events; deterministic.
+/// The session split into appends of 1 to 6 events; deterministic.
 pub(super) fn batches(events: &[Arc<Event>]) -> Vec<&[Arc<Event>]> {
     let mut rng = fastrand::Rng::with_seed(7);
     let mut rest = events;

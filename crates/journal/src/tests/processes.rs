@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-/// Set in child processes: the state directory in which they compete.
+/// The variable of child processes that contains the state directory in which they compete.
 const CHILD: &str = "ALTHING_STORAGE_CHILD";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ fn spawn(number: usize, state: &Path, messages: &Sender<(usize, ChildMessage)>) 
 struct Competition {
     children: Vec<Child>,
     messages: Receiver<(usize, ChildMessage)>,
-    /// Messages that still arrive from a killed child are old.
+    /// Whether each child was killed. Messages that still arrive from a killed child are old.
     killed: Vec<bool>,
     last_acknowledged: u64,
 }
@@ -111,7 +111,8 @@ impl Competition {
         }
     }
 
-    /// Meanwhile, no other child may own the session or write.
+    /// Waits until the owner has written and another child was refused. Meanwhile, no other child may own the session
+    /// or write.
     fn watch(&mut self, owner: usize, round: usize) {
         let (mut wrote, mut refused) = (0, 0);
         while wrote < 3 || refused < 1 {
@@ -153,7 +154,6 @@ fn compete(count: usize, rounds: usize) {
     let (mut owner, _) = competition.next_owner();
     for round in 0..rounds {
         competition.watch(owner, round);
-        // SIGKILL, while the owner writes.
         competition.children[owner].kill().unwrap();
         competition.killed[owner] = true;
         competition.children[owner].wait().unwrap();

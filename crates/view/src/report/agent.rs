@@ -14,7 +14,7 @@ pub struct AgentReport {
     pub id: AgentId,
     /// The task of the agent's work, such as `r1.a1`.
     pub task: TaskId,
-    /// The name by which the other agents knew it, such as `agent1`.
+    /// The name by which the other agents knew this agent, such as `agent1`.
     pub anonymous: String,
     pub backend: String,
     pub model: String,
@@ -24,7 +24,7 @@ pub struct AgentReport {
     pub answers: Vec<AnswerReport>,
     pub attempts: Vec<AttemptReport>,
     pub usage: Spent,
-    /// Of all attempts together.
+    /// The time of all attempts together.
     #[serde(rename = "time_ms")]
     pub time: Millis,
     #[serde(skip)]
@@ -45,14 +45,14 @@ pub struct AnswerReport {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AttemptReport {
     pub attempt: u32,
-    /// Such as `answering`, `judging` or `presenting`.
+    /// What the agent did, such as `answering`, `judging` or `presenting`.
     pub activity: &'static str,
     /// The answers that the agent was shown, the newest of each agent.
     pub saw: Vec<AnswerLabel>,
     pub began: Timestamp,
     #[serde(rename = "time_ms")]
     pub time: Option<Millis>,
-    /// Of the first call for which it is known.
+    /// The time to the first token of the first call for which it is known.
     #[serde(rename = "first_token_ms")]
     pub first_token: Option<Millis>,
     pub usage: Spent,

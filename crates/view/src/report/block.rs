@@ -8,7 +8,7 @@ use std::fmt::Write;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Block {
     Heading {
-        /// 1 for the title.
+        /// The level of the heading; 1 for the title.
         level: usize,
         text: String,
     },
@@ -117,7 +117,7 @@ fn inline(text: &str) -> String {
     out
 }
 
-/// The fence is longer than any fence in the text, so the text cannot end it.
+/// Writes a fenced block. The fence is longer than any fence in the text, so the text cannot end it.
 fn fenced(out: &mut String, kind: &str, text: &str) {
     let text = sanitize::text(text);
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or_default();
@@ -136,7 +136,7 @@ fn markdown_table(out: &mut String, head: &[&str], rows: &[Vec<String>]) {
 
 const MAX_WIDTH: usize = 60;
 
-/// The last column may be long and is not padded.
+/// Writes a table with aligned columns. The last column may be long and is not padded.
 fn plain_table(out: &mut String, head: &[&str], rows: &[Vec<String>]) {
     let head = head.iter().map(|name| (*name).to_owned()).collect();
     let all: Vec<Vec<String>> = std::iter::once(head)

@@ -37,11 +37,11 @@ pub struct Places<'a> {
 pub struct SessionReport {
     pub session: String,
     pub kind: SessionKind,
-    /// As recorded when the session was opened.
+    /// The goal as recorded when the session was opened.
     pub goal: String,
     pub started: Timestamp,
     pub updated: Timestamp,
-    /// The session has ended, and nothing is left to resume.
+    /// Whether the session has ended, so that nothing is left to resume.
     pub closed: bool,
     /// The directory in which the session was started.
     pub directory: String,
@@ -51,13 +51,13 @@ pub struct SessionReport {
     /// For a conversation: the messages, and the runs, tool calls and compactions between them.
     pub conversation: Vec<MessageReport>,
     pub tasks: Vec<TaskReport>,
-    /// In the order in which they began.
+    /// The runs, in the order in which they began.
     pub runs: Vec<RunReport>,
     /// Warnings and errors that belong to no run.
     pub warnings: Vec<Warning>,
     pub usage: Spent,
     pub chat_agent: Option<String>,
-    /// Without runs.
+    /// The usage of the chat agent, without runs.
     pub chat_usage: Spent,
     pub events: u64,
     pub files: Vec<FilePlace>,
@@ -66,7 +66,8 @@ pub struct SessionReport {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MessageReport {
     pub at: Timestamp,
-    /// `you`, the name of the chat agent (`agent` if there is none), `run` for a run, or `althing` for a compaction.
+    /// Who wrote the message: `you`, the name of the chat agent (`agent` if there is none), `run` for a run, or
+    /// `althing` for a compaction.
     pub who: String,
     pub text: String,
     /// The run that stands here in the conversation; then the text is the run's task.
@@ -77,7 +78,7 @@ pub struct MessageReport {
 pub struct TaskReport {
     pub id: String,
     pub stage: Option<String>,
-    /// The name of an adapter, or `run`.
+    /// What runs the task: the name of an adapter, or `run`.
     pub runs: String,
     pub status: &'static str,
     pub error: Option<String>,
@@ -97,7 +98,7 @@ pub struct Warning {
 }
 
 impl SessionReport {
-    /// None if the log does not begin with the opening of the session.
+    /// The report of a session; None if the log does not begin with the opening of the session.
     pub fn of(events: &[Arc<Event>], places: &Places<'_>) -> Option<Self> {
         let first = events.first()?;
         let Fact::SessionOpened(opened) = &first.fact else { return None };
@@ -149,7 +150,7 @@ impl SessionReport {
         }
     }
 
-    /// `r1`, or `<session>.r1`.
+    /// The run with this id: `r1`, or `<session>.r1`.
     pub fn run(&self, id: &str) -> Option<&RunReport> {
         self.runs.iter().find(|run| run.id.as_str() == id || run.run_id == id)
     }
@@ -240,7 +241,7 @@ impl SessionReport {
         }
     }
 
-    /// What the tasks used is known already.
+    /// Adds the tasks of a workflow. What they used is known already.
     fn add_tasks(&mut self, view: &SessionView) {
         let used = std::mem::take(&mut self.tasks);
         for task in
@@ -285,7 +286,7 @@ impl TaskReport {
     }
 }
 
-/// Notes are not warnings; they are in the timeline.
+/// The warning in an event. Notes are not warnings; they are in the timeline.
 fn warning(event: &Event) -> Option<Warning> {
     match &event.fact {
         Fact::Notice(notice) if notice.level != NoticeLevel::Info => Some(Warning {

@@ -13,16 +13,16 @@ use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunReport {
-    /// `<session>.<run>`.
+    /// The id `<session>.<run>`.
     pub run_id: String,
     pub task: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
-    /// `completed`, `partial`, `cancelled` or `failed`; before the end, the status of the run's task.
+    /// The status: `completed`, `partial`, `cancelled` or `failed`; before the end, that of the run's task.
     pub status: String,
     pub error: Option<String>,
     pub modes: Modes,
-    /// One sentence each.
+    /// The rules of the run, one sentence each.
     pub rules: Vec<String>,
     pub context_paths: Vec<ContextPath>,
     pub started: Timestamp,
@@ -51,7 +51,7 @@ pub struct RunReport {
     pub(super) id: TaskId,
     #[serde(skip)]
     pub(super) is_over: bool,
-    /// In the order in which they were stored.
+    /// The answers in the order in which they were stored.
     #[serde(skip)]
     stored: Vec<AnswerLabel>,
     /// The number of answers before the last restart, which agents are no longer shown.
@@ -83,7 +83,7 @@ pub struct DecisionReport {
     pub overridden: bool,
     /// The number of first choices of each agent.
     pub votes: BTreeMap<AgentId, u32>,
-    /// None in logs of 0.1.
+    /// How the winner was chosen; None in logs of 0.1.
     #[serde(flatten)]
     pub report: Option<althing_protocol::DecisionReport>,
     /// All votes, oldest first.
@@ -291,7 +291,7 @@ impl RunReport {
         self.decision.ballots.push(ballot);
     }
 
-    /// Called once all events are folded.
+    /// Completes the report once all events are folded.
     pub(super) fn complete(&mut self) {
         self.decision.words = words::decision(self);
         self.final_diff = self.final_diff();

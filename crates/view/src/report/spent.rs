@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Spent {
-    /// Includes failed calls and retries.
+    /// The number of calls, including failed ones and retries.
     pub calls: u64,
     pub input_tokens: u64,
-    /// Part of `input_tokens`.
+    /// The cached input tokens, which are part of `input_tokens`.
     pub cached_input_tokens: u64,
     pub output_tokens: u64,
-    /// Part of `output_tokens`.
+    /// The tokens spent on reasoning, which are part of `output_tokens`.
     pub reasoning_tokens: u64,
     /// The sum of the known costs; None (in JSON: null) if the cost of no call is known.
     pub cost_usd: Option<f64>,
@@ -24,7 +24,7 @@ pub struct Spent {
 }
 
 impl Spent {
-    /// A log of 0.1 (`is_old`) does not say whether a cost of zero is known; it counts as unknown, except for the
+    /// With `is_old`, the log does not say whether a cost of zero is known; it counts as unknown, except for the
     /// offline model, which costs nothing.
     pub fn of(usage: &Usage, is_old: bool, offline: bool) -> Self {
         let used = usage.input_tokens > 0 || usage.output_tokens > 0;
@@ -46,7 +46,7 @@ impl Spent {
         }
     }
 
-    /// Never `$0` for a cost that is not known.
+    /// The cost in words: never `$0` for a cost that is not known.
     pub fn cost(&self) -> String {
         let unknown = || count(self.unpriced_calls, "call");
         match self.cost_usd {
@@ -171,7 +171,7 @@ pub enum CostGroup {
 }
 
 impl CostGroup {
-    /// Also the name of the field in JSON.
+    /// The heading of the column with the groups' names; also the name of the field in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Model => "model",
@@ -209,7 +209,7 @@ pub fn add_costs(
     any
 }
 
-/// Without a project, the directory in which the session was started.
+/// The project of a session; without one, the directory in which the session was started.
 fn project_of(opened: &SessionOpened) -> String {
     opened.project.clone().unwrap_or_else(|| opened.cwd.clone())
 }

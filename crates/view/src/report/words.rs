@@ -5,7 +5,7 @@ use super::run::RunReport;
 use althing_protocol::{AgentMode, DecisionRule, FinalAnswerStrategy, RunSpec};
 use althing_text::count;
 
-/// One sentence each.
+/// The rules of a run, one sentence each.
 pub(super) fn rules(spec: &RunSpec) -> Vec<String> {
     let rules = &spec.rules;
     let mut said = Vec::new();
@@ -54,7 +54,7 @@ pub(super) fn rules(spec: &RunSpec) -> Vec<String> {
     said
 }
 
-/// One sentence each.
+/// How the run was decided, one sentence each.
 pub(super) fn decision(run: &RunReport) -> Vec<String> {
     let decision = &run.decision;
     let mut said = Vec::new();

@@ -4,7 +4,7 @@ use super::RunView;
 use althing_protocol::{AttemptOutcome, BackendErrorKind};
 use althing_text::count;
 
-/// None if the attempt did not fail.
+/// Why an attempt failed, in one or two words; None if it did not fail.
 pub(super) fn reason(outcome: &AttemptOutcome) -> Option<&'static str> {
     Some(match outcome {
         AttemptOutcome::Failed { kind, .. } => match kind {
@@ -29,7 +29,8 @@ pub(super) fn reason(outcome: &AttemptOutcome) -> Option<&'static str> {
 }
 
 impl RunView {
-    /// Such as `3 agents`, or `1 of 4 agents · 3 out: bad key, rate limit`.
+    /// How many agents took part and why others dropped out, such as `3 agents`, or `1 of 4 agents · 3 out: bad key,
+    /// rate limit`.
     pub fn agents_label(&self) -> String {
         let all = self.agents.len();
         let out = || self.agents.iter().filter(|agent| agent.dropped_out);

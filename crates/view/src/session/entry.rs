@@ -8,7 +8,7 @@ pub struct ConversationEntry {
     pub seq: Seq,
     pub at: Timestamp,
     pub body: EntryBody,
-    /// The user pinned the entry, so that compaction keeps it verbatim.
+    /// Whether the user pinned the entry, so that compaction keeps it verbatim.
     pub pinned: bool,
 }
 
@@ -103,7 +103,7 @@ impl Question {
         }
     }
 
-    /// Rounded up; None without a countdown.
+    /// The seconds left of the countdown, rounded up; None without a countdown.
     pub fn seconds_left(&self, now: Timestamp) -> Option<u64> {
         let countdown = self.interaction.countdown?;
         Some(countdown.minus(self.paused.unwrap_or(now).since(self.since)).0.div_ceil(1000))

@@ -7,7 +7,7 @@ use althing_protocol::{
     Usage,
 };
 
-/// Something that an agent did, or a message to the agent.
+/// A timeline entry: something that an agent did, or a message to the agent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TimelineEntry {
     pub at: Timestamp,
@@ -51,19 +51,20 @@ pub enum TimelineEvent {
     Ended(String),
 }
 
-/// Of one agent in a run, or of one program of a workflow.
+/// The state of one agent in a run, or of one program of a workflow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemberView {
     pub member: Member,
     /// What the agent is doing, for display.
     pub activity: String,
-    /// Counted from 1; 0 before the agent's first attempt to answer or judge, and always for a program.
+    /// The agent's current round, counted from 1; 0 before its first attempt to answer or judge, and always for a
+    /// program.
     pub round: u32,
     pub usage: Usage,
-    /// Oldest first.
+    /// What the agent did, oldest first.
     pub timeline: Vec<TimelineEntry>,
     pub streaming: StreamingText,
-    /// None before the agent votes, and once a newer answer voids the vote.
+    /// The agent that this agent voted for; None before it votes, and once a newer answer voids the vote.
     pub vote: Option<AgentId>,
     /// What the agent waits for, if it waits for the user.
     pub waiting_for: Option<String>,
@@ -96,7 +97,7 @@ impl MemberView {
         self.streaming.activity().unwrap_or_else(|| self.activity.clone())
     }
 
-    /// While the agent writes, includes the beginning of what it writes.
+    /// The current activity; while the agent writes, with the beginning of what it writes.
     pub fn live_activity(&self) -> String {
         match self.streaming.opening() {
             Some(opening) => format!("{}: {opening}", self.activity()),

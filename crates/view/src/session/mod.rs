@@ -30,15 +30,15 @@ use std::collections::BTreeMap;
 pub struct SessionView {
     pub session: Option<SessionId>,
     pub kind: Option<SessionKind>,
-    /// As recorded when the session was opened. For a conversation: the message on the command line, or `conversation`
-    /// if there was none.
+    /// The goal as recorded when the session was opened. For a conversation: the message on the command line, or
+    /// `conversation` if there was none.
     pub goal: String,
     pub chat_agent: Option<Member>,
     /// The members that may take part in runs.
     pub team: Vec<Member>,
     pub project: Option<String>,
-    /// In micro-USD, for the conversation and its runs, including what the user added by approvals; None if there is no
-    /// budget.
+    /// The budget of the conversation and its runs in micro-USD, including what the user added by approvals; None if
+    /// there is no budget.
     pub budget_micro_usd: Option<u64>,
     /// The user's mode choices, as last recorded in the log. Approving a plan clears the choice of `planning`.
     pub choice: ModeChoice,
@@ -53,11 +53,11 @@ pub struct SessionView {
     pub runs: BTreeMap<TaskId, RunView>,
     /// All tasks except the work of single agents, in order of creation.
     pub tasks: Vec<TaskView>,
-    /// Oldest first.
+    /// The open questions, oldest first.
     pub questions: Vec<Question>,
     /// The question whose answer was rejected last, and the reason. The question may be closed by now.
     pub refused: Option<(InteractionId, String)>,
-    /// Without runs.
+    /// The usage of the conversation itself, without runs.
     pub chat_usage: Usage,
     /// Why events cannot be written to disk at the moment, with a hint. The next event resets this to None.
     pub stalled: Option<(String, Option<String>)>,
@@ -67,20 +67,21 @@ pub struct SessionView {
     pub at: Timestamp,
     /// The plan that the next run will execute; planning runs and subagent runs do not count as the next run.
     pub pending_plan: Option<PlanRef>,
-    /// The message of the current or last turn was sent in plan mode, so it started a run without the chat agent.
+    /// Whether the message of the current or last turn was sent in plan mode, so that it started a run without the chat
+    /// agent.
     turn_is_planning: bool,
-    /// The user asked to stop the current turn.
+    /// Whether the user asked to stop the current turn.
     is_stopping: bool,
-    /// The chat agent's model is writing a summary instead of a reply.
+    /// Whether the chat agent's model is writing a summary instead of a reply.
     is_compacting: bool,
-    /// By the task of each agent of a run: the run, and the agent's index in `RunView::agents`.
+    /// The run and the index in `RunView::agents` of each agent, by the task of its work.
     work_tasks: BTreeMap<TaskId, (TaskId, usize)>,
-    /// The conversation and the timelines stay empty.
+    /// Whether the conversation and the timelines stay empty.
     without_transcript: bool,
 }
 
 impl SessionView {
-    /// For front ends that show no transcript: the conversation and the timelines stay empty.
+    /// A view for front ends that show no transcript: the conversation and the timelines stay empty.
     pub fn without_transcript() -> Self {
         Self { without_transcript: true, ..Self::default() }
     }
@@ -192,7 +193,7 @@ impl SessionView {
         }
     }
 
-    /// Without a number, pins the newest message, queued messages included.
+    /// Pins a message; without a number, the newest one, queued messages included.
     fn pin(&mut self, message: Option<Seq>) {
         let queued = self.queue.iter_mut().rfind(|queued| message.is_none_or(|seq| queued.seq == seq));
         let spoken = |entry: &&mut ConversationEntry| match message {
@@ -289,7 +290,7 @@ impl SessionView {
         }
     }
 
-    /// Called once the turn has ended.
+    /// Records that the user stopped the turn, once the turn has ended.
     fn end_stopping(&mut self, event: &Event, partial: String) {
         if std::mem::take(&mut self.is_stopping) {
             self.add_entry(event, EntryBody::Stopped { partial });

@@ -4,7 +4,7 @@ use super::{MemberView, Question, RunView, SessionView, TaskKind, TaskView};
 use althing_protocol::{ChatState, InteractionKind, Phase, PlanRef, RunResult, TaskId, TaskStatus, Usage};
 
 impl SessionView {
-    /// In order of creation, without subagent runs.
+    /// The runs in order of creation, without subagent runs.
     pub fn own_runs(&self) -> impl DoubleEndedIterator<Item = &RunView> {
         let runs = self.tasks.iter().filter_map(|task| self.runs.get(&task.id));
         runs.filter(|run| !run.is_subagent_run)
@@ -15,7 +15,7 @@ impl SessionView {
         self.own_runs().rfind(|run| run.is_live())
     }
 
-    /// Live or not. Subagent runs are excluded.
+    /// The newest run, live or not. Subagent runs are excluded.
     pub fn newest_run(&self) -> Option<&RunView> {
         self.own_runs().next_back()
     }
@@ -32,7 +32,7 @@ impl SessionView {
         self.runs.get(run).is_some_and(|run| run.is_summarized)
     }
 
-    /// The task of the run that made the plan.
+    /// What a plan is for: the task of the run that made it.
     pub fn plan_goal(&self, plan: &PlanRef) -> Option<&str> {
         let made = |run: &&RunView| {
             run.modes.planning && run.result.as_ref().is_some_and(|result| result.plan.as_ref() == Some(plan))
@@ -50,13 +50,13 @@ impl SessionView {
         self.tasks.iter().find(|task| matches!(task.kind, TaskKind::Workflow(_)))
     }
 
-    /// While a turn, a run or a program is in progress, modes must not change.
+    /// Whether a turn, a run or a program is in progress, so that modes must not change.
     pub fn is_busy(&self) -> bool {
         let chatting = !matches!(self.state, ChatState::Idle);
         chatting || self.live_run().is_some() || self.tasks.iter().any(TaskView::is_running_program)
     }
 
-    /// Of the conversation, runs and programs.
+    /// The usage of the conversation, runs and programs.
     pub fn usage(&self) -> Usage {
         let mut sum = self.chat_usage;
         for run in self.own_runs() {
@@ -84,7 +84,7 @@ impl SessionView {
         self.queue.len()
     }
 
-    /// None if the next turn starts at once.
+    /// What the queued messages wait for; None if the next turn starts at once.
     pub fn queue_waits_for(&self) -> Option<&'static str> {
         if self.live_run().is_some() {
             return Some("run");

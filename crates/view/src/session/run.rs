@@ -16,12 +16,12 @@ pub struct VoteResult {
     /// How a tie for the first place was broken, or how the winner was found if nobody voted.
     pub tie_break: Option<String>,
     pub strategy: FinalAnswerStrategy,
-    /// None in logs of 0.1.
+    /// How the winner was chosen; None in logs of 0.1.
     pub decision: Option<Box<DecisionReport>>,
 }
 
 impl VoteResult {
-    /// None if there was no vote and the log does not say what decided.
+    /// Who won and by what, in a few words; None if there was no vote and the log does not say what decided.
     pub fn in_short(&self) -> Option<String> {
         let winner = &self.winner;
         let all: u32 = self.votes.values().sum();
@@ -45,7 +45,7 @@ pub struct RunView {
     pub id: TaskId,
     pub task: String,
     pub modes: Modes,
-    /// In config order.
+    /// The members, in config order.
     pub agents: Vec<MemberView>,
     pub phase: Option<Phase>,
     pub status: TaskStatus,
@@ -63,13 +63,13 @@ pub struct RunView {
     /// Whether the chat agent is given the result and summarizes it; false until the run has a result.
     pub is_summarized: bool,
     pub is_subagent_run: bool,
-    /// The log does not say whether the user has undone the changes of the run: the front end sets this.
+    /// Whether the user has undone the changes of the run since. The log does not say this: the front end sets it.
     pub is_undone: bool,
-    /// In the order they were stored; revision `n` consists of the first `n`.
+    /// The answers in the order they were stored; revision `n` consists of the first `n`.
     stored: Vec<AnswerLabel>,
 }
 
-/// The status is that at the start of the run.
+/// The tasks of a plan with their status at the start of the run.
 fn checklist(run: &PlanRun) -> Vec<(PlanTask, PlanStatus)> {
     let status_of = |task: &PlanTask| {
         let begun = run.progress.iter().rev().find(|progress| progress.task == task.id);
@@ -113,7 +113,7 @@ impl RunView {
         }
     }
 
-    /// Until there is a result, the wall-clock time since the run's start; then the run's active time.
+    /// The time from the run's start until now or until its end; once there is a result, the run's active time.
     pub fn elapsed(&self, now: Timestamp) -> Millis {
         match &self.result {
             Some(result) => result.duration,
@@ -121,7 +121,7 @@ impl RunView {
         }
     }
 
-    /// Once the run has ended, includes subagents.
+    /// The usage of the run; subagents are included once the run has ended.
     pub fn usage(&self) -> Usage {
         if let Some(result) = &self.result {
             return result.usage;
@@ -144,7 +144,7 @@ impl RunView {
         labels::phase(self.phase)
     }
 
-    /// In config order: the counts of the decided vote or, before that, the current ones.
+    /// The votes for each agent, in config order: those of the decided vote or, before that, the current ones.
     pub fn tally(&self) -> Vec<(&AgentId, u32)> {
         self.agents
             .iter()
@@ -159,7 +159,8 @@ impl RunView {
             .collect()
     }
 
-    /// If nobody presents, the agent whose answer is the final answer; None if there is no winner (yet).
+    /// The presenter or, if nobody presents, the agent whose answer is the final answer; None if there is no winner
+    /// (yet).
     pub fn presenter(&self) -> Option<&AgentId> {
         let summary = self.result.as_ref().map(|result| &result.coordination_summary);
         summary

@@ -15,11 +15,12 @@ pub struct StreamingText {
     pub waiting: Option<String>,
 }
 
-/// In bytes, for text and for reasoning; further text is dropped. The finished reply contains the complete text.
+/// The maximum size of the streamed text, and of the reasoning, in bytes. The finished reply contains the complete
+/// text.
 const MOST: usize = 1 << 20;
 
 impl StreamingText {
-    /// A retry discards everything that has streamed so far.
+    /// Adds a delta. A retry discards everything that has streamed so far.
     pub fn add(&mut self, kind: DeltaKind, piece: &str) {
         match kind {
             DeltaKind::Text => {
@@ -48,7 +49,7 @@ impl StreamingText {
         }
     }
 
-    /// None if nothing has streamed.
+    /// The current activity in a few words; None if nothing has streamed.
     pub fn activity(&self) -> Option<String> {
         if let Some(reason) = &self.retry {
             return Some(format!("retrying: {reason}"));

@@ -7,11 +7,11 @@ use althing_protocol::{
     TaskStatus, Timestamp, WorkflowSpec,
 };
 
-/// In bytes; the full output is in the session's files.
+/// The maximum size of a program's output in memory, in bytes; the full output is in the session's files.
 const MOST_OUTPUT: usize = 256 * 1024;
 
 impl super::SessionView {
-    /// After the rows of the earlier tries.
+    /// Adds the row of a later try of a workflow's run, after the rows of the earlier tries.
     pub(super) fn add_later_try(&mut self, mut task: TaskView) {
         let first = task.id.without_retry();
         let is_try = |task: &TaskView| task.id.without_retry() == first;
@@ -27,7 +27,7 @@ impl super::SessionView {
 pub enum TaskKind {
     Run,
     Chat,
-    /// With the names of its stages.
+    /// A workflow, with the names of its stages.
     Workflow(Vec<String>),
     Program {
         adapter: String,
@@ -48,7 +48,7 @@ pub struct TaskView {
     pub why: Option<String>,
     pub started: Timestamp,
     pub ended: Option<Timestamp>,
-    /// The program has finished its turn, and waits for the next prompt or for its end.
+    /// Whether the program has finished its turn, and waits for the next prompt or for its end.
     pub turn_is_over: bool,
     /// What a program said and did; stays empty for other tasks.
     pub work: MemberView,
@@ -168,7 +168,8 @@ impl TaskView {
         }
     }
 
-    /// If the output then exceeds `MOST_OUTPUT`, only the last part, at most half of that size, is kept.
+    /// Appends output. If the output then exceeds `MOST_OUTPUT`, only its last part, at most half of that size, is
+    /// kept.
     pub fn append_output(&mut self, clean: &str) {
         self.output.push_str(clean);
         if self.output.len() > MOST_OUTPUT {

@@ -5,7 +5,8 @@ use althing_protocol::{TaskId, TaskStatus};
 
 #[derive(Clone, Debug)]
 pub struct Worker<'a> {
-    /// An agent of a workflow's run is shown as `task/agent`, an agent of a subagent run as, for example, `s1/agent`.
+    /// The name of the agent or program. An agent of a workflow's run is shown as `task/agent`, an agent of a subagent
+    /// run as, for example, `s1/agent`.
     pub name: String,
     pub program: bool,
     pub view: &'a MemberView,
@@ -34,7 +35,7 @@ impl<'a> Worker<'a> {
 }
 
 impl SessionView {
-    /// None if the task is not the work of an agent or program.
+    /// The agent or program whose work a task is; None for other tasks.
     pub fn worker(&self, task: &TaskId) -> Option<Worker<'_>> {
         if let Some((run, member_index)) = self.work_tasks.get(task) {
             let run = self.runs.get(run)?;
@@ -43,7 +44,7 @@ impl SessionView {
         self.task(task).filter(|task| matches!(task.kind, TaskKind::Program { .. })).map(Worker::program)
     }
 
-    /// In order of creation; programs that have not started are left out.
+    /// The agents and programs in order of creation; programs that have not started are left out.
     pub fn workers(&self) -> Vec<Worker<'_>> {
         let mut workers = Vec::new();
         for task in &self.tasks {
@@ -62,7 +63,7 @@ impl SessionView {
         workers
     }
 
-    /// The length of the longest name, from 4 to 24 characters.
+    /// The width of the name column: the length of the longest name, from 4 to 24 characters.
     pub fn name_width(&self) -> usize {
         let widths = self.workers().into_iter().map(|worker| worker.name.chars().count());
         widths.max().unwrap_or_default().clamp(4, 24)

@@ -133,7 +133,7 @@ impl World {
         self.happens("r1".into(), Fact::TimerFired(timer));
     }
 
-    /// Returns the main run if no other run has the task.
+    /// The run with this task id; the main run if no other run has it.
     pub(crate) fn run_of(&self, task: &TaskId) -> &Coordination {
         self.subagents.get(task).unwrap_or(&self.run)
     }
@@ -172,7 +172,7 @@ impl World {
         );
     }
 
-    /// None: reading the plan failed.
+    /// Reading the stored plan ends with this plan; None: it failed.
     pub(crate) fn opens_plan(&mut self, plan: Option<PlanRun>) {
         assert_eq!(
             self.run.wanted().side_tasks,
@@ -192,7 +192,7 @@ impl World {
         );
     }
 
-    /// Whether the member evaluates the final answer.
+    /// Whether the member evaluates (not judges) the final answer.
     pub(crate) fn is_judged_by(&self, member_index: usize) -> bool {
         let attempt = self.run.state.members.get(member_index).and_then(|member| member.attempt.as_ref());
         attempt.is_some_and(|attempt| attempt.purpose == Purpose::Evaluate)
@@ -235,7 +235,7 @@ impl World {
         (run, subagents)
     }
 
-    /// Only the log survives, with the first `left` events of the last batch.
+    /// A crash: only the log survives, with the first `left` events of the last batch.
     pub(crate) fn crashes(&mut self, left: usize) {
         self.log.truncate((self.batch + left).max(1));
         (self.run, self.subagents) = self.all_folded();

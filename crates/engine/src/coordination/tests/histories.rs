@@ -395,7 +395,6 @@ struct SubagentAudit {
     asked: BTreeSet<(TaskId, u32, usize, String, u32)>,
     running: BTreeSet<TaskId>,
     finished: usize,
-    /// Model calls of all agents.
     calls: u64,
 }
 

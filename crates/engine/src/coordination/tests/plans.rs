@@ -27,7 +27,7 @@ fn executing() -> RunSpec {
     RunSpec { plan: Some(plan), modes, ..spec(&["a"], RunRules::default().with(&modes.overrides())) }
 }
 
-/// Reading the stored plan failed, so the run uses the plan of its spec.
+/// A run of `executing` in progress; reading the stored plan failed, so it uses the plan of its spec.
 fn carrying_out() -> World {
     let mut world = World::new(executing());
     assert!(world.asked().is_empty(), "nobody begins before the plan is read");
@@ -166,7 +166,7 @@ fn agents_that_plan_first_may_write_only_once_they_present() {
     assert!(!is_read_only(&world, 0), "an agent that need not plan works at once");
 }
 
-/// Both specs have this cost limit.
+/// A planning run and the run that executes its plan; both specs have this cost limit.
 fn planning(cost_micro_usd: Option<u64>) -> RunSpec {
     let modes = Modes { agent_mode: AgentMode::Single, refinement: false, planning: false };
     let mut execution = spec(&["a"], RunRules::default().with(&modes.overrides()));

@@ -126,7 +126,7 @@ impl World {
         panic!("the consequences never end:\n{}", story.join("\n"));
     }
 
-    /// The deciders of planning runs start the runs that execute the plans.
+    /// The facts with which planning runs start the runs that execute their plans.
     fn executions(&self) -> Vec<Consequence> {
         let is_there = |run: &TaskId| {
             self.log.iter().any(|event| matches!(&event.fact, Fact::TaskCreated { id, .. } if id == run))
@@ -275,7 +275,7 @@ impl World {
         chat
     }
 
-    /// Only the log survives, with the first `left` events of the last batch.
+    /// A crash: only the log survives, with the first `left` events of the last batch.
     pub(crate) fn crashes(&mut self, left: usize) {
         self.crashes_and(left, |_| Vec::new());
     }

@@ -291,7 +291,7 @@ struct LogAudit {
     arrows: BTreeSet<(&'static str, &'static str)>,
     active: Option<TaskId>,
     runs: BTreeSet<TaskId>,
-    /// An approval that no run has used yet.
+    /// Whether there is an approval that no run has used yet.
     approved: bool,
     plan_awaits_execution: bool,
     question: Option<InteractionId>,
