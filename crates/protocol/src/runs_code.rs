@@ -281,8 +281,8 @@ static PATTERNS: LazyLock<Vec<usize>> = LazyLock::new(|| {
     RUNS_CODE.iter().enumerate().filter(|(_, row)| is_pattern(row)).map(|(index, _)| index).collect()
 });
 
-/// By the rows' first names in lower case: a path can have thousands of components, too many to compare each with every
-/// row.
+/// The rows by their first names in lower case: a path can have thousands of components, too many to compare each with
+/// every row.
 static BY_FIRST_NAME: LazyLock<HashMap<String, Vec<usize>>> = LazyLock::new(|| {
     let mut rows: HashMap<String, Vec<usize>> = HashMap::new();
     for (index, row) in RUNS_CODE.iter().enumerate() {

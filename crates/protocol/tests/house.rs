@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// In lines; files in directories named `tests` are exempt.
+/// The maximum length of a file in lines; files in directories named `tests` are exempt.
 const MAX_LINES: usize = 500;
 
 fn root() -> PathBuf {
@@ -240,7 +240,8 @@ fn product() -> BTreeMap<String, String> {
     all.filter(|(name, _)| is_product(name)).collect()
 }
 
-/// All other code starts programs through the guard, so that no child process outlives Althing.
+/// The only files of the product that may start a process, and why. All other code starts programs through the guard,
+/// so that no child process outlives Althing.
 const MAY_START_PROCESSES: [(&str, &str); 5] = [
     ("runner/src/guarded.rs", "starts the guard"),
     ("runner/src/sandbox_exec.rs", "is the guard, which starts the program"),
@@ -260,7 +261,8 @@ fn processes_are_started_only_through_the_guard() {
     }
 }
 
-/// All other code prints through `cli/src/show`, which masks secrets and sanitizes text.
+/// The only files of the product that may name stdout or stderr, and why. All other code prints through `cli/src/show`,
+/// which masks secrets and sanitizes text.
 const MAY_USE_THE_TERMINAL: [(&str, &str); 10] = [
     ("app/src/environment.rs", "asks whether they are terminals"),
     ("app/src/secrets.rs", "is the panic hook, which masks and sanitizes"),
@@ -286,8 +288,8 @@ fn text_reaches_the_terminal_only_through_the_modules_that_sanitize_it() {
     }
 }
 
-/// A serialization failure must not become an empty value, and a failure to build the search for secrets must not
-/// disable masking.
+/// Calls whose errors must not be discarded: a serialization failure must not become an empty value, and a failure to
+/// build the search for secrets must not disable masking.
 const NEVER_SILENT: [&str; 3] = ["serde_json::to_", "AhoCorasick::new", "AhoCorasick::builder"];
 
 #[test]
@@ -303,7 +305,8 @@ fn a_value_that_cannot_be_serialised_or_a_search_that_cannot_be_built_is_an_erro
     }
 }
 
-/// Each must be the name of exactly one type, so that readers of the specification find it.
+/// The domain words of the specification. Each must be the name of exactly one type, so that readers of the
+/// specification find it.
 const DOMAIN_WORDS: [&str; 10] = [
     "AgentAdapter",
     "AgentRunner",
@@ -335,7 +338,8 @@ fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.lines().flat_map(|line| line.split('`').skip(1).step_by(2))
 }
 
-/// Everything between backquotes that is longer than 20 characters and consists of letters, digits and underscores.
+/// The names of tests in a text: everything between backquotes that is longer than 20 characters and consists of
+/// letters, digits and underscores.
 fn tests_in(text: &str) -> Vec<&str> {
     let is_test =
         |word: &&str| word.len() > 20 && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
@@ -452,7 +456,7 @@ fn the_table_of_the_specification_lists_every_tagged_test_and_what_it_asserts() 
     assert!(untagged.is_empty(), "{page} lists tests without that tag: {untagged:#?}");
 }
 
-/// Without `target` and directories whose names begin with a dot.
+/// All Markdown files below a directory, without `target` and directories whose names begin with a dot.
 fn documents(dir: &Path, found: &mut BTreeSet<PathBuf>) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -465,7 +469,7 @@ fn documents(dir: &Path, found: &mut BTreeSet<PathBuf>) {
     }
 }
 
-/// As GitHub generates them.
+/// The anchors that GitHub generates for the headings of a document.
 fn anchors(document: &str) -> BTreeSet<String> {
     let headings = document.lines().filter(|line| line.starts_with('#'));
     let kept = |c: &char| c.is_alphanumeric() || [' ', '-', '_'].contains(c);

@@ -124,7 +124,7 @@ impl InteractiveSession {
             turns.iter().any(|past| text_of(past, seq).is_some()) || reply_text(steps, seq).is_some()
         };
         kept.extend(self.pins.iter().filter(|seq| self.preserves(**seq) || is_replaced(**seq)));
-        // The summary may have as many bytes as the threshold has tokens: about a quarter of the threshold.
+        // The summary may have as many bytes as the threshold has tokens: at four bytes per token, a quarter of it.
         let most = usize::try_from(self.threshold()).unwrap_or(usize::MAX).max(400);
         let summary = excerpt(summary, most, &self.log_reference());
         let before: Vec<String> = self.earlier.iter().flat_map(|earlier| earlier.markers.clone()).collect();

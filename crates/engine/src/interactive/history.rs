@@ -10,7 +10,7 @@ use std::fmt::Write;
 
 /// The maximum size of a history in tokens, if no chat agent's compaction threshold applies.
 pub(super) const MAX_HISTORY: u64 = 100_000;
-/// The maximum size of a history in tokens, if the chat agent's compaction threshold is lower than this.
+/// If the chat agent's compaction threshold is lower than this, this is the maximum size of a history, in tokens.
 const MIN_HISTORY: u64 = 4_000;
 
 impl InteractiveSession {
