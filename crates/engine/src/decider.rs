@@ -1,5 +1,5 @@
-//! The interface of all deciders. A session holds one decider for each run, workflow and conversation: the session
-//! folds facts into its deciders, records the facts that follow, and runs the effects that the deciders want.
+//! The interface of all deciders. A session has one decider per run, workflow and conversation: it folds facts into the
+//! deciders, records the facts that follow, and runs the effects that they want.
 
 use althing_protocol::{
     AgentId, AnswerLabel, ChatSpec, ContextAccess, Decision, Event, Fact, InteractionId, Item, Millis,
@@ -8,24 +8,23 @@ use althing_protocol::{
 };
 use std::sync::Arc;
 
-/// A model call that should be running. The key contains the call's position in its attempt, so the next call has a
-/// different key.
+/// A model call that should be running, identified by its position in its attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallKey {
     /// The index of the member that makes the call; 0 for the chat agent.
     pub member_index: usize,
-    /// The number of the attempt that makes the call.
+    /// The number of the attempt.
     pub attempt: u32,
     /// The number of turns in the attempt before the call.
     pub step: usize,
 }
 
-/// Work for an agent that is not a model call: for example executing a tool call, taking a snapshot, storing a plan.
+/// Work for an agent that is not a model call, such as executing a tool call or taking a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SideTask {
     /// The index of the member that the work is for; 0 for the chat agent.
     pub member_index: usize,
-    /// The number of the member's attempt that needs the work.
+    /// The number of the member's attempt.
     pub attempt: u32,
     /// What to do.
     pub kind: SideTaskKind,
@@ -62,24 +61,24 @@ pub enum SideTaskKind {
 pub struct WantedEffects {
     /// The model calls.
     pub calls: Vec<CallKey>,
-    /// Tool calls and other side tasks.
+    /// Side tasks.
     pub side_tasks: Vec<SideTask>,
-    /// The programs.
+    /// Programs.
     pub programs: Vec<ProgramKey>,
-    /// Timers, with their duration from the moment they are first wanted.
+    /// Timers, with their durations from the moment when they are first wanted.
     pub timers: Vec<(Timer, Millis)>,
-    /// A timer that runs only while a call is silent.
+    /// A timer that runs only while a model call has sent nothing.
     pub silence_timer: Option<SilenceTimer>,
 }
 
-/// A timer that runs only while a model call is silent, that is, while the model has sent nothing.
+/// A timer that runs only while a model call has sent nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SilenceTimer {
     /// The timer.
     pub timer: Timer,
     /// The duration from the moment when the timer is first wanted.
     pub after: Millis,
-    /// The call.
+    /// The model call.
     pub call: CallKey,
 }
 
@@ -89,7 +88,7 @@ pub type Consequence = (TaskId, Fact);
 /// A program that should be running.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ProgramKey {
-    /// The task that the program belongs to.
+    /// The task of the program.
     pub task: TaskId,
     /// The number of the attempt.
     pub attempt: u32,
@@ -98,7 +97,7 @@ pub struct ProgramKey {
 /// A person's answer to a question that a program asked over its structured protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramAnswer {
-    /// The task that the program belongs to.
+    /// The task of the program.
     pub task: TaskId,
     /// The program's id for the question.
     pub native: String,
@@ -106,7 +105,6 @@ pub struct ProgramAnswer {
     pub option: String,
 }
 
-/// Identifies a wanted effect within its decider.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum EffectKey {
     Call(CallKey),
@@ -115,7 +113,6 @@ pub(crate) enum EffectKey {
 }
 
 impl WantedEffects {
-    /// Splits the wanted effects into the timers and all other effects, which are identified by keys.
     pub(crate) fn into_effects(self) -> (Vec<EffectKey>, Vec<(Timer, Millis)>) {
         let calls = self.calls.into_iter().map(EffectKey::Call);
         let side_tasks = self.side_tasks.into_iter().map(EffectKey::SideTask);
@@ -124,35 +121,33 @@ impl WantedEffects {
     }
 }
 
-/// The input of an effect.
 pub(crate) enum EffectRequest {
-    /// A model call.
     Call {
         request: Box<ModelRequest>,
         agent: Option<AgentId>,
-        /// The agent's environment, if the agent has tools, and what the agent may see there.
+        /// The agent's environment, and what the agent may see there; None if the agent has no tools.
         env: Option<(EnvOwner, Visibility)>,
     },
-    /// Work in an agent's environment.
-    SideTask { kind: SideTaskKind, access: ContextAccess, env: Option<EnvOwner> },
-    /// Store a plan.
+    SideTask {
+        kind: SideTaskKind,
+        access: ContextAccess,
+        env: Option<EnvOwner>,
+    },
     StorePlan(PlanDraft),
-    /// Read a plan.
     OpenPlan(PlanRun),
-    /// Run a program, resuming its own conversation if there is one.
-    Program { spec: Box<ProgramSpec>, resume: Option<ResumedConversation> },
+    /// Resumes the program's own conversation if there is one.
+    Program {
+        spec: Box<ProgramSpec>,
+        resume: Option<ResumedConversation>,
+    },
 }
 
-/// The owner of an agent environment.
 #[derive(Clone)]
 pub(crate) enum EnvOwner {
-    /// A member of a run.
     Member { run: TaskId, spec: Arc<RunSpec>, member_index: usize },
-    /// The chat agent of a conversation.
     ChatAgent { chat: TaskId, spec: Arc<ChatSpec> },
 }
 
-/// What an agent may see of its environment during one call.
 #[derive(Clone, Debug)]
 pub(crate) struct Visibility {
     pub(crate) access: ContextAccess,
@@ -163,57 +158,51 @@ pub(crate) struct Visibility {
 /// The facts that follow from a person's answer and, if a program asked the question, the answer to send to it.
 pub(crate) type AnswerEffects = (Vec<Consequence>, Option<ProgramAnswer>);
 
-/// Decides what happens next in one task. A pure function of the log: no clock, no randomness, no I/O.
+/// Decides what happens next in one task. Pure: no clock, no randomness, no I/O.
 pub(crate) trait Decider: Send {
-    /// Folds one fact into the state.
     fn apply(&mut self, event: &Event);
 
-    /// The facts that follow from the state. The session records and folds these facts and calls this again until no
-    /// facts follow.
+    /// The facts that follow from the state. The session records and folds them, and calls this again until there are
+    /// none.
     fn consequences(&self) -> Vec<Consequence>;
 
-    /// The effects that should be running.
     fn wanted(&self) -> WantedEffects;
 
-    /// Whether the task has ended.
     fn is_over(&self) -> bool;
 
     /// The input of a wanted effect; None if the state no longer contains what the effect needs.
     fn effect_request(&self, effect: &EffectKey) -> Option<EffectRequest>;
 
-    /// The task that an effect's outcome is recorded on.
     fn task_of(&self, effect: &EffectKey) -> TaskId;
 
-    /// A warning for people about the outcome of a side task (`item`), and the task that the warning belongs to; None
-    /// if the outcome needs no warning.
+    /// A warning for people about the outcome (`item`) of a side task, and the task that the warning belongs to.
     fn side_task_warning(&self, _effect: &EffectKey, _item: &Item) -> Option<(TaskId, Notice)> {
         None
     }
 
-    /// The facts that follow from a program's report.
     fn program_reported(&self, _program: &ProgramKey, _report: ProgramReport) -> Vec<Consequence> {
         Vec::new()
     }
 
-    /// What follows from a person's answer, or why the answer is rejected. None if no open question of this decider
-    /// has this id.
+    /// What follows from a person's answer, or why it is rejected. None if no open question of this decider has this
+    /// id.
     fn answer_question(
         &self,
         interaction: &InteractionId,
         decision: &Decision,
     ) -> Option<Result<AnswerEffects, String>>;
 
-    /// Why an op is rejected in the current state; None if it is acceptable.
+    /// Why an op is rejected in the current state; None if it is accepted.
     fn refusal_of(&self, _op: &Op) -> Option<String> {
         None
     }
 
-    /// The result files by name; empty until the run or workflow has ended, and always for a conversation.
+    /// The result files by name; empty until the run or workflow has ended, and always empty for a conversation.
     fn files(&self) -> Result<Vec<(&'static str, String)>, serde_json::Error> {
         Ok(Vec::new())
     }
 
-    /// For a run: its result if it were stopped now.
+    /// The result of a run if it were stopped now; None for workflows and conversations.
     fn result_if_stopped(&self) -> Option<RunResult> {
         None
     }

@@ -1,8 +1,6 @@
-//! Decides what happens next in a session, and runs and supervises the effects that this needs.
-//!
-//! The deciders (`coordination`, `interactive`, `workflow`) and the modules that they use (`launch`, `prompt`,
-//! `tally`, `tools`) are pure. Only the `orchestrator` has a clock and threads and runs effects. This crate never uses files,
-//! processes, sockets or the terminal directly.
+//! Decides what happens next in a session (runs, workflows, conversations), and runs and supervises the effects that
+//! this needs. All modules except the `orchestrator` are pure; the crate never uses files, processes, sockets or the
+//! terminal directly.
 
 mod coordination;
 mod decider;

@@ -1,12 +1,11 @@
-//! Shortens long texts without a model: excerpts, and summaries that follow the structure of a text. Every excerpt and
-//! every summary says how long the whole text is and where it is.
+//! Shortens long texts without a model: excerpts, and summaries that follow the structure of a text. Each says how long
+//! the whole text is and where it is.
 
-/// The maximum size of a sentence or a heading in a summary, in bytes.
 const MAX_SENTENCE_BYTES: usize = 240;
 
-/// Shortens a text of more than `most` bytes to its beginning and its end, together at most `most` bytes, and puts a
-/// note between them: how many bytes are omitted, where the full text is (`whole`), and the first omitted headings. A
-/// shorter text is returned unchanged.
+/// Keeps the beginning and the end of a text, together at most `most` bytes, with a note between them: how much is
+/// omitted, where the full text is (`whole`), and the first omitted headings. A text of at most `most` bytes is
+/// unchanged.
 pub(crate) fn excerpt(text: &str, most: usize, whole: &str) -> String {
     if text.len() <= most {
         return text.to_owned();
@@ -21,10 +20,10 @@ pub(crate) fn excerpt(text: &str, most: usize, whole: &str) -> String {
     format!("{before}\n{marker}]\n{after}")
 }
 
-/// Appends the headings of a text to `into`, as many as fit into `room` bytes; `…` marks that there are more.
+/// Appends as many headings as fit into `room` bytes; `…` marks that there are more.
 fn headings(text: &str, room: usize, into: &mut String) {
     let mut left = room;
-    // The first line is skipped, because it may be the rest of a heading that was cut.
+    // The first line may be the rest of a heading that was cut.
     for (n, heading) in text.lines().skip(1).filter(|line| is_heading(line)).enumerate() {
         let Some(rest) = left.checked_sub(heading.len() + 1) else {
             if n > 0 {
@@ -38,11 +37,9 @@ fn headings(text: &str, room: usize, into: &mut String) {
     }
 }
 
-/// Summarizes a text of more than `most` bytes by its structure: its opening paragraph, as many headings as fit, each
-/// with the first sentence of its section if there is room, and its closing paragraph. Without headings, the outline
-/// consists of the first sentences of the items of lists; without lists, of those of the paragraphs. A text of a
-/// single paragraph is reduced to its beginning and end. The first line says that this is a summary, the sizes of the
-/// summary and of the text, and where the full text is (`whole`). A shorter text is returned unchanged.
+/// Summarizes a text of more than `most` bytes: its opening paragraph, an outline of its headings (else of its lists,
+/// else of its paragraphs), and its closing paragraph. The first line says that this is a summary, the sizes, and where
+/// the full text is (`whole`).
 pub(crate) fn structural_summary(text: &str, most: usize, whole: &str) -> String {
     if text.len() <= most {
         return text.to_owned();
@@ -109,7 +106,7 @@ fn is_heading(line: &str) -> bool {
     (1..=6).contains(&level) && line.get(level..).is_some_and(|rest| rest.starts_with(' '))
 }
 
-/// The text of an item of a list, without its bullet or number; None if the line is indented or not an item.
+/// The text of a list item, without its bullet or number; None if the line is indented or not an item.
 fn list_item(line: &str) -> Option<&str> {
     let bullet = ["- ", "* ", "+ "].into_iter().find_map(|bullet| line.strip_prefix(bullet));
     bullet.or_else(|| {
@@ -119,8 +116,8 @@ fn list_item(line: &str) -> Option<&str> {
     })
 }
 
-/// The outline of a text in at most `most` bytes. If not all entries fit, those in the middle are omitted, and a note
-/// says how many.
+/// An outline of at most `most` bytes. If not all entries fit, those in the middle are omitted, and a note says how
+/// many.
 fn outline(paragraphs: &[Paragraph<'_>], most: usize) -> String {
     let mut entries: Vec<(String, String)> = Vec::new();
     if paragraphs.iter().any(|paragraph| paragraph.is_heading) {
@@ -175,8 +172,8 @@ fn outline(paragraphs: &[Paragraph<'_>], most: usize) -> String {
     lines.join("\n")
 }
 
-/// The first sentence of the first line that is neither blank nor a code fence, without its bullet or number; `…`
-/// marks a shortened sentence.
+/// The first sentence of the first line that is neither blank nor a code fence, without bullet or number; `…` marks a
+/// shortened sentence.
 pub(crate) fn first_sentence(text: &str) -> String {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("```"));
     let Some(line) = lines.into_iter().next() else { return String::new() };
@@ -194,7 +191,7 @@ fn shortened_line(line: &str) -> String {
     althing_text::truncate_bytes(line, MAX_SENTENCE_BYTES)
 }
 
-/// The beginning of a text, at most `most` bytes and, if possible, whole words; `…` marks the cut.
+/// The beginning of a text: at most `most` bytes and, if possible, whole words; `…` marks the cut.
 fn beginning(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
@@ -204,7 +201,7 @@ fn beginning(text: &str, most: usize) -> String {
     format!("{}…", head.get(..words).unwrap_or(head))
 }
 
-/// The end of a text, at most `most` bytes and, if possible, whole words; `…` marks the cut.
+/// The end of a text: at most `most` bytes and, if possible, whole words; `…` marks the cut.
 fn ending(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();

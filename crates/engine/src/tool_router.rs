@@ -4,8 +4,7 @@ use althing_protocol::{BoxFuture, ContextAccess, ToolCall, ToolHost, ToolOutcome
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The tool hosts of one agent, in order. If two hosts offer a tool of the same name, the first of these hosts gets
-/// the calls.
+/// The tool hosts of one agent. If two hosts offer a tool of the same name, the first one gets the calls.
 pub struct ToolRouter {
     hosts: Vec<Arc<dyn ToolHost>>,
     /// Tools that the agent does not get, whichever host offers them.
@@ -18,7 +17,7 @@ impl ToolRouter {
         Self { hosts, excluded: excluded.into_iter().collect() }
     }
 
-    /// The host that gets the call. A call to an excluded tool is refused like a call to an unknown tool.
+    /// A call to an excluded tool is refused like a call to an unknown tool.
     fn route_tool_call(&self, call: &ToolCall, access: ContextAccess) -> Option<&Arc<dyn ToolHost>> {
         let offers = |host: &&Arc<dyn ToolHost>| host.tools(access).iter().any(|tool| tool.name == call.name);
         self.hosts.iter().find(offers).filter(|_| !self.excluded.contains(&call.name))
@@ -46,7 +45,6 @@ impl ToolHost for ToolRouter {
 mod tests {
     use super::*;
 
-    /// A host that offers one tool, whose result names the host.
     struct NamedHost(&'static str, &'static str);
 
     impl ToolHost for NamedHost {

@@ -1,5 +1,5 @@
-//! The tools that a run itself offers to its agents (for answers, votes, the evaluation of the final answer, subagents
-//! and the progress of a plan), and how calls to these tools are parsed.
+//! The tools that a run itself offers to its agents: for answers, votes, the evaluation of the final answer, subagents,
+//! and the progress of a plan.
 
 use althing_protocol::{
     Millis, PlanProgress, PlanStatus, PlanTask, Restart, SubagentsConfig, ToolCall, ToolSpec,
@@ -10,19 +10,13 @@ use serde_json::{Value, json};
 pub const NEW_ANSWER: &str = "new_answer";
 /// The tool that votes for an answer.
 pub const VOTE: &str = "vote";
-/// The tool that accepts the final answer.
 pub const SUBMIT: &str = "submit";
-/// The tool that requests a restart of the run.
 pub const RESTART: &str = "restart_orchestration";
 
-/// The tool that starts subagents.
 pub const SPAWN: &str = "spawn_subagents";
-/// The tool that waits for the subagents that work in the background.
 pub const WAIT: &str = "wait_for_subagents";
-/// The tool that records the progress of a plan's task.
 pub const PLAN_TASK: &str = "update_plan_task";
 
-/// The task of one subagent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SubTask {
     pub(crate) task: String,
@@ -32,22 +26,18 @@ pub(crate) struct SubTask {
     pub(crate) timeout: Option<Millis>,
 }
 
-/// An answer as its author submits it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Submission {
     pub(crate) content: String,
-    /// The conclusion in a few words, if the author gave one.
     pub(crate) conclusion: Option<String>,
 }
 
 impl Submission {
-    /// An answer in plain text.
     pub(crate) fn of_text(text: &str) -> Self {
         Self { content: text.to_owned(), conclusion: None }
     }
 }
 
-/// The tool `new_answer`, with the argument `content` and, if conclusions are compared, `conclusion`.
 pub(crate) fn new_answer_spec(compares_conclusions: bool) -> ToolSpec {
     let mut properties = json!({"content": {"type": "string", "description": "The whole answer."}});
     if let Some(properties) = properties.as_object_mut().filter(|_| compares_conclusions) {
@@ -67,8 +57,7 @@ pub(crate) fn new_answer_spec(compares_conclusions: bool) -> ToolSpec {
     }
 }
 
-/// The tool `vote`, with the arguments `ranking` (of the candidates, in the order in which they are shown) and
-/// `reason`.
+/// `candidates` are in the order in which the judge is shown them.
 pub(crate) fn vote_spec(candidates: &[usize]) -> ToolSpec {
     ToolSpec {
         name: VOTE.into(),
@@ -96,8 +85,7 @@ pub(crate) fn vote_spec(candidates: &[usize]) -> ToolSpec {
     }
 }
 
-/// The tool `vote` of runs with the first version of the prompts, with the arguments `agent_id` (one of the
-/// candidates) and `reason`.
+/// The tool `vote` of runs with the first version of the prompts.
 pub(crate) fn first_vote_spec(candidates: &[usize]) -> ToolSpec {
     ToolSpec {
         name: VOTE.into(),
@@ -122,7 +110,6 @@ fn anonymous(candidates: &[usize]) -> Vec<String> {
     candidates.iter().map(|member_index| format!("agent{}", member_index + 1)).collect()
 }
 
-/// The tool `submit`, with the argument `confirmed`.
 pub(crate) fn submit_spec() -> ToolSpec {
     ToolSpec {
         name: SUBMIT.into(),
@@ -136,7 +123,6 @@ pub(crate) fn submit_spec() -> ToolSpec {
     }
 }
 
-/// The tool `restart_orchestration`, with the arguments `reason` and `instructions`.
 pub(crate) fn restart_spec() -> ToolSpec {
     ToolSpec {
         name: RESTART.into(),
@@ -156,7 +142,7 @@ pub(crate) fn restart_spec() -> ToolSpec {
     }
 }
 
-/// Parses a `restart_orchestration` call; the error is a message for the model.
+/// The error is a message for the model.
 pub(crate) fn restart(call: &ToolCall) -> Result<Restart, String> {
     let arguments = arguments(call)?;
     let reason = text_field(call, &arguments, "reason")?;
@@ -164,8 +150,7 @@ pub(crate) fn restart(call: &ToolCall) -> Result<Restart, String> {
     Ok(Restart { reason, instructions })
 }
 
-/// The tool `spawn_subagents`, with the argument `tasks`. If subagents may work in the background, it also has the
-/// argument `background`, and there is the tool `wait_for_subagents`.
+/// `wait_for_subagents` is included only if subagents may work in the background.
 pub(crate) fn subagent_specs(settings: &SubagentsConfig) -> Vec<ToolSpec> {
     let seconds = |time: Millis| time.0 / 1000;
     let limits = format!(
@@ -218,8 +203,7 @@ pub(crate) fn subagent_specs(settings: &SubagentsConfig) -> Vec<ToolSpec> {
     specs
 }
 
-/// Parses a `spawn_subagents` call: the tasks, and whether they run in the background. The error is a message for the
-/// model.
+/// The tasks; the flag is true for background subagents. The error is a message for the model.
 pub(crate) fn spawn(call: &ToolCall) -> Result<(Vec<SubTask>, bool), String> {
     let arguments = arguments(call)?;
     let background = arguments.get("background").and_then(Value::as_bool).unwrap_or_default();
@@ -240,7 +224,6 @@ pub(crate) fn spawn(call: &ToolCall) -> Result<(Vec<SubTask>, bool), String> {
     Ok(((1..).zip(tasks).map(read).collect::<Result<_, String>>()?, background))
 }
 
-/// The tool `update_plan_task`, with the arguments `id` (one of the plan's tasks), `status` and `note`.
 pub(crate) fn plan_task_spec(tasks: &[PlanTask]) -> ToolSpec {
     let ids: Vec<&str> = tasks.iter().map(|task| task.id.as_str()).collect();
     ToolSpec {
@@ -262,7 +245,7 @@ pub(crate) fn plan_task_spec(tasks: &[PlanTask]) -> ToolSpec {
     }
 }
 
-/// Parses an `update_plan_task` call; the error is a message for the model.
+/// The error is a message for the model.
 pub(crate) fn plan_progress(call: &ToolCall, tasks: &[PlanTask]) -> Result<PlanProgress, String> {
     let arguments = arguments(call)?;
     let task = text_field(call, &arguments, "id")?;
@@ -278,7 +261,7 @@ pub(crate) fn plan_progress(call: &ToolCall, tasks: &[PlanTask]) -> Result<PlanP
     Ok(PlanProgress { task, status, note })
 }
 
-/// The answer in a `new_answer` call; the error is a message for the model.
+/// The error is a message for the model.
 pub(crate) fn answer(call: &ToolCall) -> Result<Submission, String> {
     let arguments = arguments(call)?;
     let content = text_field(call, &arguments, "content")?;
@@ -294,10 +277,10 @@ pub(crate) fn answer(call: &ToolCall) -> Result<Submission, String> {
     Ok(Submission { content, conclusion: conclusion.filter(|text| !text.trim().is_empty()) })
 }
 
-/// The agents that a `vote` call names, best first, and its reason; the error is a message for the model.
+/// Returns the named agents, best first, and the reason; the error is a message for the model.
 pub(crate) fn vote(call: &ToolCall) -> Result<(Vec<String>, String), String> {
     let arguments = arguments(call)?;
-    // A missing reason, or a reason that is not a text, does not invalidate a vote.
+    // A missing reason does not invalidate a vote.
     let reason = arguments.get("reason").and_then(Value::as_str).unwrap_or_default().to_owned();
     let choices: Vec<String> = match (arguments.get("ranking"), arguments.get("agent_id")) {
         (Some(Value::Array(choices)), _) => {

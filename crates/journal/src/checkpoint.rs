@@ -1,7 +1,4 @@
-//! The checkpoint of a session, as a pure fold over the session's facts.
-//!
-//! The log is the source of truth, so the checkpoint is derived from the log alone: no clock, no disk, no other
-//! state. The same events always give the same checkpoint.
+//! The checkpoint of a session (`session.json`): a pure fold over the session's events. The log is the source of truth.
 
 use althing_protocol::{
     AttemptOutcome, ChatState, Checkpoint, CheckpointStage, CheckpointTask, Event, Fact, InteractionId, Item,
@@ -12,8 +9,7 @@ use althing_protocol::{RunResult, Seq};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// The checkpoint after these events, which must begin with the first event of the log; `None` if none of them
-/// is `SessionOpened`.
+/// The checkpoint after these events, the first events of a log; `None` if none of them is `SessionOpened`.
 pub fn rebuild_checkpoint(events: &[Arc<Event>]) -> Option<Checkpoint> {
     let mut fold = CheckpointFold::default();
     for event in events {
@@ -22,36 +18,33 @@ pub fn rebuild_checkpoint(events: &[Arc<Event>]) -> Option<Checkpoint> {
     fold.checkpoint()
 }
 
-/// The maximum length of a conversation's goal, in characters. The goal is the first line of the first message.
+/// The maximum length of a conversation's goal in characters; the goal is the first line of the first message.
 const GOAL_CHARS: usize = 200;
 
-/// The fold of [`rebuild_checkpoint`], one event at a time, for a caller that follows the log.
+/// The fold of [`rebuild_checkpoint`], for a caller that follows the log.
 #[derive(Clone, Debug, Default)]
 pub struct CheckpointFold {
     head: Option<(Box<SessionOpened>, Timestamp)>,
     seq: Seq,
     updated: Timestamp,
     tasks: Vec<CheckpointTask>,
-    /// The index in `tasks` of each task.
     task_indexes: HashMap<TaskId, usize>,
-    /// The task whose status decides the state of a session that is not a conversation: the workflow, or else
-    /// the newest run that is not a subagent run.
+    /// The task whose status decides the state of a session that is not a conversation: the workflow, or else the
+    /// newest run that is not a subagent run.
     head_task: Option<TaskId>,
     /// The name and the task ids of each stage; empty if the session has no workflow.
     stages: Vec<(String, Vec<TaskId>)>,
     stage: u32,
-    /// The last recorded state of the conversation, if the session is one.
     chat: Option<ChatState>,
     open: BTreeSet<InteractionId>,
-    /// The subagent runs. The result of a subagent goes to the run that started the subagent, so it is not
-    /// added to the history.
+    /// The result of a subagent goes to the run that started it, not to the history.
     subagent_runs: BTreeSet<TaskId>,
     history: Vec<Item>,
     closed: bool,
 }
 
 impl CheckpointFold {
-    /// Applies the next event.
+    /// Folds the next event.
     pub fn apply(&mut self, event: &Event) {
         self.seq = event.seq;
         self.updated = event.at;
@@ -121,8 +114,7 @@ impl CheckpointFold {
         })
     }
 
-    /// The goal of the session. The goal of a conversation is the first line of its first non-blank message; before
-    /// there is such a message, it is the goal with which the conversation was opened.
+    /// The goal of a conversation is the first line of its first message that is not blank.
     fn goal(&self, head: &SessionOpened) -> String {
         let first = self.history.iter().find_map(|item| match item {
             Item::PromptSent { text, .. } if head.kind == SessionKind::Chat => text.trim().lines().next(),
@@ -137,8 +129,7 @@ impl CheckpointFold {
                 self.head_task = Some(id.clone());
                 self.stages = stages(id, spec);
             }
-            // Two kinds of runs never become the head task: subagent runs, which belong to another run, and runs
-            // in a workflow, where the workflow itself is the head task.
+            // Subagent runs and runs in a workflow never become the head task.
             TaskSpec::Run(spec) if spec.subagent_of.is_some() => {
                 self.subagent_runs.insert(id.clone());
             }
@@ -151,7 +142,7 @@ impl CheckpointFold {
         self.tasks.push(pending(id));
     }
 
-    /// The stages with the current state of their tasks; a session without a workflow has one unnamed stage.
+    /// The stages; a session without a workflow has one unnamed stage.
     fn stages(&self) -> Vec<CheckpointStage> {
         if self.stages.is_empty() {
             return vec![CheckpointStage { name: String::new(), tasks: self.tasks.clone() }];
@@ -169,8 +160,8 @@ impl CheckpointFold {
         self.stages.iter().map(stage).collect()
     }
 
-    /// Adds an item to the history if it is a message to or from a CLI agent, or a reply of the chat agent.
-    /// `apply` adds the messages to the chat agent.
+    /// Adds messages to and from CLI agents, and replies of the chat agent. `apply` adds the messages to the chat
+    /// agent.
     fn add_message(&mut self, task: Option<&TaskId>, item: &Item) {
         let conversing = self.chat.is_some() && task == Some(&TaskId::chat());
         match item {
@@ -247,18 +238,15 @@ impl CheckpointFold {
     }
 }
 
-/// The stages of a workflow: name and task ids.
 fn stages(workflow: &TaskId, spec: &WorkflowSpec) -> Vec<(String, Vec<TaskId>)> {
     let tasks = |stage: &StageSpec| stage.tasks.iter().map(|task| workflow.stage_task(&task.id)).collect();
     spec.stages.iter().map(|stage| (stage.name.clone(), tasks(stage))).collect()
 }
 
-/// A task that has not begun.
 fn pending(id: &TaskId) -> CheckpointTask {
     CheckpointTask { id: id.clone(), status: TaskStatus::Pending, attempts: 0, exit_code: None, error: None }
 }
 
-/// Why an attempt failed; `None` if it did not fail, or if a program exited without an error.
 fn failure(outcome: &AttemptOutcome) -> Option<String> {
     match outcome {
         AttemptOutcome::Failed { error, .. } => Some(error.clone()),

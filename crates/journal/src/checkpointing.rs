@@ -1,11 +1,10 @@
-//! A session writer that also queues a new checkpoint after appends with certain facts (see `changes_state`).
+//! A session writer that also queues a new checkpoint after facts that change the state of the session.
 
 use crate::checkpoint::CheckpointFold;
 use crate::writer::SessionWriter;
 use althing_protocol::{Event, Fact, Journal, JournalError, TaskId};
 use std::sync::Arc;
 
-/// The journal of a session: its log, and a checkpoint that follows the log.
 pub struct CheckpointingJournal {
     writer: SessionWriter,
     fold: CheckpointFold,
@@ -41,8 +40,7 @@ impl Journal for CheckpointingJournal {
     }
 }
 
-/// Whether a new checkpoint is queued after this fact. The other facts (accepted ops, attempts, items, phases,
-/// notices, timers) get into the next checkpoint.
+/// Whether a new checkpoint is queued after this fact. All other facts get into the next checkpoint.
 fn changes_state(fact: &Fact) -> bool {
     matches!(
         fact,

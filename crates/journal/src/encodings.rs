@@ -1,24 +1,21 @@
-//! Encoded forms of a secret: base64, base32, hexadecimal, URL-encoded, and with characters escaped as in JSON or HTML.
+//! Encoded forms of a secret that masking searches for: base64, base32, hexadecimal, URL-encoded, and escaped as in
+//! JSON or HTML.
 
 use althing_text::hex;
 use std::fmt::Write;
 
-/// The minimum length of a value whose encoded forms are searched for, and of each encoded form, in bytes. Shorter
-/// forms would match ordinary text by chance.
+/// The minimum length of a value and of its encoded forms, in bytes; shorter forms would match ordinary text by chance.
 const MIN_BYTES: usize = 8;
 
-/// The maximum length in bytes of a value that is also searched for in these forms: with escaped characters; and in
-/// base64 or base32, together with the character that the value's last bits share with what follows. API keys and
-/// passwords are shorter. A long value such as a certificate would be several times as long with escapes, and slow down
-/// the search.
+/// The maximum length, in bytes, of a value that is searched for with escapes and base64 tails. These forms of longer
+/// values, such as certificates, would slow down the search.
 const MAX_ESCAPED: usize = 256;
 
 const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-/// The alphabet of base32 (RFC 4648).
+/// The alphabet of RFC 4648.
 const BASE_32: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// The encoded forms of a value that are long enough to be searched for.
 pub(crate) fn encoded(value: &str) -> Vec<String> {
     if value.len() < MIN_BYTES {
         return Vec::new();
@@ -58,13 +55,11 @@ pub(crate) fn encoded(value: &str) -> Vec<String> {
     forms
 }
 
-/// The base64 or base32 characters that depend on the value alone, at any position in a longer encoded text; and the
-/// possible next characters, if the value's last bits share a character with what comes after the value. `width` is
-/// the number of bits of a character: 6 or 5. Characters encode groups of bytes (three in base64, five in base32), and
-/// `before` is the number of bytes that precede the value in the group in which the value begins.
+/// The base64 (`width` 6) or base32 (5) digits that depend on the value alone if `before` bytes precede it in its group
+/// of bytes; and the possible next digits, if the value's last bits share a digit with what follows.
 fn in_digits(value: &[u8], before: usize, width: usize, alphabet: &[u8]) -> (String, Vec<char>) {
     let bit = |at: usize| value.get(at / 8).is_some_and(|byte| byte >> (7 - at % 8) & 1 == 1);
-    // The number of the value's first bits that share a character with the preceding bytes.
+    // The number of the value's first bits that share a digit with the preceding bytes.
     let skip = (width - before * 8 % width) % width;
     let bits = (value.len() * 8).saturating_sub(skip);
     let (count, left) = (bits / width, bits % width);
@@ -75,9 +70,7 @@ fn in_digits(value: &[u8], before: usize, width: usize, alphabet: &[u8]) -> (Str
     ((0..count).map(|n| letter(index(n))).collect(), tail.map(letter).collect())
 }
 
-/// The value with everything escaped (UTF-16 units as `\uXXXX`, bytes as `\xXX` or `%XX`, characters as `&#NN;` or
-/// `&#xXX;`), with upper-case and with lower-case digits; and the value with only those characters escaped that HTML
-/// reserves.
+/// The value with everything escaped, in several spellings, and with only the characters escaped that HTML reserves.
 fn escaped_characters(value: &str) -> Vec<String> {
     let units = |write: fn(u16) -> String| value.encode_utf16().map(write).collect::<String>();
     let chars = |write: fn(char) -> String| value.chars().map(write).collect::<String>();

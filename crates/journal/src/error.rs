@@ -1,6 +1,4 @@
 //! Errors of stored sessions, most of them with a hint for the user.
-//!
-//! The kind of an error says whether retrying can help, and a disk error keeps the reason that the disk gave.
 
 use crate::scan::{Damage, DamageKind};
 use althing_disk::{DiskError, DiskErrorKind};
@@ -20,10 +18,10 @@ pub enum SessionError {
         /// The invalid string.
         id: String,
     },
-    /// The task's id or the name of the task's file is not allowed: it could lead out of the task's directory.
+    /// The task's id or the file's name could lead out of the task's directory.
     #[error("`{name}` is not a valid name for a file of a task")]
     InvalidName {
-        /// The task's id and the name of the file, as `task/name`.
+        /// The task's id and the file's name, as `task/name`.
         name: String,
     },
     /// There is no such session.
@@ -77,7 +75,7 @@ pub enum SessionError {
     OutOfOrder {
         /// The log.
         path: PathBuf,
-        /// The number of the event before the refused one: the last event in the log or in the same append.
+        /// The number of the event before the refused one.
         last: Seq,
         /// The number of the event that was to be appended.
         found: Seq,
@@ -145,7 +143,7 @@ impl SessionError {
         Some(hint)
     }
 
-    /// The kind of failure, for callers that use sessions through the ports.
+    /// The kind of failure, for callers that use the ports.
     pub fn kind(&self) -> JournalErrorKind {
         match self {
             Self::Disk(error) if error.retryable() => JournalErrorKind::Unavailable,

@@ -1,10 +1,6 @@
-//! Stores sessions on disk so that they survive a power cut.
-//!
-//! A session is a directory with a lock, a log (`events.jsonl`, the source of truth) and a checkpoint
-//! (`session.json`, a cache). This crate never acknowledges a fact that a power cut could lose, never writes
-//! after a damaged line, and never decides what a session does next.
-//!
-//! It accesses files only through the `Disk` port, so that every step can be tested against a crash.
+//! Stores sessions on disk so that they survive a power cut: a directory with a lock, a log (`events.jsonl`, the source
+//! of truth) and a checkpoint (`session.json`). Never acknowledges a fact that a power cut could lose. All file access
+//! goes through the `Disk` port, so that every step can be tested against a crash.
 #![cfg_attr(test, expect(clippy::disallowed_methods, reason = "tests look at the files and start processes"))]
 
 mod checkpoint;

@@ -1,40 +1,32 @@
-//! Encodes and decodes one line of the log: an event's JSON with its checksum.
-//!
-//! This module decides whether a single line is good; `scan` judges the sequence of lines. The format of a
-//! line (see this crate's README) is frozen: older versions could not read a log with another checksum or another `batch`
-//! field. New fields inside an event are allowed; older versions ignore them.
+//! Encodes and decodes one line of the log: an event's JSON with its checksum. The format of a line is frozen, because
+//! older versions could not read another one; they ignore new fields inside an event.
 
 use crate::event_json::read_event;
 use crate::state_dir_mapping::StateDirMapping;
 use althing_protocol::{Event, Seq};
 
-/// The size of the checksum field at the end of a line, in bytes: `,"crc":"` + 8 digits + `"}`.
+/// The size in bytes of the end of a line: `,"crc":"` + 8 digits + `"}`.
 const TAIL: usize = 18;
 const CRC_FIELD: &[u8] = b",\"crc\":\"";
 const BATCH_FIELD: &[u8] = b",\"batch\":";
 
-/// Why a line is bad.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum BadLine {
     /// The line does not end with a checksum field.
     Torn,
-    /// The checksum does not match.
     Checksum,
     /// The checksum matches, but this version does not understand the content.
     NotUnderstood(String),
 }
 
-/// Where a line belongs in the log: the number of its event and the append that wrote it, without the event
-/// itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LinePosition {
     pub(crate) seq: Seq,
-    /// The first event of the append that wrote this line. All earlier events were durable when that append
-    /// began.
+    /// The first event of the append that wrote this line. All earlier events were durable when that append began.
     pub(crate) batch: Seq,
 }
 
-/// Appends an event's line to a buffer; leaves the buffer unchanged if the event has no JSON form.
+/// Appends an event's line to `out`, which stays unchanged if the event has no JSON form.
 pub(crate) fn encode(
     event: &Event,
     batch: Seq,
@@ -57,7 +49,7 @@ pub(crate) fn encode(
     Ok(())
 }
 
-/// Verifies the checksum of a line (without its line end) and returns everything before the checksum.
+/// Verifies the checksum of a line (without its line end), and returns everything before the checksum.
 fn check(line: &[u8]) -> Result<&[u8], BadLine> {
     let at = line.len().checked_sub(TAIL).ok_or(BadLine::Torn)?;
     let (head, tail) = line.split_at_checked(at).ok_or(BadLine::Torn)?;
@@ -69,8 +61,7 @@ fn check(line: &[u8]) -> Result<&[u8], BadLine> {
     if crc32c::crc32c(head) == digits { Ok(head) } else { Err(BadLine::Checksum) }
 }
 
-/// Parses the digits of a checksum. Only lower-case digits are valid: a flipped bit that turns `a` into `A` is
-/// damage, too.
+/// Only lower-case digits are valid: a flipped bit that turns `a` into `A` is damage, too.
 fn parse_hex(digits: &[u8]) -> Option<u32> {
     digits.iter().try_fold(0u32, |sum, byte| {
         let digit = match byte {
@@ -82,7 +73,6 @@ fn parse_hex(digits: &[u8]) -> Option<u32> {
     })
 }
 
-/// Decodes the event of a line (without its line end).
 pub(crate) fn decode(line: &[u8], mapping: &StateDirMapping) -> Result<Event, BadLine> {
     check(line)?;
     let text = std::str::from_utf8(line).map_err(|e| BadLine::NotUnderstood(e.to_string()))?;
@@ -90,8 +80,8 @@ pub(crate) fn decode(line: &[u8], mapping: &StateDirMapping) -> Result<Event, Ba
         .map_err(|e| BadLine::NotUnderstood(format!("not an event of this log: {e}")))
 }
 
-/// The position of a line; `None` if the checksum is missing or wrong, or if the line does not begin with an
-/// event number.
+/// The position of a line. `None` if the checksum is missing or wrong, or if the line does not begin with an event
+/// number.
 pub(crate) fn position(line: &[u8]) -> Option<LinePosition> {
     let head = check(line).ok()?;
     let digits = head.strip_prefix(b"{\"seq\":")?;

@@ -1,8 +1,5 @@
-//! Writes the event log: one buffer, one write and one sync per batch, and a truncation to the last durable
-//! length after a failure.
-//!
-//! Invariants: a batch is acknowledged only when it is durable, no partial line precedes a good one, and
-//! nothing is appended to a file that another process deleted or whose length another process changed.
+//! Writes the event log: one write and one sync per batch. A batch is acknowledged only when it is durable, no partial
+//! line precedes a good one, and nothing is appended to a file that another process deleted or whose length it changed.
 
 use crate::error::SessionError;
 use crate::line;
@@ -13,28 +10,24 @@ use althing_protocol::{Event, Fact, Seq};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A buffer above this size is freed after use, so that one huge reply does not occupy memory forever.
+/// A larger buffer is freed after use, so that one huge reply does not occupy memory forever.
 const MAX_IDLE_BUFFER: usize = 1 << 20;
 
 pub(crate) struct Log {
     file: Box<dyn DiskFile>,
     path: PathBuf,
-    /// The number of durable bytes.
     good: u64,
     last: Seq,
-    /// The number of bytes that a failed append may have left after `good`. They are truncated before the next
-    /// write.
+    /// The number of bytes that a failed append may have left after `good`. They are truncated before the next write.
     debris: u64,
     buffer: Vec<u8>,
     index: Arc<LogIndex>,
     disk: Arc<dyn Disk>,
-    /// Directories on the path to the log that may not be durable yet. They are synced with the first append,
-    /// since most file systems combine the syncs.
+    /// Directories on the path to the log that may not be durable yet. They are synced with the first append.
     unsynced_dirs: Vec<PathBuf>,
 }
 
 impl Log {
-    /// Opens the log to append after the part that `index` describes.
     pub(crate) fn open(
         disk: &Arc<dyn Disk>,
         mode: OpenMode,
@@ -61,15 +54,14 @@ impl Log {
         self.last
     }
 
-    /// Appends events. After `Ok`, all of them are durable; after an error, none of them counts as appended.
+    /// After `Ok`, all events are durable; after an error, none of them counts as appended.
     pub(crate) fn append(&mut self, events: &[Arc<Event>]) -> Result<(), SessionError> {
         let Some(first) = events.first().map(|e| e.seq) else { return Ok(()) };
         self.check(events)?;
         self.restore_length()?;
         let marks = self.encode(events, first)?;
         if let Err(e) = self.write_durably() {
-            // Truncate at once if the disk allows it; otherwise `restore_length` does so before the next
-            // append.
+            // If this fails, `restore_length` truncates before the next append.
             let _ = self.cut_debris();
             return Err(e);
         }
@@ -102,8 +94,7 @@ impl Log {
         SessionError::NotWritable { path: self.path.clone(), seq, why: why.into() }
     }
 
-    /// Checks that nobody else deleted the file or changed its length, and removes what a failed append left
-    /// behind.
+    /// Fails if another process deleted the file or changed its length; removes what a failed append left behind.
     fn restore_length(&mut self) -> Result<(), SessionError> {
         let len = self.file.size().map_err(SessionError::io("access", &self.path))?;
         let changed = |what| SessionError::Changed { path: self.path.clone(), what };
@@ -124,7 +115,7 @@ impl Log {
         Ok(())
     }
 
-    /// Encodes the events into the buffer; returns the offsets of the events that the index records.
+    /// Returns the offsets of the events that the index records.
     fn encode(&mut self, events: &[Arc<Event>], first: Seq) -> Result<Vec<u64>, SessionError> {
         self.buffer.clear();
         let mut marks = Vec::new();
@@ -140,9 +131,8 @@ impl Log {
     }
 
     fn write_durably(&mut self) -> Result<(), SessionError> {
-        // Until the sync succeeds, any part of the buffer may be in the file. After a failed sync the kernel
-        // may consider the pages clean although they never reached the disk, so a second sync proves nothing:
-        // the bytes are truncated and written again.
+        // After a failed sync the kernel may consider the pages clean although they never reached the disk, so a second
+        // sync proves nothing: the bytes are truncated and written again.
         self.debris = self.buffer.len() as u64;
         write_all(&mut *self.file, &self.buffer).map_err(SessionError::io("write to", &self.path))?;
         self.file.sync_data().map_err(SessionError::io("sync", &self.path))?;

@@ -1,8 +1,6 @@
-//! Removes known secret values from events and texts before they are written or shown.
-//!
-//! Every string of an event is searched for each value: as it is, and in the usual encodings (see `encodings`).
-//! Masking must never change the parts that give an event its structure (types, Althing's own ids, statuses,
-//! times), because an event that cannot be read back is worse than any unmasked value.
+//! Masks known secret values in events and texts, as they are and in the usual encodings, before they are written or
+//! shown. Masking must not change what gives an event its structure (types, ids, statuses, times), because an event
+//! that cannot be read back is worse than an unmasked value.
 
 use crate::encodings::encoded;
 use aho_corasick::AhoCorasick;
@@ -12,16 +10,15 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 
-/// The minimum length of a secret value, in bytes. Shorter values are not masked: they occur in ordinary words.
+/// The minimum length of a secret in bytes. Shorter values are not masked: they occur in ordinary words.
 const MIN_BYTES: usize = 6;
 pub(crate) const MASK: &str = "[secret]";
 
-/// The mask inside ids and names of tool calls, where providers do not allow brackets.
+/// The mask in ids and names of tool calls, where providers do not allow brackets.
 const NAME_MASK: &str = "secret";
 
-/// Fields with values that Althing itself produces, at any depth outside of `FOREIGN_FIELDS`: tags, statuses,
-/// and ids of agents, tasks, sessions and interactions. They are never masked, because that would change the
-/// meaning of the fact.
+/// Fields whose values Althing itself produces, at any depth outside of `FOREIGN_FIELDS`, such as tags, statuses and
+/// ids. They are never masked, because that would change the meaning of the fact.
 const OWN_FIELDS: &[&str] = &[
     "type",
     "at",
@@ -62,9 +59,8 @@ const OWN_FIELDS: &[&str] = &[
     "config_digest",
 ];
 
-/// Each field with its parents. Directly below one of these parents, the field's value is an id of Althing's own or
-/// the name of a backend or model from the config, so it is not masked. Elsewhere, the value of a field of the same
-/// name may come from a model, a program or a user.
+/// Fields whose values are not masked directly below the given parents, where they are Althing's own ids or names of
+/// backends or models from the config. Elsewhere the values may come from a model, a program or a user.
 const OWN_FIELDS_BELOW: &[(&str, &[&str])] = &[
     ("id", &["data", "members", "member", "agents", "plan", "stages"]),
     ("backend", &["members", "member"]),
@@ -84,16 +80,13 @@ const FOREIGN_FIELDS: &[&str] = &[
     "agent_system_prompts",
 ];
 
-/// Objects in which even the keys come from a model, a program or a user.
+/// In these objects, even the keys come from a model, a program or a user.
 const FOREIGN_KEY_OBJECTS: &[&str] = &["coordination_overrides", "agent_system_prompts", "env"];
 
-/// A search for secret values.
 #[derive(Clone, Default)]
 pub(crate) enum Search {
-    /// There are no values to search for.
     #[default]
     Nothing,
-    /// Searches for these values.
     Values(AhoCorasick),
     /// The search could not be built: every text is masked, so that no secret is shown.
     Failed,
@@ -130,12 +123,9 @@ impl Search {
 /// Replaces known secret values with `[secret]`.
 #[derive(Clone, Default)]
 pub struct Masker {
-    /// Finds values in plain text.
     in_text: Search,
-    /// Finds values in the JSON of an event.
     in_json: Search,
-    /// The values in all their forms, to search a stream of chunks and to detect a form that is cut at the end
-    /// of a chunk.
+    /// The values in all their forms, sorted.
     forms: Vec<String>,
     /// The first bytes of all forms: a quick check that rules out most chunk ends.
     first_bytes: BTreeSet<u8>,
@@ -148,8 +138,8 @@ impl fmt::Debug for Masker {
 }
 
 impl Masker {
-    /// A masker for these values. Values shorter than 6 bytes are ignored, and white space around values is
-    /// trimmed. If the search cannot be built, every text is masked.
+    /// A masker for these values. Values shorter than 6 bytes are ignored, and white space around values is trimmed. If
+    /// the search cannot be built, every text is masked.
     pub fn new<I>(values: I) -> Self
     where
         I: IntoIterator,
@@ -201,8 +191,8 @@ impl Masker {
         Cow::Owned(masked)
     }
 
-    /// How many bytes at the end of a text may be the start of a secret. A stream holds them back until more
-    /// text arrives.
+    /// How many bytes at the end of a text may be the start of a secret. A stream holds them back until more text
+    /// arrives.
     pub fn unfinished(&self, text: &str) -> usize {
         self.unfinished_bytes(text.as_bytes())
     }
@@ -212,7 +202,6 @@ impl Masker {
         !matches!((&self.in_text, &self.in_json), (Search::Failed, _) | (_, Search::Failed))
     }
 
-    /// The values in all their forms, sorted.
     pub(crate) fn forms(&self) -> &[String] {
         &self.forms
     }
@@ -241,22 +230,20 @@ impl Masker {
         (from..bytes.len()).find(begins).map_or(0, |at| bytes.len() - at)
     }
 
-    /// The event with masked secrets. Values that Althing itself produces, such as ids and statuses, stay as they
-    /// are, and so does an event that could not be read back with masks. Costs one serialization, and more only
-    /// if a secret was found.
+    /// The event with masked secrets. Values that Althing itself produces, such as ids and statuses, stay as they are,
+    /// and so does an event that could not be read back with masks.
     pub fn mask_event(&self, event: Event) -> Event {
         if matches!(self.in_json, Search::Nothing) {
             return event;
         }
-        // An event without a JSON form cannot be written, and events that are not written are not shown.
+        // An event without a JSON form is neither written nor shown.
         let Ok(json) = serde_json::to_string(&event) else { return event };
         if !self.in_json.is_match(&json) {
             return event;
         }
         let Ok(value) = serde_json::from_str::<Value>(&json) else { return event };
-        // The second try leaves strings unmasked that consist only of letters and `_`, because they may be words
-        // of the log format, such as enum values: a secret that equals such a word protects nothing, and masking
-        // it makes the event unreadable.
+        // The second try leaves strings of only letters and `_` unmasked: they may be words of the log format, and
+        // masking those would make the event unreadable.
         for keep_format_words in [false, true] {
             let mut value = value.clone();
             self.mask_value(&mut value, FieldPosition { keep_format_words, ..FieldPosition::default() });
@@ -298,7 +285,6 @@ impl Masker {
     }
 }
 
-/// The field that a value is in, with what decides whether the value is masked.
 #[derive(Clone, Copy, Default)]
 struct FieldPosition<'a> {
     /// The parent of `field`.
@@ -312,8 +298,7 @@ struct FieldPosition<'a> {
 
 impl<'a> FieldPosition<'a> {
     fn enter(self, field: &'a str) -> Self {
-        // The ids of a workflow stage's tasks become part of Althing's task ids, so they are not masked; the ids
-        // of a plan's tasks are masked.
+        // The ids of a workflow stage's tasks become part of Althing's task ids, so they are not masked.
         let parent = if self.field == "tasks" && self.parent == "stages" { "stages" } else { self.field };
         let of_stage = field == "tasks" && self.field == "stages";
         let is_foreign = self.is_foreign || (FOREIGN_FIELDS.contains(&field) && !of_stage);
@@ -339,7 +324,7 @@ impl<'a> FieldPosition<'a> {
     }
 }
 
-/// Makes the masked ids of tool calls distinct, so that each result still refers to one call.
+/// Makes masked ids distinct, because each result must still refer to one call.
 fn make_ids_unique(calls: &mut [Value]) {
     let mut seen = BTreeSet::new();
     for call in calls {
@@ -353,7 +338,6 @@ fn make_ids_unique(calls: &mut [Value]) {
     }
 }
 
-/// The forms in which a value can appear in text: as it is, JSON-escaped in the usual ways, and encoded.
 fn forms(value: &str) -> Vec<String> {
     let json = escaped(value);
     let ascii = ascii_only(&json);
@@ -369,7 +353,7 @@ fn escaped(text: &str) -> String {
     quoted.strip_prefix('"').and_then(|t| t.strip_suffix('"')).unwrap_or(&quoted).to_owned()
 }
 
-/// Escapes every non-ASCII character as `\uXXXX`, as many JSON writers do.
+/// Escapes non-ASCII characters as `\uXXXX`, as many JSON writers do.
 fn ascii_only(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {

@@ -1,8 +1,5 @@
-//! Removes known secret values from a byte stream with arbitrary chunk boundaries: the output of a program on
-//! its way to a file.
-//!
-//! The stream holds back only the end of a chunk that may be the start of a secret, never more than the longest
-//! secret.
+//! Masks known secret values in a byte stream with arbitrary chunk boundaries, such as the output of a program. It
+//! holds back only the end of a chunk that may be the start of a secret.
 
 use crate::mask::{MASK, Masker};
 use aho_corasick::{AhoCorasick, MatchKind};

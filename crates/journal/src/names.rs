@@ -1,14 +1,12 @@
-//! Which strings may be used as session ids and as names of task files.
-//!
-//! Ids and names can come from a command line, a model or another program, so none of them may lead out of its
-//! directory.
+//! Which strings may be session ids and names of task files. They can come from a command line, a model or another
+//! program, so none may lead out of its directory.
 
 use crate::error::SessionError;
 use althing_disk::names::{is_plain_name, task_dir};
 use althing_protocol::{SessionId, TaskId, Timestamp};
 use std::path::{Path, PathBuf};
 
-/// The creation time of a session, if its id begins with a time as in [`new_session_id`](crate::new_session_id).
+/// When a session was created, according to its id; `None` if the id does not begin with a time.
 pub(crate) fn creation_time(id: &SessionId) -> Option<Timestamp> {
     let digits: String = id.as_str().chars().take(15).filter(char::is_ascii_digit).collect();
     let part = |from: usize, to: usize| digits.get(from..to);

@@ -1,7 +1,5 @@
-//! Reads ranges of a log while its writer appends. The index remembers where every `STRIDE`th event begins, and
-//! no content.
-//!
-//! The reader never returns an event that is not durable yet, and it never blocks the writer.
+//! Reads ranges of a log while its writer appends, without blocking the writer. Events that are not durable yet are
+//! never returned.
 
 use crate::error::SessionError;
 use crate::line;
@@ -12,7 +10,7 @@ use althing_protocol::{BoxFuture, Event, JournalError, JournalErrorKind, Journal
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The index of a log: its number of durable bytes, its last event, and the offset of every `STRIDE`th event.
+/// The index of a log: the number of durable bytes, the last event, and the offset of every `STRIDE`th event.
 pub(crate) struct LogIndex {
     disk: Arc<dyn Disk>,
     path: PathBuf,
@@ -42,18 +40,16 @@ impl LogIndex {
         &self.path
     }
 
-    /// The mapping between the recorded and the current state directory.
     pub(crate) fn mapping(&self) -> &StateDirMapping {
         &self.mapping
     }
 
-    /// The number of durable bytes of the log, and the number of the last event in them.
+    /// The number of durable bytes, and the number of the last event in them.
     pub(crate) fn end(&self) -> (u64, Seq) {
         let state = self.state();
         (state.good, state.last)
     }
 
-    /// Records an append, once it is durable.
     pub(crate) fn record_append(&self, marks: &[u64], good: u64, last: Seq) {
         let mut state = self.state();
         state.marks.extend_from_slice(marks);
@@ -65,9 +61,8 @@ impl LogIndex {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A byte range that contains the events after `after`, up to `up_to` or the last durable event, whichever
-    /// comes first, and possibly a few other events before and after them. Also returns the number of the last of
-    /// the wanted events. `None` if there are no wanted events.
+    /// A byte range that contains the events after `after` up to `up_to` (but at most the last durable event), and
+    /// perhaps a few others. The third value is the last wanted event. `None` if there is no wanted event.
     fn range(&self, after: Seq, up_to: Seq) -> Option<(u64, u64, Seq)> {
         let state = self.state();
         let up_to = up_to.min(state.last);
@@ -81,7 +76,6 @@ impl LogIndex {
     }
 }
 
-/// A range of a log to read, with everything that another thread needs to read it.
 struct LogRange {
     disk: Arc<dyn Disk>,
     path: PathBuf,
@@ -121,7 +115,7 @@ impl LogRange {
 }
 
 impl JournalReader for LogIndex {
-    /// Events that are not durable yet are left out, so the result may end before `up_to`.
+    /// The result may end before `up_to`, because events that are not durable yet are left out.
     fn read(&self, after: Seq, up_to: Seq) -> BoxFuture<'_, Result<Vec<Arc<Event>>, JournalError>> {
         Box::pin(async move {
             let Some((from, to, up_to)) = self.range(after, up_to) else { return Ok(Vec::new()) };

@@ -1,7 +1,5 @@
-//! Writes checkpoints in the background. Only the newest checkpoint is written. After a failed write, the next
-//! try is made when a newer checkpoint arrives or the saver closes.
-//!
-//! The log can always replace a checkpoint, so a failure here never stops a session.
+//! Writes checkpoints in the background; only the newest is written. The log can always replace a checkpoint, so a
+//! failure here never stops a session.
 
 use crate::error::SessionError;
 use althing_disk::files::{Durability, replace};
@@ -12,11 +10,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// The name of the checkpoint in its session's directory.
 pub(crate) const NAME: &str = "session.json";
 
-/// The debounce time before a checkpoint is written. Each write costs two syncs, which delay the log's own
-/// syncs.
+/// How long writing a checkpoint is delayed: each write costs two syncs, which delay the log's own syncs.
 const DEBOUNCE: Duration = Duration::from_millis(100);
 
 struct Shared {
@@ -28,7 +24,7 @@ struct Shared {
 
 #[derive(Default)]
 struct SaverState {
-    /// The checkpoint to write next. It is boxed, because it is moved while the lock is held.
+    /// The checkpoint to write next; boxed, because it is moved while the lock is held.
     waiting: Option<Box<Checkpoint>>,
     closing: bool,
 }
@@ -43,7 +39,7 @@ impl CheckpointSaver {
     pub(crate) fn new(disk: Arc<dyn Disk>, dir: PathBuf) -> Self {
         let single_threaded = disk.single_threaded();
         let shared = Arc::new(Shared { disk, dir, state: Mutex::default(), wakeup: Condvar::new() });
-        // If no thread can be started, `save` writes checkpoints on the caller's thread: slower, but correct.
+        // If no thread can be started, `save` writes checkpoints on the caller's thread.
         let worker = if single_threaded {
             None
         } else {
@@ -53,8 +49,7 @@ impl CheckpointSaver {
         Self { shared, worker }
     }
 
-    /// Queues a checkpoint, which replaces one that is still waiting. Without a worker, the checkpoint is written
-    /// at once.
+    /// Queues a checkpoint, which replaces one that is still waiting. Without a worker, it is written at once.
     pub(crate) fn save(&self, checkpoint: Checkpoint) {
         self.shared.state().waiting = Some(Box::new(checkpoint));
         if self.worker.is_some() {
@@ -91,8 +86,8 @@ impl Shared {
         let mut failed = false;
         loop {
             let mut state = self.state();
-            // After a failure the same checkpoint stays queued. Another try is made only when a newer one
-            // arrives or the saver closes.
+            // After a failure the same checkpoint stays queued. It is tried again when a newer one arrives or the saver
+            // closes.
             while !state.closing && (state.waiting.is_none() || failed) {
                 failed = false;
                 state = self.wakeup.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -100,8 +95,7 @@ impl Shared {
             if state.closing {
                 return;
             }
-            // Debounce before writing: a burst of changes costs one checkpoint, and a short session writes only
-            // its last one.
+            // A burst of changes costs one checkpoint, and a short session writes only its last one.
             let debounce = self.wakeup.wait_timeout_while(state, DEBOUNCE, |state| !state.closing);
             drop(debounce.unwrap_or_else(PoisonError::into_inner));
             failed = self.write_waiting().is_err();

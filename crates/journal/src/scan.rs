@@ -1,9 +1,6 @@
-//! Reads a whole log and classifies its damage: a bad tail, a bad middle, or a line that is not understood.
-//!
-//! Events are numbered from 1, one good line each. The log is good up to the first line that is not the
-//! expected one. The rest is a *tail* if nothing in it proves that the bad line was ever acknowledged: a crash
-//! can leave any mixture of the last append's pages. The rest is a *middle* if a good line in it proves that the
-//! expected line was once durable. The scan never changes the file and never returns an event after a bad line.
+//! Reads a whole log and classifies its damage. The log is good up to the first line that is not the expected event.
+//! The rest is a damaged *tail* (as after a crash) unless a good line proves that the expected event was once durable:
+//! then it is a damaged *middle*.
 
 use crate::line::{self, BadLine};
 use crate::state_dir_mapping::StateDirMapping;
@@ -13,23 +10,20 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The index records the offset of every `STRIDE`th event.
 pub(crate) const STRIDE: u64 = 64;
-/// The minimum size of the part of a log that one thread reads, in bytes: for smaller parts, a further thread
-/// costs more than it saves.
+/// The minimum size of the part that one thread reads, in bytes; for smaller parts, a further thread costs more than it
+/// saves.
 const MIN_CHUNK: usize = 1 << 20;
-/// The maximum number of threads that read a log. More threads do not help, because memory bandwidth is the
-/// limit.
+/// More threads do not help, because memory bandwidth is the limit.
 const MAX_THREADS: usize = 8;
 
 /// How a log is damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DamageKind {
-    /// The log is damaged at its end, as after a crash or a truncation. Opening the session for writing repairs
-    /// the log.
+    /// The log is damaged at its end, as after a crash. Opening the session for writing repairs the log.
     Tail,
-    /// The log is damaged before its end: events that were once durable are lost. Reading stops there, and
-    /// writing is refused until the user has the log repaired.
+    /// Events that were once durable are lost. Reading stops there, and writing is refused until the user has the log
+    /// repaired.
     Middle,
     /// The line is intact, but this version does not understand its content.
     NotUnderstood,
@@ -54,10 +48,8 @@ impl fmt::Display for Damage {
     }
 }
 
-/// The result of reading a log.
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
-    /// The mapping between the recorded and the current state directory.
     pub(crate) mapping: StateDirMapping,
     pub(crate) events: Vec<Arc<Event>>,
     /// The number of bytes up to the end of the last good line.
@@ -67,7 +59,6 @@ pub(crate) struct Scan {
     pub(crate) damage: Option<Damage>,
 }
 
-/// Why a log cannot be read as a session: it has no readable beginning, or it has this newer schema version.
 #[derive(Debug)]
 pub(crate) enum NoSession {
     Blank(String),
@@ -80,19 +71,17 @@ struct FirstBadLine {
     understood: bool,
 }
 
-/// The part of a log that one thread has read.
 #[derive(Default)]
 struct ScannedPart {
     events: Vec<Arc<Event>>,
     marks: Vec<u64>,
-    /// The offset of the part's first event. The number of that event is checked only when the parts are
-    /// joined.
+    /// The offset of the part's first event, whose number is checked only when the parts are joined.
     start: usize,
     end: usize,
     bad: Option<FirstBadLine>,
 }
 
-/// Reads a log. `acknowledged` is the last event that is known from the checkpoint to have been durable.
+/// `acknowledged` is the last event that the checkpoint shows to have been durable.
 pub(crate) fn scan(bytes: &[u8], acknowledged: Seq, state: &Path) -> Result<Scan, NoSession> {
     let recorded = read_header(bytes)?;
     let mapping = StateDirMapping::new(recorded.as_deref(), state);
@@ -137,8 +126,8 @@ pub(crate) fn scan(bytes: &[u8], acknowledged: Seq, state: &Path) -> Result<Scan
     }
 }
 
-/// Reads only the first line: a log with a newer schema must be refused before its lines are classified as
-/// damage. Returns the state directory that the line records, or `None` if it records none or is damaged.
+/// Reads only the first line: a log with a newer schema must be refused before its lines are classified as damage.
+/// Returns the state directory that the line records, if any.
 fn read_header(bytes: &[u8]) -> Result<Option<String>, NoSession> {
     #[derive(Deserialize)]
     struct Header {
@@ -161,7 +150,6 @@ fn read_header(bytes: &[u8]) -> Result<Option<String>, NoSession> {
     }
 }
 
-/// Reads the parts of a log, in parallel if the log is large enough.
 fn parts(bytes: &[u8], mapping: &StateDirMapping) -> Vec<ScannedPart> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
     let chunk = (bytes.len() / threads + 1).max(MIN_CHUNK);
@@ -170,7 +158,6 @@ fn parts(bytes: &[u8], mapping: &StateDirMapping) -> Vec<ScannedPart> {
     while rest.end < bytes.len() {
         let begin = rest.end;
         let reach = (begin + chunk).min(bytes.len());
-        // A part ends at a line end.
         let end = bytes
             .get(reach..)
             .and_then(|after| memchr::memchr(b'\n', after))
@@ -238,10 +225,9 @@ fn wrong_number(found: Seq, expected: u64) -> String {
     format!("found event {found} instead of event {expected}")
 }
 
-/// Decides whether the damage is in the tail or in the middle. An append starts only when everything before it is
-/// durable. So the expected event was once durable if an append begins after the bad line, or if the bad line or a
-/// later one belongs to an append that began after the expected event, or if the checkpoint shows that the expected
-/// event was acknowledged and good lines follow.
+/// An append starts only when everything before it is durable. So the expected event was durable if an append begins
+/// after the bad line, if a good line belongs to an append that began after the expected event, or if the checkpoint
+/// includes it and good lines follow.
 fn classify(bytes: &[u8], bad: usize, expected: u64, acknowledged: Seq) -> DamageKind {
     let rest = bytes.get(bad..).unwrap_or_default();
     let whole = memchr::memrchr(b'\n', rest).and_then(|last| rest.get(..last)).unwrap_or_default();

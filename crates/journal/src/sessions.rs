@@ -1,8 +1,5 @@
-//! The state directory: creates, opens, reads and deletes sessions.
-//!
-//! Only the holder of the lock may write. A bad tail of a log is saved to a separate file and truncated; `repair`
-//! does the same with a damaged middle. A log with any other problem is not changed. A session that has events is
-//! never treated as empty.
+//! The state directory: creates, opens, reads, repairs and deletes sessions. Only the holder of a session's lock may
+//! write. A damaged tail of a log is saved to a separate file and truncated; a damaged middle only on request.
 
 use crate::checkpoint::rebuild_checkpoint;
 use crate::error::SessionError;
@@ -23,7 +20,7 @@ use std::sync::Arc;
 
 pub(crate) const LOG: &str = "events.jsonl";
 pub(crate) const LOCK: &str = "lock";
-/// The prefix of a session's directory while the session is being deleted; no session id starts with a dot.
+/// The prefix of the directory of a session that is being deleted; no session id starts with a dot.
 const REMOVING: &str = ".removing-";
 
 /// The sessions of one state directory.
@@ -48,7 +45,7 @@ pub struct OpenedSession {
 pub struct ReadSession {
     /// All events up to the first damage.
     pub events: Vec<Arc<Event>>,
-    /// The damage of the log, if any. While a writer appends to the log, the log's last line may look truncated.
+    /// The damage of the log, if any. While a writer appends, the last line may look truncated.
     pub damage: Option<Damage>,
 }
 
@@ -73,8 +70,8 @@ pub fn open_existing_state(dir: &Path) -> Result<Option<SessionManager>, Session
     }
 }
 
-/// Fails if `path`, the directory of all sessions or the log of one, is a symbolic link: using it would change or read
-/// the directory or file to which the link leads. (A socket, a FIFO or a device gives the same error.)
+/// Fails if the path is a symbolic link, which would lead elsewhere. (A socket, a FIFO or a device gives the same
+/// error.)
 fn refuse_link(disk: &dyn Disk, path: &Path) -> Result<(), SessionError> {
     match disk.kind(path).map_err(SessionError::io("access", path))? {
         Some(EntryKind::Other) => Err(DiskError::Link { path: path.to_owned() }.into()),
@@ -88,7 +85,7 @@ impl SessionManager {
         create_dirs(&*disk, dir, Durability::Synced)?;
         let ignore = dir.join(".gitignore");
         match disk.kind(&ignore).map_err(SessionError::io("access", &ignore))? {
-            // An empty file: a crash interrupted its creation.
+            // A crash may have left an empty file.
             None | Some(EntryKind::File { len: 0 }) => {
                 let written = replace(&*disk, dir, ".gitignore", b"*\n", Durability::Unsynced);
                 // A failed write does not matter if another process or thread has written the file meanwhile.
@@ -133,20 +130,20 @@ impl SessionManager {
         };
         let index =
             LogIndex::new(Arc::clone(&self.disk), path, StateDirMapping::default(), Vec::new(), 0, Seq(0));
-        // All parent directories are synced, although most of them existed before: the process that created
-        // them may have failed before its sync, and a log is only as durable as the names on its path.
+        // A log is only as durable as the names on its path, and the process that created the parent directories may
+        // have failed before its sync.
         let names = vec![dir.clone(), self.sessions_dir(), self.state.clone(), parent(&self.state)];
         let log = Log::open(&self.disk, mode, Arc::clone(&index), names)?;
         Ok(SessionWriter::new(Arc::clone(&self.disk), dir, log, index, lock))
     }
 
-    /// Opens a session for writing: takes its lock, reads its log, repairs a bad tail.
+    /// Opens a session for writing: takes its lock, reads its log, repairs a damaged tail.
     pub fn open(&self, id: &SessionId) -> Result<OpenedSession, SessionError> {
         self.open_and_repair(id, &[DamageKind::Tail])
     }
 
-    /// Opens a session whose log is damaged in the middle: everything before the damage stays, the rest is
-    /// saved to a separate file. Only for a user who has decided to continue without the rest.
+    /// Opens a session whose log is damaged in the middle: everything before the damage stays, the rest is saved to a
+    /// separate file. Only for a user who has decided to continue without the rest.
     pub fn repair(&self, id: &SessionId) -> Result<OpenedSession, SessionError> {
         self.open_and_repair(id, &[DamageKind::Tail, DamageKind::Middle])
     }
@@ -214,7 +211,6 @@ impl SessionManager {
         Ok(sync_dir(&*self.disk, &self.sessions_dir())?)
     }
 
-    /// Deletes what an interrupted `remove` left behind.
     pub(crate) fn sweep(&self) {
         for name in self.disk.list(&self.sessions_dir()).unwrap_or_default() {
             if name.starts_with(REMOVING) {
@@ -223,7 +219,6 @@ impl SessionManager {
         }
     }
 
-    /// The directory of a session, which must exist.
     pub(crate) fn existing(&self, id: &SessionId) -> Result<PathBuf, SessionError> {
         check_id(id)?;
         let dir = self.session_dir(id);
@@ -275,7 +270,7 @@ impl SessionManager {
         }
     }
 
-    /// Saves everything from the first bad line on to a separate file, durably, and only then truncates the log.
+    /// Moves everything from the damage on to a separate file, which is durable before the log is truncated.
     fn cut_tail(&self, dir: &Path, tail: &[u8], damage: &Damage) -> Result<Notice, SessionError> {
         let taken = self.disk.list(dir).map_err(SessionError::io("list", dir))?;
         let free = |name: &String| !taken.contains(name);

@@ -1,27 +1,19 @@
-//! Translates paths in a log whose state directory was moved or copied.
-//!
-//! The first event of a log records the state directory in which the session began. When the log is read in
-//! another state directory, the current directory replaces the recorded one in every path and text. New events
-//! are written with the recorded directory, so that a log contains only one state directory, however often the
-//! log is moved.
+//! Translates paths in a log whose state directory was moved or copied: events are read with the current directory, and
+//! written with the directory that the first event records, so that a log contains only one state directory.
 
 use memchr::memmem;
 use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The mapping between the state directory that a log records and the one that contains the log. Cheap to
-/// clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StateDirMapping {
-    /// The recorded and the current directory, JSON-escaped. `None` if nothing is to be replaced: the log records
-    /// no directory, the two directories are the same, or one of them is relative, is `/` or is not UTF-8.
+    /// The recorded and the current directory, JSON-escaped. `None` if nothing is to be replaced: the log records no
+    /// directory, both are the same, or one is relative, is `/` or is not UTF-8.
     moved: Option<Arc<(String, String)>>,
 }
 
 impl StateDirMapping {
-    /// The mapping for a log that records the state directory `recorded` and is now in the state directory
-    /// `now`.
     pub(crate) fn new(recorded: Option<&str>, now: &Path) -> Self {
         let is_usable = |path: &Path| path.is_absolute() && path.as_os_str().len() > 1;
         let moved = recorded.zip(now.to_str()).filter(|(recorded, now)| {
@@ -30,7 +22,7 @@ impl StateDirMapping {
         Self { moved: moved.map(|(recorded, now)| Arc::new((escaped(recorded), escaped(now)))) }
     }
 
-    /// An event's JSON with the recorded directory in place of the current one, as it is written to the log.
+    /// An event's JSON with the recorded directory in place of the current one, for the log.
     pub(crate) fn to_recorded<'a>(&self, json: &'a str) -> Cow<'a, str> {
         match self.moved.as_deref() {
             Some((recorded, now)) => replace(json, now, recorded),
@@ -47,14 +39,12 @@ impl StateDirMapping {
     }
 }
 
-/// A path without slashes at its end, JSON-escaped.
 fn escaped(path: &str) -> String {
     let json = serde_json::Value::from(path.trim_end_matches('/')).to_string();
     json.trim_start_matches('"').strip_suffix('"').unwrap_or_default().to_owned()
 }
 
-/// Replaces the directory `from` with `to` wherever it begins a path: `/a` is replaced in `/a/b`, but not in `/x/a`
-/// or `/ab`.
+/// Replaces `from` only where it begins a path: `/a` in `/a/b`, but not in `/x/a` or `/ab`.
 fn replace<'a>(text: &'a str, from: &str, to: &str) -> Cow<'a, str> {
     let bytes = text.as_bytes();
     let in_name =

@@ -22,8 +22,7 @@ impl SessionStore for SessionManager {
     }
 
     fn read(&self, id: &SessionId, after: Seq) -> Result<StoredSession, JournalError> {
-        // Ownership is checked before the log is read: an owner that ends in between has written everything
-        // by then.
+        // Ownership is checked before the log is read: an owner that ends in between has written everything by then.
         let is_owned = self.is_owned(id);
         let read = match self.read(id) {
             // The owner has just created the session and will soon record its first events.
@@ -54,9 +53,8 @@ impl SessionStore for SessionManager {
     }
 }
 
-/// A session that this process owns. The lock excludes other owners. The epoch is the number of the first event that
-/// this owner may write. A later owner that finds new events has a larger epoch, and an owner whose log was extended by
-/// somebody else can no longer append.
+/// The epoch is the number of the first event that this owner may write. An owner whose log was extended by somebody
+/// else can no longer append.
 fn owned(writer: SessionWriter, events: Vec<Arc<Event>>, notices: Vec<Notice>) -> OwnedSession {
     let epoch = Epoch(events.last().map_or(Seq(0), |event| event.seq).next().0);
     let reader = writer.reader();

@@ -1,7 +1,5 @@
-//! The list of sessions, which stays cheap even when logs are long.
-//!
-//! A checkpoint is trusted only if it matches the last event of its log; otherwise the log is read. A session
-//! with damage is still listed.
+//! The list of sessions, which stays cheap even when logs are long: a checkpoint is trusted if it matches the last
+//! event of its log; otherwise the log is read. A session with damage is still listed.
 
 use crate::checkpoint::rebuild_checkpoint;
 use crate::error::SessionError;
@@ -15,8 +13,8 @@ use std::path::Path;
 /// How many bytes at the end of a log are read first; more are read only if the last line is longer.
 const TAIL: u64 = 16 << 10;
 
-/// How many sessions, the newest by creation, are sorted by the time of their last change. Asking for the times of a
-/// hundred thousand files takes longer than a user waits for a list.
+/// How many sessions, the newest by creation, are sorted by the time of their last change: asking for the times of very
+/// many files takes too long.
 pub(crate) const TIMED: usize = 10_000;
 
 /// The result of `prune`.
@@ -36,9 +34,8 @@ impl SessionManager {
         Ok(list)
     }
 
-    /// The ids of all sessions, newest first. Those of the newest [`TIMED`] sessions are sorted by the time at which
-    /// their logs were last written; the other sessions follow, sorted by the time of their creation, with which an id
-    /// begins. No session is read, except on a disk that does not record times.
+    /// The ids of all sessions, newest first: the newest [`TIMED`] by the time at which their logs were last written,
+    /// the others by their creation. No session is read, except on a disk that does not record times.
     pub fn ids(&self) -> Result<Vec<SessionId>, SessionError> {
         let mut newest = self.all_ids()?;
         newest.sort_unstable_by(|a, b| b.cmp(a));
@@ -67,7 +64,6 @@ impl SessionManager {
         }
     }
 
-    /// The ids of all sessions, in no particular order.
     fn all_ids(&self) -> Result<Vec<SessionId>, SessionError> {
         let dir = self.sessions_dir();
         match self.disk.list_dirs(&dir) {
@@ -89,7 +85,6 @@ impl SessionManager {
         self.sweep();
         let mut pruned = Pruned::default();
         for summary in self.list()? {
-            // A session of unknown age is never pruned.
             let known = summary.checkpoint.is_some() || creation_time(&summary.id).is_some();
             if !known || summary.updated_at >= before || summary.is_owned {
                 continue;
@@ -102,13 +97,11 @@ impl SessionManager {
         Ok(pruned)
     }
 
-    /// Whether a running process owns a session.
     pub(crate) fn is_owned(&self, id: &SessionId) -> bool {
         // If the lock cannot be checked, it counts as free; opening the session then reports the error.
         self.disk.is_locked(&self.session_dir(id).join(LOCK)).unwrap_or(false)
     }
 
-    /// The summary of a session that exists.
     fn summarize(&self, id: SessionId) -> SessionSummary {
         let dir = self.session_dir(&id);
         let log = dir.join(LOG);

@@ -1,6 +1,5 @@
-//! The writer of a session: its log, its checkpoint and its tasks' files, under its lock.
-//!
-//! The lock is released only after everything has been written.
+//! The writer of a session: its log, its checkpoint and its tasks' files, under the session's lock. The lock is
+//! released only after everything has been written.
 
 use crate::error::SessionError;
 use crate::log::Log;
@@ -20,8 +19,7 @@ pub struct SessionWriter {
     dir: PathBuf,
     log: Log,
     index: Arc<LogIndex>,
-    // The order matters: fields are dropped from top to bottom, so the last checkpoint is written under the
-    // lock.
+    // Fields are dropped from top to bottom, so the last checkpoint is written under the lock.
     saver: CheckpointSaver,
     _lock: Box<dyn DiskLock>,
 }
@@ -38,7 +36,7 @@ impl SessionWriter {
         Self { disk, dir, log, index, saver, _lock: lock }
     }
 
-    /// A reader of the log that works while this writer appends, on any thread, and after the writer is gone.
+    /// A reader of the log that works on any thread while this writer appends, and after the writer is gone.
     pub fn reader(&self) -> Arc<dyn JournalReader> {
         Arc::clone(&self.index) as Arc<dyn JournalReader>
     }
@@ -53,14 +51,12 @@ impl SessionWriter {
         task_dir(&self.dir, task)
     }
 
-    /// Writes the last checkpoint and releases the lock. Dropping the writer does the same but ignores errors;
-    /// the log is complete either way.
+    /// Writes the last checkpoint and releases the lock. Dropping the writer does the same but ignores errors.
     pub fn close(mut self) -> Result<(), SessionError> {
         self.saver.close()
     }
 
-    /// Queues a checkpoint to be written soon; only the newest is written. A checkpoint that is ahead of the
-    /// durable log is ignored.
+    /// Queues a checkpoint to be written soon. A checkpoint that is ahead of the durable log is ignored.
     pub fn checkpoint(&mut self, checkpoint: Checkpoint) {
         if checkpoint.seq <= self.log.last() {
             self.saver.save(checkpoint);

@@ -67,7 +67,7 @@ fn is_id(id: &str) -> bool {
     !id.is_empty() && id.len() <= LONGEST_ID && id.chars().all(fine)
 }
 
-/// All problems of these tasks. At most `most` tasks are allowed; if there are more, only that is reported.
+/// All problems of these tasks. At most `most` tasks are allowed; if there are more, that is the only problem reported.
 pub fn problems(tasks: &[PlanTask], most: usize) -> Vec<PlanProblem> {
     let mut found = Vec::new();
     if tasks.is_empty() {
@@ -102,12 +102,11 @@ pub fn problems(tasks: &[PlanTask], most: usize) -> Vec<PlanProblem> {
     found
 }
 
-/// Finds one dependency cycle.
 fn cycle(tasks: &[PlanTask]) -> Option<Vec<String>> {
     let needs: BTreeMap<&str, &[String]> =
         tasks.iter().map(|task| (task.id.as_str(), task.depends_on.as_slice())).collect();
-    // Kahn's algorithm: repeatedly remove tasks with no remaining dependencies. Tasks that are left are in, or
-    // depend on, a cycle.
+    // Kahn's algorithm: repeatedly remove tasks with no remaining dependencies. Tasks that are left are in, or depend
+    // on, a cycle.
     let mut left: BTreeSet<&str> = needs.keys().copied().collect();
     loop {
         let free =

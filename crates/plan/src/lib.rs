@@ -1,8 +1,5 @@
-//! What a plan is: its tasks, how it is found in an agent's answer, and what makes it valid. No I/O.
-//!
-//! This is the only parser of plans. The engine uses it for the plan that it shows to the user, `app` and `workspace`
-//! for the plan that they store, so what the user approves is what is stored. Missing or invalid parts are reported,
-//! never guessed.
+//! What a plan is: its tasks, how it is found in an agent's answer, and what makes it valid. The only parser of plans,
+//! so that what the user approves is what is stored. No I/O.
 
 mod check;
 mod parse;
@@ -19,7 +16,7 @@ pub const MOST_TASKS: usize = 200;
 /// A plan: the tasks to be done.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// The tasks, in the order in which the plan lists them.
+    /// The tasks, in the order of the plan.
     pub tasks: Vec<PlanTask>,
 }
 

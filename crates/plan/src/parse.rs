@@ -1,8 +1,5 @@
-//! Finds the plan in an agent's answer.
-//!
-//! An answer is prose with one JSON block, or only the JSON. Other spellings (`dependencies`,
-//! `success_criteria`, verification as a list or under `metadata`) are accepted; missing fields are not
-//! invented.
+//! Finds the plan in an agent's answer: prose with one JSON block, or only the JSON. Other spellings (`dependencies`,
+//! `success_criteria`, verification as a list or under `metadata`) are accepted; missing fields are not invented.
 
 use crate::{Plan, PlanError};
 use althing_protocol::PlanTask;
@@ -26,7 +23,7 @@ pub fn find_plan(answer: &str) -> Result<Plan, PlanError> {
                 }
             }
             Ok(_) => {}
-            // Broken JSON counts as a broken plan only if it contains `"tasks"`. It is reported only if no other block
+            // Broken JSON counts as a broken plan only if it contains `"tasks"`; it is reported only if no other block
             // is a plan.
             Err(error) if block.contains("\"tasks\"") => broken = Some(error.to_string()),
             Err(_) => {}
@@ -40,8 +37,8 @@ pub fn find_plan(answer: &str) -> Result<Plan, PlanError> {
     }
 }
 
-/// Candidates for JSON: the fenced blocks that begin like JSON and are marked as `json` or not at all. If there
-/// are none: the whole answer if it begins with `[`, otherwise the text from the first brace to the last.
+/// Candidates for JSON: the fenced blocks that begin like JSON and are marked as `json` or not at all. If there are
+/// none: the whole answer if it begins with `[`, otherwise the text from the first brace to the last.
 fn blocks(answer: &str) -> Vec<&str> {
     let fenced: Vec<&str> = answer
         .split("```")
@@ -80,8 +77,7 @@ pub fn plan_from_json(value: &Value) -> Result<Plan, PlanError> {
     Ok(Plan { tasks })
 }
 
-/// Reads a task as models write it; `number` is the task's position in the plan, counted from 1, for error
-/// messages.
+/// Reads a task as models write it; `number` is its position in the plan, for error messages.
 pub fn task_from_json(number: usize, value: &Value) -> Result<PlanTask, PlanError> {
     let wrong = |what: &str| PlanError::NotReadable { why: format!("task {number}: {what}") };
     let Value::Object(fields) = value else { return Err(wrong("must be an object")) };

@@ -1,7 +1,5 @@
-//! The table of agent kinds: one row for each CLI agent that Althing drives.
-//!
-//! Every list of CLI agents is derived from this table. How an agent is started and how its output is read are defined
-//! in the agent's file in `runner/src/adapter/`; a test there fails if the table and those files differ.
+//! The table of agent kinds: one row for each CLI agent (Claude Code, Codex, …) that Althing drives. Every list of CLI
+//! agents is derived from this table.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct AgentKind {
     /// The config's `backend.type`.
     pub kind: &'static str,
-    /// The name of the agent's adapter, which a workflow's task uses as its `agent`.
+    /// The name of the agent's adapter; a workflow's task names it as `agent`.
     pub adapter: &'static str,
     /// The name of the product.
     pub title: &'static str,
@@ -19,20 +17,17 @@ pub struct AgentKind {
     /// A command that installs the agent.
     pub install_hint: &'static str,
     /// How the agent's model names a tool of an MCP server, with the placeholders `{server}` and `{tool}`; None if the
-    /// agent does not support MCP. The final message of an agent without MCP, or of one that did not connect to
-    /// Althing's tools, is its answer or vote.
+    /// agent does not support MCP.
     pub tool_name_pattern: Option<&'static str>,
     /// The vendor, as a value of OpenTelemetry's `gen_ai.provider.name`.
     pub vendor: &'static str,
-    /// The keys of [`AgentOptions`] that the agent's adapter can pass on. Any other key of [`AgentOptions`] in a
-    /// config is an error when Althing runs with that config (`reasoning_effort`: only a warning).
+    /// The keys of [`AgentOptions`] that the agent's adapter can pass on. A config with another key of [`AgentOptions`]
+    /// is an error (`reasoning_effort`: only a warning).
     pub supports: &'static [&'static str],
-    /// Whether the CLI agent reports its cost. If an agent reports only tokens, its cost is known only if the price of
-    /// its model is known.
+    /// Whether the CLI agent reports its cost. If not, its cost is known only if the price of its model is known.
     pub reports_cost: bool,
-    /// The names of the settings directories and settings files that the CLI agent reads in a project. Such settings
-    /// can run code, so directories and files with these names are protected in context paths; see
-    /// [`crate::RunsCode`].
+    /// The names of settings directories and files that the CLI agent reads in a project. They can run code, so they
+    /// are protected in context paths.
     pub project_dirs: &'static [&'static str],
 }
 
@@ -89,7 +84,7 @@ pub static AGENT_KINDS: &[AgentKind] = &[
 ];
 
 impl AgentKind {
-    /// The CLI agent with this `backend.type`; None if the type belongs to no CLI agent.
+    /// The CLI agent with this `backend.type`.
     pub fn of(kind: &str) -> Option<&'static Self> {
         AGENT_KINDS.iter().find(|row| row.kind == kind)
     }
@@ -114,8 +109,8 @@ impl AgentKind {
     }
 }
 
-/// The config's settings of a CLI agent's own permissions, tools, prompt and reasoning. Althing limits the agent (for
-/// example with a sandbox); these settings can narrow those limits, never widen them.
+/// The config's settings of a CLI agent's own permissions, tools, prompt and reasoning. They can narrow Althing's
+/// limits (for example the sandbox), never widen them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentOptions {
     /// What the agent may do without asking.
@@ -124,7 +119,7 @@ pub struct AgentOptions {
     /// If set, the agent gets only these of its own tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed_tools: Option<Vec<String>>,
-    /// Those of the agent's own tools that the agent does not get.
+    /// Tools of its own that the agent does not get.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disallowed_tools: Vec<String>,
     /// Text that replaces the agent's own system prompt.
@@ -133,7 +128,7 @@ pub struct AgentOptions {
     /// Text that is appended to the agent's own system prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub append_system_prompt: Option<String>,
-    /// How much the agent's model reasons: one of the values that the agent itself defines.
+    /// How much the agent's model reasons; the agent defines the values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning_effort: Option<String>,
 }
@@ -149,8 +144,7 @@ impl AgentOptions {
         Self::REASONING_EFFORT,
     ];
 
-    /// The config key of [`Self::reasoning_effort`]. If the agent does not support this key, Althing only warns; any
-    /// other unsupported key is an error.
+    /// The config key of [`Self::reasoning_effort`]. An agent that does not support it causes only a warning.
     pub const REASONING_EFFORT: &'static str = "reasoning_effort";
 
     /// Whether no option is set.

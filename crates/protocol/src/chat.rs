@@ -12,18 +12,17 @@ use std::path::{Path, PathBuf};
 /// The spec of a conversation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChatSpec {
-    /// The chat agent. None: the config file disables `interactive_mode` or lacks that section, and each message
-    /// starts a run.
+    /// The chat agent; None if the config enables no `interactive_mode`, so that each message starts a run.
     pub agent: Option<InteractiveAgent>,
     /// The agents and rules of the conversation's runs.
     pub team: TeamSpec,
-    /// The directory of the project that the conversation uses; None: the conversation uses no project.
+    /// The directory of the project that the conversation uses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
     /// The user's mode choices when the conversation began.
     #[serde(default)]
     pub modes: ModeChoice,
-    /// What was said in the session that the conversation continues; empty if it continues none.
+    /// What was said in the session that the conversation continues.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<Exchange>,
 }
@@ -31,7 +30,7 @@ pub struct ChatSpec {
 /// The chat agent: the agent that the user talks to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InteractiveAgent {
-    /// The chat agent as a member; the member's id selects the backend.
+    /// The chat agent as a member; its id selects the backend.
     pub member: Member,
     /// Whether a run needs the user's approval.
     pub require_approval: bool,
@@ -43,8 +42,7 @@ pub struct InteractiveAgent {
     pub append_system_prompt: Option<String>,
     /// When and how a long conversation is compacted.
     pub compaction: ContextCompaction,
-    /// The budget in millionths of a US dollar; None: no budget. If the budget is spent, or the next model call or run
-    /// would probably exceed it, the user is asked first.
+    /// The budget in millionths of a US dollar. The user is asked before the conversation and its runs exceed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_micro_usd: Option<u64>,
     /// How much the chat agent may do for one message.
@@ -57,13 +55,12 @@ pub struct InteractiveAgent {
 pub struct ChatLimits {
     /// The number of model calls after which the agent's turn ends.
     pub model_calls: u32,
-    /// The number of tool calls after which further calls are refused. None (in logs of 0.1): unlimited.
+    /// The number of tool calls after which further calls are refused; None (in logs of 0.1): unlimited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_calls: Option<u32>,
 }
 
 impl ChatLimits {
-    /// The limits of version 0.1, whose logs do not record any.
     fn of_first_release() -> Self {
         Self { model_calls: 200, tool_calls: None }
     }
@@ -85,15 +82,14 @@ pub struct TeamSpec {
     /// The context paths of every run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub context_paths: Vec<ContextPath>,
-    /// The directories in which `launch_run` may give a run read access to paths without a person's approval: the
-    /// working directory and the opened project, but never the home directory or a directory that contains it. Files that
-    /// often contain secrets need approval even there.
+    /// The directories in which a run may read paths that `launch_run` adds without a person's approval: the working
+    /// directory and the opened project, but never the home directory or a directory that contains it. Files that often
+    /// contain secrets need approval even there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub readable_dirs: Vec<String>,
 }
 
-/// The modes that the user chose. A field that is None means that the user made no choice, and that the chat agent may
-/// set the mode.
+/// The modes that the user chose. Where the user made no choice (None), the chat agent may set the mode.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ModeChoice {
@@ -111,8 +107,8 @@ pub struct ModeChoice {
     pub planning: Option<bool>,
 }
 
-/// The arguments of `launch_run`: the same for the chat agent, MCP clients, runs in workflows, and approvals in which
-/// the user edited the run.
+/// The arguments of `launch_run`; also used for runs of MCP clients and workflows, and for approvals in which the user
+/// edited the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LaunchRun {
@@ -121,11 +117,11 @@ pub struct LaunchRun {
     /// Background: constraints, earlier decisions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
-    /// Whether one agent or several work. By default several, unless the team has only one agent.
+    /// Whether one agent or several work; by default several, unless the team has only one agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_mode: Option<AgentMode>,
-    /// The agents that take part. By default all of the team or, if only one agent works, the agent that the user
-    /// selected, else the first.
+    /// The agents that take part; by default all or, if only one agent works, the one that the user selected, else the
+    /// first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agents: Option<Vec<AgentId>>,
     /// Whether agents may improve their answers after seeing the others'; by default yes for several agents and no for
@@ -144,8 +140,7 @@ pub struct LaunchRun {
     /// Additional system prompt text per agent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub agent_system_prompts: BTreeMap<AgentId, String>,
-    /// Changes to the run's rules, by config key. Only some keys are allowed, and the user's time limits can be
-    /// shortened but not extended.
+    /// Changes to the run's rules, by config key. The user's time limits can be shortened but not extended.
     #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
     pub coordination_overrides: serde_json::Map<String, serde_json::Value>,
 }
@@ -186,25 +181,23 @@ pub struct Proposal {
     /// The context paths that are read-only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub may_read: Vec<String>,
-    /// The context paths that may be written to: by the presenter of the run or, if the run only plans, of the run
-    /// that executes its plan.
+    /// The context paths that may be written to, by the run or by the run that executes its plan.
     pub may_write: Vec<String>,
-    /// SHA-256 of the other fields. An approval must contain this digest, so that the approval is valid only for this
-    /// proposal.
+    /// SHA-256 of the other fields. An approval must contain it, so that it is valid only for this proposal.
     pub digest: String,
 }
 
 impl Proposal {
-    /// The context paths that may be written to, as text for people. Paths to files that run code later, except to
-    /// ordinary files of a project ([`crate::RunsCode::ordinary`]), have a note and come first.
+    /// The context paths that may be written to, as text for people. Paths that run code later, except ordinary project
+    /// files, have a note and come first.
     pub fn writes_text(&self) -> String {
         self.writes().join(", ")
     }
 
-    /// The parts that [`Self::writes_text`] joins, one for each path.
+    /// The parts of [`Self::writes_text`], one for each path.
     pub fn writes(&self) -> Vec<String> {
         let described = |path: &String| {
-            // Only the last names of the path are compared with the rows: the directories above are not written to.
+            // Only the last names of the path are compared: the directories above are not written to.
             let names: Vec<&OsStr> = Path::new(path).iter().collect();
             let end: PathBuf = names.iter().rev().take(MAX_ROW_NAMES).rev().collect();
             let row = runs_code(&end).filter(|row| !row.ordinary);

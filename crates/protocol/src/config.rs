@@ -1,6 +1,4 @@
 //! Resolved settings: a config file after defaults, environment variables and names have been resolved.
-//!
-//! The YAML model, which knows the line and column of every value, is in the crate `config`.
 
 use crate::{
     AgentId, AgentOptions, ChatLimits, ContextPath, CustomAdapter, Millis, RunRules, VotingSensitivity,
@@ -9,8 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A value that must never reach a log, a file or a screen. The type has no `Serialize`, and its `Debug` hides the
-/// value.
+/// A value that must never reach a log, a file or a screen: it has no `Serialize`, and its `Debug` hides the value.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -20,7 +17,7 @@ impl Secret {
         Self(value.into())
     }
 
-    /// The value itself, for the code that sends it to the service that the secret belongs to.
+    /// The value itself, for the code that sends it to the service that it belongs to.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -47,15 +44,15 @@ pub struct Config {
     pub context_paths: Vec<ContextPath>,
     /// Whether agents get the contents of `AGENTS.md` and `CLAUDE.md` in the context paths.
     pub project_instructions: bool,
-    /// The maximum amount of data in the snapshot of an answer's files, in bytes; None: the default.
+    /// The maximum size of the snapshot of an answer's files, in bytes; None: the default.
     pub max_snapshot_bytes: Option<u64>,
     /// Skills for the agents, if any.
     pub skills: Option<SkillsConfig>,
-    /// Whether agents may write notes to files in their workspaces; the notes are carried over from run to run.
+    /// Whether agents may write notes to files in their workspaces. Notes are carried over from run to run.
     pub file_memory: bool,
     /// Task lists of the agents, if enabled.
     pub task_planning: Option<TaskPlanning>,
-    /// The settings of `enable_planning_mode`, with which agents only plan until the presentation. None: disabled.
+    /// The settings of `enable_planning_mode`, with which agents only plan until the presentation; None: disabled.
     pub planning: Option<PlanningConfig>,
     /// Subagents that agents may start; None: disabled.
     pub subagents: Option<SubagentsConfig>,
@@ -68,7 +65,7 @@ pub struct Config {
 }
 
 /// The limits of a process that is started for an agent (a command, a CLI agent or an MCP server), together with
-/// everything that the process itself starts.
+/// everything that this process starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessLimits {
     /// The maximum number of processes and threads; None: a default that depends on the machine.
@@ -87,11 +84,10 @@ impl Default for ProcessLimits {
     }
 }
 
-/// Skills: directories with a `SKILL.md` that are listed in the agents' prompts; agents read a skill when
-/// they need it.
+/// Skills: directories with a `SKILL.md`, listed in the agents' prompts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkillsConfig {
-    /// The skills directory, as written; a relative path is relative to the directory in which Althing was started.
+    /// The skills directory, as written; relative to the directory in which Althing was started.
     pub directory: String,
 }
 
@@ -100,15 +96,14 @@ pub struct SkillsConfig {
 pub struct TaskPlanning {
     /// The maximum number of tasks in a list.
     pub max_tasks: u32,
-    /// Whether the list is also written to a file in the agent's workspace, which other members see in the workspace's
-    /// snapshot.
+    /// Whether the list is also written to a file in the agent's workspace.
     pub as_files: bool,
 }
 
 /// The settings of `enable_planning_mode`, with which agents only plan until the presentation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanningConfig {
-    /// A custom instruction for planning agents, replacing the built-in one.
+    /// The user's instruction for planning agents, instead of the built-in one.
     pub instruction: Option<String>,
 }
 
@@ -117,9 +112,9 @@ pub struct PlanningConfig {
 pub struct SubagentsConfig {
     /// The time limit of a subagent if its caller asks for none.
     pub default_timeout: Millis,
-    /// The shortest time limit of a subagent; a shorter requested limit is raised to this one.
+    /// The shortest time limit; a shorter request is raised to it.
     pub min_timeout: Millis,
-    /// The longest time limit of a subagent; a longer requested limit is lowered to this one.
+    /// The longest time limit; a longer request is lowered to it.
     pub max_timeout: Millis,
     /// The maximum number of subagents of one agent that work at once.
     pub max_concurrent: u32,
@@ -179,8 +174,7 @@ impl ToolsConfig {
 pub struct CommandsConfig {
     /// The container to run commands in; None: a sandbox on this host.
     pub docker: Option<DockerConfig>,
-    /// Whether commands on this host have network access. In a container, `DockerConfig::network_mode` decides
-    /// instead.
+    /// Whether commands on this host have network access; in a container, `DockerConfig::network_mode` decides.
     pub network: bool,
     /// The time limit of one command; None for the default.
     pub timeout: Option<Millis>,
@@ -282,10 +276,9 @@ pub struct BackendConfig {
     pub api_key: Option<Secret>,
     /// Additional headers to send. Secret, because they often contain keys.
     pub headers: Vec<(String, Secret)>,
-    /// The backend section's parameters of model calls. The crate `llm` translates some for the provider, such as
-    /// `temperature`, and uses others itself, such as `max_retries`.
+    /// The backend section's parameters of model calls, such as `temperature` and `max_retries`.
     pub params: serde_json::Map<String, serde_json::Value>,
-    /// For a CLI agent: what the config sets for the agent's own permissions, tools, prompt and reasoning effort.
+    /// For a CLI agent: the config's settings of its own permissions, tools, prompt and reasoning.
     pub options: AgentOptions,
 }
 
@@ -298,15 +291,13 @@ pub struct InteractiveConfig {
     pub require_approval: bool,
     /// The chat agent's backend; None for the first agent's backend.
     pub backend: Option<BackendConfig>,
-    /// The MCP servers and excluded tools of the chat agent's backend section. No other tools can be configured for
-    /// the chat agent.
+    /// The MCP servers and excluded tools of the chat agent's backend section; no other tools can be configured for it.
     pub tools: ToolsConfig,
     /// The user's text at the end of the chat agent's system prompt.
     pub append_system_prompt: Option<String>,
     /// When and how a long conversation is compacted.
     pub context_compaction: ContextCompaction,
-    /// The budget in US dollars; None: no budget. If the budget is spent, or the next model call or run would probably
-    /// exceed it, the user is asked first.
+    /// The budget in US dollars. The user is asked before the conversation and its runs exceed it.
     pub budget_usd: Option<f64>,
 }
 
@@ -348,6 +339,6 @@ pub struct Price {
     pub input_per_million: f64,
     /// The price of output tokens.
     pub output_per_million: f64,
-    /// The price of cached input tokens; None: the same price as for other input tokens.
+    /// The price of cached input tokens; None: the price of other input tokens.
     pub cached_input_per_million: Option<f64>,
 }

@@ -43,13 +43,13 @@ pub enum Diversity {
 pub struct DecisionRules {
     /// How ballots are counted.
     pub rule: DecisionRule,
-    /// Whether the run decides without a vote if all conclusions are equal (see [`crate::RunSpec::compares_conclusions`]).
+    /// Whether the run decides without a vote if all conclusions are equal.
     pub unanimity: bool,
     /// Whether agents with the same conclusion are counted as one, so that a ballot for one counts for all of them.
     pub merge_conclusions: bool,
     /// In which order a judge is shown the answers.
     pub judge_order: JudgeOrder,
-    /// Whether judges are stopped once their votes can no longer change who wins.
+    /// Whether judges are stopped once their votes can no longer change who wins and no agent may answer again.
     pub stop_when_decided: bool,
     /// The user's criteria for judging answers, the most important first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -118,14 +118,14 @@ pub enum DecidedBy {
 pub struct DecisionReport {
     /// What chose the winner.
     pub rule: DecidedBy,
-    /// The points of each agent with an answer. For `plurality`: its first choices. Empty if nobody voted.
+    /// The points of each agent with an answer; for `Plurality`, its first choices. Empty if nobody voted.
     #[serde(default)]
     pub points: BTreeMap<AgentId, u32>,
-    /// How many ballots rank one agent above another: `pairwise[one][other]`; a missing number is 0. Empty if nobody
-    /// voted, and with more than 16 answers.
+    /// `pairwise[one][other]` is the number of ballots that rank one agent above another; a missing number is 0. Empty
+    /// if nobody voted, and with more than 16 answers.
     #[serde(default)]
     pub pairwise: BTreeMap<AgentId, BTreeMap<AgentId, u32>>,
-    /// The same in one line of plain words.
+    /// The decision in one line of plain words.
     pub explanation: String,
 }
 

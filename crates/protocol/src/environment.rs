@@ -1,14 +1,10 @@
-//! The environment variables that commands, CLI agents, programs of `adapters` and MCP servers inherit from Althing. An
-//! adapter names additional variables, such as the one for an API key. (Only a workflow's `command` inherits every
-//! variable except secrets and Althing's own.)
+//! The environment variables that agents' commands, CLI agents and MCP servers inherit from Althing.
 
-/// The variables that agents' commands, CLI agents and MCP servers inherit. They say where programs are, and in which
-/// language, time zone and format to write text. A trailing `*` matches any suffix.
+/// The variables that agents' commands, CLI agents and MCP servers inherit. A trailing `*` matches any suffix.
 pub const COMMAND_VARIABLES: [&str; 8] =
     ["PATH", "LANG", "LANGUAGE", "LC_*", "TERM", "TZ", "COLORTERM", "NO_COLOR"];
 
-/// The variables that CLI agents and MCP servers inherit in addition to [`COMMAND_VARIABLES`], because such programs
-/// use the user's files and the network.
+/// CLI agents and MCP servers use the user's files and the network, so they also inherit these.
 const PROGRAM_VARIABLES: [&str; 24] = [
     "HOME",
     "USER",
@@ -41,7 +37,7 @@ pub fn is_passed_to_programs(name: &str) -> bool {
     COMMAND_VARIABLES.iter().chain(&PROGRAM_VARIABLES).any(|pattern| variable_matches(pattern, name))
 }
 
-/// Whether a pattern matches this variable. A pattern is an exact name, or a prefix followed by `*`.
+/// Whether a pattern (an exact name, or a prefix followed by `*`) matches this variable.
 pub fn variable_matches(pattern: &str, name: &str) -> bool {
     pattern.strip_suffix('*').map_or(pattern == name, |prefix| name.starts_with(prefix))
 }

@@ -1,7 +1,4 @@
-//! The event model: everything that happens is a numbered fact in one log.
-//!
-//! A line of the log is `{"seq", "at", "task", "cause", "type", "data", "crc"}`. This file defines every field except
-//! the checksum, which belongs to `journal`.
+//! The event model: everything that happens in a session is a numbered fact (event) in one log.
 
 use crate::{
     AgentId, AttemptOutcome, Ballot, CallRecord, Decision, DecisionReport, FinalAnswerStrategy, Interaction,
@@ -15,7 +12,7 @@ use std::sync::Arc;
 /// The version of the log's schema. A log with a newer schema is refused and left unchanged.
 pub const LOG_SCHEMA: u32 = 1;
 
-/// A fact with its position in the log. In JSON, an event is one object; adjacent tagging yields `type` and `data`.
+/// A fact with its position in the log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
     /// The event's number.
@@ -24,9 +21,8 @@ pub struct Event {
     pub at: Timestamp,
     /// The task that the event belongs to; None for the session itself.
     pub task: Option<TaskId>,
-    /// For a fact that follows from earlier facts: the newest fact when this one was decided. For the notice that an
-    /// answer to an open question was rejected: the fact that opened the question. None for a fact from outside, such
-    /// as an op, the outcome of an effect, or a timer.
+    /// For a fact that follows from earlier facts: the newest fact at that moment. For a rejected answer: the fact that
+    /// opened the question. None for a fact from outside, such as an op or a timer.
     pub cause: Option<Seq>,
     /// The fact itself.
     #[serde(flatten)]
@@ -42,8 +38,8 @@ pub enum Fact {
     SessionOpened(Box<SessionOpened>),
     /// The session ended; nothing is left to resume.
     SessionClosed {},
-    /// An op was accepted. This fact is never recorded for `Input` and `Resize`, and not for an op without an id that
-    /// starts a task, because `TaskCreated` contains the spec of that op.
+    /// An op was accepted. Not recorded for `Input` and `Resize`, nor for an op without an id that starts a task,
+    /// because `TaskCreated` contains its spec.
     OpAccepted {
         /// The op.
         op: Op,
@@ -71,12 +67,12 @@ pub enum Fact {
     },
     /// An attempt at a task began.
     AttemptStarted {
-        /// The attempt's number within the task, counted from 1. A number is never reused within its task.
+        /// The attempt's number within the task, counted from 1; never reused.
         attempt: u32,
         /// Why the attempt is made.
         #[serde(flatten)]
         purpose: Purpose,
-        /// The number of the interrupted or paused attempt whose conversation this attempt continues, if any.
+        /// The interrupted or paused attempt whose conversation this attempt continues.
         continues: Option<u32>,
     },
     /// An attempt ended.
@@ -86,12 +82,12 @@ pub enum Fact {
         /// How the attempt ended.
         #[serde(flatten)]
         outcome: AttemptOutcome,
-        /// What the attempt used: the sum of its recorded replies. If a model call failed or a program ended, this is
-        /// instead what that call or program used, which no recorded reply contains (see
-        /// [`AttemptOutcome::has_own_usage`]). In logs of 0.1, this is empty for attempts that ended in another way.
+        /// The usage of the attempt's recorded replies or, if a model call failed or a program ended, only of that call
+        /// or program (see [`AttemptOutcome::has_own_usage`]). In logs of 0.1, empty for attempts that ended in another
+        /// way.
         #[serde(default)]
         usage: Usage,
-        /// If a model call failed: what was sent, and how long the call took. None in logs of 0.1.
+        /// If a model call failed: its record. None in logs of 0.1.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call: Option<CallRecord>,
     },
@@ -133,8 +129,7 @@ pub struct SessionOpened {
     pub session: SessionId,
     /// The kind of the session.
     pub kind: SessionKind,
-    /// The goal of the session, in the user's words; empty for a conversation, which gets its goal from the first
-    /// message.
+    /// The goal of the session, in the user's words; empty for a conversation.
     pub goal: String,
     /// The directory in which the session was started.
     pub cwd: String,
@@ -142,20 +137,19 @@ pub struct SessionOpened {
     pub version: String,
     /// Where the config came from: a path, or a description of how it was generated.
     pub config_source: String,
-    /// The config's text without its secrets. `resume` uses this text if the config file has changed, that is, if its
-    /// digest is no longer `config_digest`.
+    /// The config's text without its secrets. A resumed session uses it if the config file has changed.
     pub config_text: String,
-    /// SHA-256 of the config's text, to detect later changes of the config file.
+    /// SHA-256 of the config's text, to detect changes of the config file.
     pub config_digest: String,
-    /// The state directory in which the session was created. When the log is read in a state directory that
-    /// was moved, paths below the recorded directory are mapped to the new one.
+    /// The state directory in which the session was created. If the state directory was moved, paths below the recorded
+    /// one are mapped to the new one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state_dir: Option<String>,
     /// The directory of the project that the session uses, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
-    /// What the session was opened to do. Recorded here so that a session can be resumed even if a crash left nothing
-    /// but this fact.
+    /// What the session was opened to do. Recorded here so that a session can be resumed even if a crash left only this
+    /// fact.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub op: Option<Op>,
 }
@@ -164,16 +158,15 @@ pub struct SessionOpened {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum Verdict {
-    /// The winner was determined from the votes or, if nobody voted, by the newest answer.
+    /// The winner was determined.
     Winner {
-        /// The agent that won, whether by votes or by its newest answer.
+        /// The agent that won.
         winner: AgentId,
         /// The number of first choices per agent.
         votes: BTreeMap<AgentId, u32>,
         /// The ballots that were counted.
         ballots: Vec<Ballot>,
-        /// A sentence for people: how a tie was broken, or that nobody voted. None if the votes were decisive or only
-        /// one agent has an answer.
+        /// A text for people: how a tie was broken, or that nobody voted. None if neither applies.
         tie_break: Option<String>,
         /// How the final answer will be produced.
         strategy: FinalAnswerStrategy,
@@ -206,13 +199,13 @@ pub enum Verdict {
         /// Lines that are preserved verbatim: decisions, file paths, runs.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         markers: Vec<String>,
-        /// The estimated size of the conversation before and after, in tokens.
+        /// The size of the conversation before and after, in tokens.
         tokens: (u64, u64),
-        /// The number of messages that were replaced together with their answers; 0 in logs of 0.1.
+        /// The number of past exchanges that were replaced; 0 in logs of 0.1.
         #[serde(default)]
         exchanges: u32,
-        /// The number of the agent's steps for the current message that were replaced. A step is a reply together with
-        /// the results of its tool calls.
+        /// The number of the agent's replies for the current message that were replaced, together with their tool
+        /// results.
         #[serde(default)]
         steps: u32,
     },
@@ -277,7 +270,7 @@ pub enum Progress {
         /// The text of the piece.
         text: String,
     },
-    /// The subscriber fell behind: it misses some progress items, but gets all facts, which are now read from the log.
+    /// The subscriber fell behind: it misses progress, but gets all facts.
     Gap {
         /// The last fact that the subscriber received.
         after: Seq,
@@ -288,7 +281,7 @@ pub enum Progress {
         after: Seq,
         /// The task that the program belongs to.
         task: TaskId,
-        /// The output as written, except that known secrets are masked and invalid UTF-8 is replaced.
+        /// The output as written; known secrets are masked, and invalid UTF-8 is replaced.
         raw: String,
         /// The output without escape sequences and redraws; known secrets are masked.
         clean: String,
@@ -300,8 +293,7 @@ pub enum Progress {
         /// The task that the program belongs to.
         task: TaskId,
     },
-    /// The journal cannot be written at the moment; nothing is published or started until the journal can be written
-    /// again.
+    /// The journal cannot be written at the moment; until it can, nothing is published or started.
     Stalled {
         /// The last durable fact.
         after: Seq,
@@ -330,7 +322,7 @@ pub enum DeltaKind {
     Waiting,
 }
 
-/// An item of the event feed. The content is in an `Arc`, because every front end receives the same item.
+/// An item of the event feed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FeedItem {
     /// A durable fact.

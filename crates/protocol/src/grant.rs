@@ -1,7 +1,4 @@
-//! What one agent may read, write and reach: the single policy from which every sandbox is derived.
-//!
-//! Plain data. The app builds an agent's grant; the file tools (`workspace`) and the sandboxes of commands,
-//! containers, CLI agents and MCP servers (`runner`) enforce it.
+//! What one agent may read, write and reach: the single policy from which every sandbox and the file tools are derived.
 
 use crate::{ContextAccess, ContextPath};
 use std::path::{Path, PathBuf};
@@ -11,31 +8,28 @@ use std::path::{Path, PathBuf};
 pub struct Grant {
     /// The agent's private directory, readable and writable. Nothing in it is protected.
     pub workspace: Option<PathBuf>,
-    /// The directory that relative paths are resolved against, if it is not the workspace. This directory is one of
-    /// the roots.
+    /// The directory that relative paths are resolved against, if it is not the workspace; one of the roots.
     pub start: Option<PathBuf>,
     /// The other files and directories that the agent may read or write.
     pub roots: Vec<GrantRoot>,
     /// Whether the agent only plans. A planning agent writes nothing, not even in its workspace.
     pub planning: bool,
-    /// The network access that the config gives the agent's commands; see [`Self::command_network`]. A CLI agent
-    /// always has the host's network, because it must reach its model. MCP servers have the host's network too, but
-    /// are not called while their agent plans.
+    /// The network access that the config gives the agent's commands; see [`Self::command_network`]. CLI agents and MCP
+    /// servers always have the host's network, but MCP servers are not called while their agent plans.
     pub network: NetworkGrant,
     /// Althing's state directory: inaccessible, except for `workspace`, `output_dir` and the roots of kind `View`
     /// inside it.
     pub state_dir: Option<PathBuf>,
     /// The directory where long tool outputs are stored; readable.
     pub output_dir: Option<PathBuf>,
-    /// Those of the protected paths of the roots that can only be files. If such a path is missing, a sandbox covers it
-    /// with an empty file, not with an empty directory.
+    /// Protected paths of the roots that can only be files. A sandbox covers such a path, if it is missing, with an
+    /// empty file instead of a directory.
     pub protected_files: Vec<PathBuf>,
-    /// Other directories in which the user works: those of the session and of the other tasks. The grant gives no
-    /// access to them. But code inside a root that git runs for one of these directories is protected or reported, like
-    /// code that git runs for the root itself.
+    /// Other directories in which the user works. The grant gives no access to them, but code inside a root that git
+    /// runs for them is protected or reported.
     pub other_dirs: Vec<PathBuf>,
-    /// Directories to which agents of the session may write. The grant gives no access to them. But programs that run
-    /// with the user's rights are not searched for there, because an agent could have put them there.
+    /// Directories to which agents of the session may write. Programs that run with the user's rights are not searched
+    /// for there, because an agent could have put them there.
     pub agents_write: Vec<PathBuf>,
 }
 
@@ -55,10 +49,9 @@ pub struct GrantRoot {
 /// Why an agent has access to a root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RootKind {
-    /// A read-only directory: other members' snapshots, skills, stored outputs, for a subagent the workspace of the
-    /// agent that started it, and for the chat agent the files of the conversation's runs.
+    /// A read-only directory, such as other members' snapshots, skills and stored outputs.
     View,
-    /// The user's files: a context path or the project. Some files in it that run code later are protected; see
+    /// The user's files: a context path or the project. Files in it that run code later may be protected; see
     /// [`crate::RunsCode`].
     Context,
 }
@@ -76,15 +69,14 @@ pub enum NetworkGrant {
 }
 
 impl Grant {
-    /// The grant of a CLI agent that works alone. The agent may write to `path`, a directory of the user, except for
-    /// its protected parts.
+    /// The grant of a CLI agent that works alone and may write to `path`, a directory of the user.
     pub fn project(path: PathBuf) -> Self {
         let root = GrantRoot { path, kind: RootKind::Context, writable: true, protected: Vec::new() };
         Self { roots: vec![root], ..Self::default() }
     }
 
-    /// Protects more paths. `project` is the canonical path of the directory of [`Grant::project`]; the paths in
-    /// `protected` are canonical, too. If `project` is inside a protected path, `project` is not writable at all.
+    /// Protects more paths. `project` is the directory of [`Grant::project`]; all paths are canonical. If `project` is
+    /// inside a protected path, it is not writable at all.
     #[must_use]
     pub fn with_protected(mut self, protected: &[PathBuf], project: &Path) -> Self {
         for root in self.roots.iter_mut().filter(|root| root.kind == RootKind::Context) {
@@ -144,9 +136,8 @@ impl From<&ContextPath> for GrantRoot {
     }
 }
 
-/// Names of files and directories in a context path that the file tools never write to, regardless of configuration:
-/// MassGen's list and Althing's state directory. A context path that has such a name itself is not written to either.
-/// The names are compared case-insensitively, because some file systems ignore case.
+/// Names in a context path that the file tools never write to, compared case-insensitively, because some file systems
+/// ignore case. A context path that has such a name itself is not written to either.
 pub const EXCLUDED_NAMES: &[&str] = &[
     ".althing",
     ".massgen",
@@ -164,13 +155,12 @@ pub const EXCLUDED_NAMES: &[&str] = &[
     "massgen_logs",
 ];
 
-/// Those of [`EXCLUDED_NAMES`] that sandboxes make read-only wherever they exist in a writable context path, in
-/// addition to repositories and other files that run code later ([`crate::RunsCode`]). Commands may write to the
-/// remaining excluded names (packages and caches). What they write there is listed, or counted if there is much of it,
-/// and `althing undo` can revert it unless the directories are too large.
+/// Those of [`EXCLUDED_NAMES`] that sandboxes make read-only wherever they exist in a writable context path. Commands
+/// may write to the other excluded names (packages and caches), except where those run code later
+/// ([`crate::RunsCode`]).
 pub const SEALED_NAMES: &[&str] = &[".althing", ".massgen", ".env", "massgen_logs"];
 
-/// Names of directories with installed packages and caches, which can be very large and which tools generate.
+/// Directories with installed packages and caches, which tools generate and which can be very large.
 pub const PACKAGE_DIRS: &[&str] = &[
     "node_modules",
     "__pycache__",
@@ -183,7 +173,7 @@ pub const PACKAGE_DIRS: &[&str] = &[
     ".ruff_cache",
 ];
 
-/// The shortest prefix of `path` that ends with a name of [`PACKAGE_DIRS`], if any.
+/// The shortest prefix of `path` that ends with a name of [`PACKAGE_DIRS`].
 pub fn package_dir(path: &Path) -> Option<&Path> {
     // One pass over the components: paths can have thousands of them.
     let mut parts = path.components();
@@ -192,8 +182,8 @@ pub fn package_dir(path: &Path) -> Option<&Path> {
     path.ancestors().nth(below)
 }
 
-/// The first component of `path` whose name suggests secrets: `.env`, a name such as `.env.local`, a git directory,
-/// Althing's state. `launch_run` cannot give a run access to a path with such a component unless a person approves it.
+/// The first component of `path` whose name suggests secrets, such as `.env`, `.git` or Althing's state. `launch_run`
+/// can add such a path only with a person's approval.
 pub fn private_name(path: &Path) -> Option<String> {
     let is_private = |name: &str| {
         let name = name.to_ascii_lowercase();
@@ -202,13 +192,11 @@ pub fn private_name(path: &Path) -> Option<String> {
     path.iter().map(|name| name.to_string_lossy().into_owned()).find(|name| is_private(name))
 }
 
-/// The name of a git repository's directory (in a worktree: of a file). Agents must not write to it anywhere in a
-/// context path, nor to a context path that has this name itself.
+/// The name of a git repository's directory (in a worktree: of a file). Agents must not write to it.
 pub const GIT_DIR: &str = ".git";
 
-/// The mode of the empty directories that mark missing protected paths while sandboxes mount over them. Ordinary
-/// directories do not have this mode (sticky, although nobody can write to them), so lists of changes recognize the
-/// marking directories and leave them out.
+/// The mode of the empty directories that stand for missing protected paths while sandboxes mount over them. Ordinary
+/// directories do not have it (sticky, but not writable), so lists of changes can leave them out.
 pub const PLACEHOLDER_MODE: u32 = 0o1555;
 /// The same for empty files.
 pub const PLACEHOLDER_FILE_MODE: u32 = 0o1444;

@@ -9,8 +9,7 @@ macro_rules! id {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(transparent)]
-        // The text is in an `Arc`, because ids are cloned into every event and message, and their text never
-        // changes.
+        // An `Arc`, because ids are cloned into every event and message.
         pub struct $name(Arc<str>);
 
         impl $name {
@@ -46,7 +45,7 @@ macro_rules! id {
 }
 
 id! {
-    /// The id of a session: the name of the directory below the state directory that holds the session's event log.
+    /// The id of a session: the name of its directory in the state directory.
     SessionId
 }
 id! {
@@ -62,10 +61,10 @@ id! {
     InteractionId
 }
 
-/// The suffix that turns the id of a planning run into the id of the run that executes its plan.
+/// Appended to the id of a planning run, gives the id of the run that executes its plan.
 const EXECUTION: &str = ".execution";
 
-/// What follows the id of a workflow's run in the ids of its later tries. A number follows.
+/// A number follows.
 const RETRY: &str = ".retry";
 
 impl TaskId {
@@ -84,8 +83,8 @@ impl TaskId {
         Self::new("c1")
     }
 
-    /// Whether the id of `other` is this id, or begins with this id and a dot. So a run covers the work of its members,
-    /// its subagent runs, and the run that executes its plan.
+    /// Whether `other` is this task or below it: a run covers its members' work, its subagent runs, and the run that
+    /// executes its plan.
     pub fn covers(&self, other: &Self) -> bool {
         other.0.strip_prefix(&*self.0).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     }
@@ -95,18 +94,18 @@ impl TaskId {
         Self::new(format!("{self}{EXECUTION}"))
     }
 
-    /// Whether the task is part of another task: a member's work, a subagent run, a workflow's task. False for a run
-    /// of the session or of a conversation, and for the run that executes the plan of such a run.
+    /// Whether the task is a member's work, a subagent run or a workflow's task. False for other runs, including those
+    /// that execute a plan.
     pub fn is_subtask(&self) -> bool {
         self.0.strip_suffix(EXECUTION).unwrap_or(&self.0).contains('.')
     }
 
-    /// The id of the `n`th try of this task of a workflow, counted from 1; for tries after the first.
+    /// The id of the `n`th try of this task of a workflow, for tries after the first.
     pub fn retry(&self, n: u32) -> Self {
         Self::new(format!("{self}{RETRY}{n}"))
     }
 
-    /// The id of the first try, if this is the id of a later try of a workflow's task; otherwise this id.
+    /// The id of the first try of a workflow's task.
     pub fn without_retry(&self) -> Self {
         let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         match self.0.rsplit_once(RETRY) {

@@ -11,8 +11,7 @@ pub struct Interaction {
     /// The question.
     #[serde(flatten)]
     pub kind: InteractionKind,
-    /// How long the question stays open before the default applies. None: the question stays open until it is answered
-    /// or no longer needed.
+    /// How long the question stays open before the default applies. None: until it is answered or no longer needed.
     pub countdown: Option<Millis>,
 }
 
@@ -43,9 +42,9 @@ pub enum InteractionKind {
     Budget {
         /// The cost so far, in millionths of a US dollar.
         spent_micro_usd: u64,
-        /// The budget, including what the user added by earlier approvals, in millionths of a US dollar.
+        /// The budget, including earlier raises, in millionths of a US dollar.
         budget_micro_usd: u64,
-        /// The budget if the user approves, in millionths of a US dollar. Logs of 0.1 do not contain it.
+        /// The budget if the user approves, in millionths of a US dollar; None in logs of 0.1.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         raised_micro_usd: Option<u64>,
     },
@@ -62,7 +61,7 @@ pub struct Candidate {
     pub agent: AgentId,
     /// The label of the agent's newest answer.
     pub label: AnswerLabel,
-    /// The number of votes for the agent.
+    /// The number of first choices for the agent.
     pub votes: u32,
     /// The beginning of the answer.
     pub preview: String,

@@ -1,14 +1,13 @@
-//! Items: finished pieces of content, such as replies, tool results, answers and votes.
-//!
-//! A new kind of content is a new `Item`, not a new kind of event.
+//! Items: finished pieces of content, such as replies, tool results, answers and votes. A new kind of content is a new
+//! `Item`, not a new kind of event.
 
 use crate::{AgentId, Briefing, FileWrite, PlanProgress, PlanRef, PlanRun, Reply, TaskId};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
-/// The number of answers that a run had stored at some moment. An agent that "knows revision 3" was shown the newest
-/// answer of every agent among the run's first three answers.
+/// The number of answers that a run had stored at some moment. An agent that knows revision 3 was shown the newest
+/// answer of each agent among the first three answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Revision(pub u32);
@@ -82,8 +81,7 @@ pub struct Ballot {
     pub target: AgentId,
     /// The voter's reason.
     pub reason: String,
-    /// All agents that the voter ranked, best first, if it ranked several; the first is `target`. See
-    /// [`Ballot::choices`].
+    /// All agents that the voter ranked, best first, if it ranked several; the first is `target`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ranking: Vec<AgentId>,
 }
@@ -92,11 +90,10 @@ pub struct Ballot {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Item {
-    /// A complete reply of a model, recorded before anything follows from it. After a resume, the recorded reply is
-    /// processed and not requested again.
+    /// A complete reply of a model, recorded before anything follows from it; after a resume it is not requested again.
     Reply(Reply),
-    /// What the agent's environment added to the request of the reply or failure that follows, and to later requests
-    /// of the task, until there is another briefing.
+    /// What the agent's environment added to the task's requests, from the request of the next reply or failure until
+    /// the next briefing.
     Briefed(Briefing),
     /// The result of a tool call.
     ToolResult {
@@ -107,14 +104,13 @@ pub enum Item {
         /// Whether the call was refused or failed.
         is_error: bool,
     },
-    /// A correction sent to the agent because its reply did not end its turn as required.
+    /// A correction of the agent, for example because its reply did not end its turn as required.
     Reminder {
         /// The id of the tool call that the reminder answers; None if the reply had no tool call.
         call: Option<String>,
         /// The text for the agent.
         text: String,
-        /// Whether the agent is shown the task (in a conversation: the user's message) again, before the text. Logs of
-        /// 0.1 contain no such reminders.
+        /// Whether the agent is shown the task (in a conversation: the user's message) again. False in logs of 0.1.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         restates_task: bool,
     },
@@ -130,7 +126,7 @@ pub enum Item {
         /// The error, if the snapshot failed.
         error: Option<String>,
     },
-    /// The context paths that are configured as writable were made writable for the agent, or could not be.
+    /// The writable context paths were opened for the agent, or could not be opened.
     ContextOpened {
         /// The error, if opening failed.
         error: Option<String>,
@@ -158,8 +154,7 @@ pub enum Item {
         /// The error, if storing failed.
         error: Option<String>,
     },
-    /// The stored plan that a run executes was read before the run began, or could not be read. People may
-    /// have changed the plan since the run was requested, and some of its tasks may be completed already.
+    /// The stored plan that a run executes was read before the run began, or could not be read.
     PlanOpened {
         /// The plan as it is stored now; None if reading failed.
         plan: Option<PlanRun>,
@@ -201,7 +196,7 @@ pub enum Item {
     Answer(Answer),
     /// A vote was accepted. It counts unless a newer answer invalidates it.
     Vote(Ballot),
-    /// A vote was not counted, because the voter did not know the newest answers.
+    /// A vote that does not count, because the voter did not know a newer answer.
     StaleVote(Ballot),
 }
 

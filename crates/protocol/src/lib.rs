@@ -1,7 +1,5 @@
-//! The types that Althing's crates share, and the ports (traits) that connect the crates.
-//!
-//! This crate must never contain logic, I/O, a clock or a runtime: its functions only build and check values.
-//! Code that makes decisions belongs in `engine`.
+//! The types that Althing's crates share, and the ports (traits) that connect the crates. No logic, I/O, clock or
+//! runtime: functions here only build and check values.
 
 mod agent_kind;
 mod chat;

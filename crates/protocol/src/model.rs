@@ -16,14 +16,14 @@ pub struct ToolSpec {
     pub parameters: serde_json::Value,
 }
 
-/// A tool call by a model. The arguments are stored as the model wrote them; they may be invalid JSON.
+/// A tool call by a model.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ToolCall {
     /// The model's id for the call, unique within one reply.
     pub id: String,
     /// The name of the tool.
     pub name: String,
-    /// The arguments as text; should be a JSON object.
+    /// The arguments as the model wrote them: should be a JSON object, but may be invalid.
     pub arguments: String,
 }
 
@@ -57,7 +57,7 @@ pub struct ModelRequest {
     pub system: Arc<str>,
     /// The conversation, oldest first.
     pub messages: Vec<Message>,
-    /// The tools on offer; empty if a plain text reply is wanted.
+    /// The tools on offer.
     pub tools: Vec<ToolSpec>,
     /// The context of the call, for backends that are CLI agents.
     pub call_context: Option<CallContext>,
@@ -70,10 +70,10 @@ pub struct CallContext {
     pub work: TaskId,
     /// The attempt that the call belongs to.
     pub attempt: u32,
-    /// The id of the CLI agent's own conversation to resume, from its last reply. That conversation already contains
-    /// everything up to the last assistant message.
+    /// The id of the CLI agent's own conversation to resume. It already contains everything up to the last assistant
+    /// message.
     pub native: Option<String>,
-    /// The working directory of a CLI agent, if the call has one: the agent's workspace, or a directory of the user.
+    /// The working directory of a CLI agent: its workspace, or a directory of the user.
     pub workspace: Option<String>,
     /// What the agent may access during this call.
     pub grant: Grant,
@@ -81,8 +81,8 @@ pub struct CallContext {
     pub late_notices: LateNotices,
 }
 
-/// Receives notices about a call that gives no reply. The call counts as ended only when all copies of this value are
-/// dropped, so a backend whose processes outlive a cancelled call keeps a copy until they are gone.
+/// Receives notices about a call that gives no reply. The call has ended only when all copies are dropped, so a backend
+/// whose processes outlive a cancelled call keeps a copy until they are gone.
 #[derive(Clone, Default)]
 pub struct LateNotices(Option<Arc<dyn Fn(Notice) + Send + Sync>>);
 
@@ -106,7 +106,7 @@ impl std::fmt::Debug for LateNotices {
     }
 }
 
-/// All values are equal, so that two requests can be equal even if their notices go to different receivers.
+/// All values are equal, so that requests can be equal although their notices go to different receivers.
 impl PartialEq for LateNotices {
     fn eq(&self, _: &Self) -> bool {
         true
@@ -118,12 +118,11 @@ impl Eq for LateNotices {}
 /// What a session records about a model call, with its reply or its failure.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallRecord {
-    /// SHA-256 of the request: of the system prompt, the messages and the tools, with secrets masked. A request that is
-    /// rebuilt from the log is the one that was sent if its digest is the same.
+    /// SHA-256 of system prompt, messages and tools, with secrets masked. Shows whether a request that is rebuilt from
+    /// the log is the one that was sent.
     pub digest: String,
-    /// The time from the start of the call until the model sent the first piece of the reply; None if it sent no
-    /// pieces. After a retry, this is the time from the start of the call until the first piece of the reply that
-    /// counts.
+    /// The time from the start of the call, including failed tries, until the first piece of the reply; None if there
+    /// were no pieces.
     #[serde(default, rename = "first_token_ms", skip_serializing_if = "Option::is_none")]
     pub first_token: Option<Millis>,
     /// The duration of the call, including retries and waits for rate limits.
@@ -131,8 +130,8 @@ pub struct CallRecord {
     pub duration: Millis,
 }
 
-/// What an agent's environment adds to each request of the agent. It does not follow from the log, because it depends
-/// on files and on the tools of MCP servers, so it is recorded.
+/// What an agent's environment adds to each request of the agent. It depends on files and MCP servers, not on the log,
+/// so it is recorded.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Briefing {
     /// The text that is added to the system prompt.
@@ -140,7 +139,7 @@ pub struct Briefing {
     /// The tools that are added.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<ToolSpec>,
-    /// Paths that are replaced in messages of the user: the workspaces of other agents, and where this agent sees them.
+    /// Paths that are replaced in user messages: workspaces of other agents, and where this agent sees them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replaced_paths: Vec<(String, String)>,
 }
@@ -173,29 +172,26 @@ pub struct Reply {
     /// The tool calls, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
-    /// How the tool calls came, if the model wrote them in its text; None if the provider returned them as tool calls,
-    /// and if there are none.
+    /// Where the tool calls come from, if the model wrote them in its text; None otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calls_from: Option<CallsFrom>,
-    /// The id of the backend's own conversation, for backends that keep one.
+    /// The id of the backend's own conversation, if the backend keeps one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub native: Option<String>,
     /// Whether the token limit cut the reply short.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cut: bool,
-    /// Tokens and cost of the call, including failed attempts before this reply.
+    /// Tokens and cost of the call, including failed tries before this reply.
     pub usage: Usage,
-    /// What was sent, and how long the call took. The backend leaves this empty; the session fills it in. None in logs
-    /// of 0.1.
+    /// The record of the call, which the session fills in. None in logs of 0.1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<CallRecord>,
-    /// What the user must know about what the backend did during the call. Each notice is recorded as a fact of its
-    /// own, so it is not part of the recorded reply.
+    /// What the user must know about the call. Each notice is recorded as a fact of its own, not in the reply.
     #[serde(skip)]
     pub notices: Vec<Notice>,
 }
 
-/// How the tool calls of a reply came, if not as the provider's own tool calls.
+/// Where the tool calls of a reply come from, if the provider did not return them as tool calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallsFrom {
@@ -205,8 +201,7 @@ pub enum CallsFrom {
     Text,
 }
 
-/// A piece of a streaming reply. The text is borrowed, so that the hot path allocates only if somebody is
-/// subscribed.
+/// A piece of a streaming reply, borrowed to avoid allocations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delta<'a> {
     /// More text.
@@ -226,16 +221,14 @@ pub enum Delta<'a> {
         /// Why the call failed.
         reason: &'a str,
     },
-    /// The provider limits the rate of calls with this API key, and the call waits. The text streamed so far is
-    /// discarded.
+    /// The provider's rate limit was reached, and the call waits; everything that streamed so far is void.
     RateLimited {
         /// The wait.
         after: Duration,
         /// What the provider said.
         reason: &'a str,
     },
-    /// The call waits for a local server: until the server has a free slot, has loaded the model, or has read the
-    /// prompt. Nothing of the reply has arrived yet.
+    /// The call waits for a local server: for a free slot, the loading of the model, or the reading of the prompt.
     Waiting {
         /// What the call waits for.
         reason: &'a str,
@@ -249,12 +242,11 @@ pub struct BackendInfo {
     pub kind: String,
     /// The model's name.
     pub model: String,
-    /// Whether the backend is the built-in offline model, which is not an AI and must be labeled as such
-    /// wherever it appears.
+    /// Whether the backend is the built-in offline model, which is not an AI and must be labeled as such.
     pub offline: bool,
 }
 
-/// Why a model call failed, after all retries (if the backend retries).
+/// Why a model call failed, after all retries.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct BackendError {

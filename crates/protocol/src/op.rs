@@ -1,10 +1,9 @@
-//! Ops: the requests of front ends to the engine. An op is plain data: it can be logged, sent and replayed.
+//! Ops: the requests of front ends to the engine, as plain data.
 
 use crate::{ChatSpec, Decision, InteractionId, ModeChoice, PathGrant, RunSpec, Seq, TaskId, WorkflowSpec};
 use serde::{Deserialize, Serialize};
 
-/// A request to the engine. The engine accepts the op, and the effects of the op become visible as events; or it
-/// rejects the op with a notice.
+/// A request to the engine, which accepts it, or rejects it with a notice.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub enum Op {
@@ -27,7 +26,7 @@ pub enum Op {
     SendMessage {
         /// The text of the message.
         text: String,
-        /// The user's mode choices for this message. Modes that are not chosen here are taken from the conversation.
+        /// The user's mode choices for this message; others are taken from the conversation.
         #[serde(default)]
         modes: ModeChoice,
         /// Paths that the user grants to the runs of this message. Only a front end in which a person typed `@path` or
@@ -52,14 +51,14 @@ pub enum Op {
         /// The new mode choices.
         modes: ModeChoice,
     },
-    /// Type into a program's terminal. This op is never recorded, because the input may be a password.
+    /// Type into a program's terminal. Never recorded, because the input may be a password.
     Input {
         /// The task that the program belongs to.
         task: TaskId,
         /// The input.
         bytes: Vec<u8>,
     },
-    /// Resize a program's terminal. This op is never recorded.
+    /// Resize a program's terminal. Never recorded.
     Resize {
         /// The task that the program belongs to.
         task: TaskId,
@@ -80,9 +79,8 @@ pub enum Op {
         /// The task to start again.
         task: TaskId,
     },
-    /// Pause the countdown of an open interaction, or let it continue, for example while a person reads the answers to
-    /// choose from. Ignored if the interaction is not open or has no countdown. When the session is resumed, the
-    /// countdown starts again.
+    /// Pause the countdown of an open interaction, or let it continue. Ignored if the interaction is not open or has no
+    /// countdown. A resume of the session starts the countdown again.
     PauseCountdown {
         /// The id of the interaction.
         interaction: InteractionId,
@@ -102,8 +100,8 @@ pub enum Op {
     Shutdown,
 }
 
-/// An idempotency key that a sender gives an op: once an op with this id was accepted, another delivery under the same
-/// id is ignored. Unique within a session.
+/// An idempotency key for an op, unique within a session: once an op was accepted, another delivery under the same id
+/// is ignored.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct OpId(String);

@@ -1,5 +1,5 @@
-//! The ports: traits through which one crate uses what another crate implements, without depending on that crate. The
-//! app passes the implementations in. Further ports are in `program.rs` and `store.rs`.
+//! The ports: traits through which one crate uses what another implements, without depending on it. The app passes the
+//! implementations in.
 
 use crate::{
     AnswerLabel, BackendError, BackendInfo, ChatSpec, Delta, Event, FeedItem, FileWrite, Grant, ModelRequest,
@@ -13,8 +13,7 @@ use std::sync::Arc;
 /// A boxed future: the return type of the ports' asynchronous methods.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// A callback that receives a reply's pieces as they stream. It is called on the hot path, so it must not
-/// block.
+/// Receives a reply's pieces as they stream; must not block.
 pub type DeltaSink<'a> = &'a mut (dyn FnMut(Delta<'_>) + Send);
 
 /// Answers model calls: a provider's API, a CLI agent, or the offline model.
@@ -22,8 +21,8 @@ pub trait Backend: Send + Sync {
     /// The backend's type and model.
     fn info(&self) -> &BackendInfo;
 
-    /// Makes one call: streams into `on_delta`, and returns the whole reply or a typed error within the backend's time
-    /// limits. A backend may retry a failed call before it returns. Dropping the future cancels the call.
+    /// Makes one call: streams into `on_delta`, and returns the whole reply or an error within the backend's time
+    /// limits, possibly after retries. Dropping the future cancels the call.
     fn call<'a>(
         &'a self,
         request: &'a ModelRequest,
@@ -34,35 +33,34 @@ pub trait Backend: Send + Sync {
 /// An agent's access to the writable context paths of its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ContextAccess {
-    /// The agent may only read the context paths. This is the access of every agent that does not have `Writable`.
+    /// The agent may only read the context paths.
     ReadOnly,
-    /// The agent may write to the context paths that are configured as writable. This is the access of the presenter,
-    /// of the agent of a run that has only one agent and neither refinement nor votes, and of the chat agent.
+    /// The agent may write to the writable context paths: the presenter, the agent of a quick run with one agent, and
+    /// the chat agent.
     Writable,
 }
 
 /// The result of a tool call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolOutcome {
-    /// The text for the model. If it was too long, it is already truncated, with a note on where the rest is.
+    /// The text for the model; a long text is already truncated, with a note on where the rest is.
     pub content: String,
     /// Whether the call was refused or failed.
     pub is_error: bool,
 }
 
-/// The tools of one agent: file tools, commands, MCP servers. A host serves a single agent, so that the agent's grant
-/// is fixed when the host is created.
+/// The tools of one agent: file tools, commands, MCP servers. The agent's grant is fixed when the host is created.
 pub trait ToolHost: Send + Sync {
     /// The tools that the host offers under this access.
     fn tools(&self, access: ContextAccess) -> Vec<ToolSpec>;
 
-    /// Executes a call to one of the host's tools. Refusals and failures are results for the model, not errors.
-    /// Dropping the future cancels the call and ends every process that the call started.
+    /// Executes a call to one of the host's tools. Failures are results for the model. Dropping the future cancels the
+    /// call and ends every process that it started.
     fn call<'a>(&'a self, call: &'a ToolCall, access: ContextAccess) -> BoxFuture<'a, ToolOutcome>;
 }
 
-/// The environment of a member of a run: its workspace, its views of the other members' snapshots, its tools. The chat
-/// agent has an environment, too.
+/// The environment of a member of a run or of the chat agent: its workspace, its views of other members' snapshots, its
+/// tools.
 pub trait AgentEnv: Send + Sync {
     /// The agent's working directory, as the agent and the run's result name it.
     fn path(&self) -> &str;
@@ -70,8 +68,7 @@ pub trait AgentEnv: Send + Sync {
     /// The agent's tools.
     fn tool_host(&self) -> &dyn ToolHost;
 
-    /// What the agent may access, for CLI agents, which bring their own tools. The environment's file tools, commands
-    /// and MCP servers are confined by the same grant.
+    /// What the agent may access. CLI agents bring their own tools; all other tools are confined by the same grant.
     fn grant(&self, access: ContextAccess) -> Grant {
         let _ = access;
         Grant::default()
@@ -86,14 +83,14 @@ pub trait AgentEnv: Send + Sync {
     /// Shows the agent read-only views of the snapshots of these answers, replacing the views from before.
     fn show_snapshots(&self, labels: Vec<AnswerLabel>) -> BoxFuture<'_, Result<(), String>>;
 
-    /// The directory of the view that shows another member's snapshot; `agent` is that member's anonymous number.
+    /// The directory that shows the snapshot of another member; `agent` is its anonymous number.
     fn view_of(&self, agent: u32) -> String;
 
     /// Copies another directory of the session into the workspace under `name`, replacing what is there.
     fn import_dir<'a>(&'a self, from: &'a str, name: &'a str) -> BoxFuture<'a, Result<(), String>>;
 
-    /// Records the state of the context paths that are configured as writable, so that changes can be listed and
-    /// undone, and makes these paths writable for the agent.
+    /// Records the state of the writable context paths, so that changes can be listed and undone, and makes them
+    /// writable.
     fn open_context(&self) -> BoxFuture<'_, Result<(), String>>;
 
     /// Makes the context paths read-only again and lists what the agent changed.
@@ -111,8 +108,7 @@ pub trait AgentEnvs: Send + Sync {
         member_index: usize,
     ) -> BoxFuture<'a, Result<Arc<dyn AgentEnv>, String>>;
 
-    /// Opens the environment of a conversation's chat agent, whose files are in `dir`; None if the chat agent has
-    /// neither files nor tools.
+    /// Opens the environment of the chat agent, whose files are in `dir`; None if it has neither files nor tools.
     fn open_chat<'a>(
         &'a self,
         dir: &'a str,
@@ -125,19 +121,19 @@ pub trait AgentEnvs: Send + Sync {
 
 /// Stores plans, which outlive the session that made them. The methods may block.
 pub trait Plans: Send + Sync {
-    /// Stores the plan of a planning run, or returns why the answer contains none. Idempotent per run: after a crash
-    /// the caller cannot know whether the plan was stored, and calls this again.
+    /// Stores the plan of a planning run, or returns why the answer contains none. Idempotent per run, because it is
+    /// called again after a crash.
     fn store(&self, draft: &PlanDraft) -> Result<PlanRef, String>;
 
-    /// Reads the stored plan that a run is about to execute and marks the plan approved. The result may differ from
-    /// `plan`, because people may have changed the stored plan. If the plan cannot be read, returns why.
+    /// Reads the stored plan that a run is about to execute and marks it approved. The result may differ from `plan`,
+    /// because people may have edited the stored plan.
     fn open(&self, plan: &PlanRun) -> Result<PlanRun, String>;
 }
 
 /// The session's log and files, for their single writer.
 pub trait Journal: Send {
-    /// Writes these events and returns once they are durable: either all of them, or none and an error. After an error
-    /// the same events may be appended again.
+    /// Writes these events and returns once they are durable: all of them, or none and an error. After an error they
+    /// may be appended again.
     fn append(&mut self, events: &[Arc<Event>]) -> Result<(), JournalError>;
 
     /// Writes a file of a task for people to read. The log stays the source of truth.
@@ -146,7 +142,7 @@ pub trait Journal: Send {
 
 /// The session's log, for readers.
 pub trait JournalReader: Send + Sync {
-    /// The events after `after`, up to and including `up_to`, in order. Never blocks the thread that polls the future.
+    /// The events after `after`, up to and including `up_to`. Never blocks the thread that polls the future.
     fn read(&self, after: Seq, up_to: Seq) -> BoxFuture<'_, Result<Vec<Arc<Event>>, JournalError>>;
 }
 
@@ -173,7 +169,7 @@ pub enum JournalErrorKind {
     OwnedElsewhere,
     /// The stored data is damaged, or was written by a newer version.
     Unreadable,
-    /// The disk is full, or the storage refuses writes for another reason that may pass. The session retries.
+    /// The disk is full, or the storage refuses writes for another reason that may pass.
     Unavailable,
     /// Any other failure; retrying does not help.
     Failed,
@@ -188,7 +184,7 @@ impl JournalError {
 
 /// A running session, as front ends see it: they fold its events and submit ops.
 pub trait Engine: Send + Sync {
-    /// Submits an op, whose effects become visible as events. Returns false if the session has ended.
+    /// Submits an op. Returns false if the session has ended.
     fn submit(&self, submission: Submission) -> bool;
 
     /// Streams everything after `from`: first history, then live events, without gaps or repeats.

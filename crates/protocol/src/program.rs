@@ -1,5 +1,4 @@
-//! Programs that run for a task: the ports to start them, to mask their output and to offer them tools over MCP, and
-//! the types of these ports. `runner`, `app` and `mcp` implement the ports.
+//! Programs that run for a task: the ports to start them, to mask their output and to offer them tools over MCP.
 
 use crate::{BoxFuture, Item, Notice, ProgramSpec, Secret, TaskId, ToolCall, ToolOutcome, ToolSpec, Usage};
 use serde::{Deserialize, Serialize};
@@ -26,7 +25,7 @@ pub struct ProgramJob {
 pub struct ResumedConversation {
     /// The program's id for the conversation.
     pub id: String,
-    /// How far the turn had come that the task's prompt begins.
+    /// How far the turn had come that began with the task's prompt.
     pub turn: TurnProgress,
 }
 
@@ -46,7 +45,7 @@ pub enum TurnProgress {
 #[derive(Clone, Debug, PartialEq)]
 pub enum ProgramReport {
     /// A finished piece of content: the id of the program's own conversation, a message, a use of a tool, or a prompt
-    /// that was sent to the program.
+    /// that was sent.
     Item(Item),
     /// The program wrote output. Either field may be empty.
     Output {
@@ -61,8 +60,7 @@ pub enum ProgramReport {
     MovedOn,
     /// The program's screen changed.
     ScreenChanged,
-    /// Something that the user must know: for example, that the program cannot reach its model, or that it wrote files
-    /// that run code later.
+    /// Something that the user must know, for example that the program wrote files that run code later.
     Notice(Notice),
 }
 
@@ -73,7 +71,7 @@ pub struct Ask {
     pub about: AskKind,
     /// The question's text, as far as it is known.
     pub text: String,
-    /// The answers to choose from; empty if a person has to attach to the terminal and type.
+    /// The answers to choose from; empty if a person has to type into the terminal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<AskOption>,
     /// The program's id for the question, so that the answer reaches the right question.
@@ -117,8 +115,7 @@ pub struct ProgramEnd {
     pub exit_code: Option<i32>,
     /// The signal that ended the program.
     pub signal: Option<i32>,
-    /// The final message or the output. If it exceeds 64 KiB, it is truncated and followed by the path of the full
-    /// output.
+    /// The final message or the output; beyond 64 KiB, truncated and followed by the path of the full output.
     pub output: String,
     /// Why the program failed.
     pub error: Option<String>,
@@ -128,7 +125,7 @@ pub struct ProgramEnd {
     pub usage: Usage,
 }
 
-/// A callback that receives a program's reports. It is called on the hot path, so it must not block.
+/// Receives a program's reports; must not block.
 pub type ReportSink = Arc<dyn Fn(ProgramReport) + Send + Sync>;
 
 /// Runs programs: over pipes, or in terminals.
@@ -142,8 +139,8 @@ pub trait Programs: Send + Sync {
     /// Changes the size of a running program's terminal.
     fn resize(&self, task: &TaskId, cols: u16, rows: u16);
 
-    /// Answers a question that a program asked over its structured protocol: `native` is the program's id for the
-    /// question, `option` the id of the chosen option. Returns false if the program has no open question with that id.
+    /// Answers a question of a program's structured protocol: `native` is the program's id for the question. Returns
+    /// false if no such question is open.
     fn answer(&self, task: &TaskId, native: &str, option: &str) -> bool;
 
     /// A program's current screen; None if the program has no terminal.
@@ -158,7 +155,7 @@ pub trait OutputMasking: Send + Sync + fmt::Debug {
 
 /// A filter that masks secrets in one stream, even if a secret is split across chunks.
 pub trait MaskStream: Send + fmt::Debug {
-    /// Masks the next chunk. The end of the chunk is held back if it could be the beginning of a secret.
+    /// Masks the next chunk. Its end is held back if it could be the beginning of a secret.
     fn push<'a>(&'a mut self, bytes: &'a [u8]) -> &'a [u8];
 
     /// Returns what is still held back at the end of the stream.
@@ -226,7 +223,7 @@ pub enum ScreenColor {
     Rgb(u8, u8, u8),
 }
 
-/// Offers Althing's tools to CLI agents over MCP: one endpoint for each model call to a CLI agent.
+/// Offers Althing's tools to CLI agents over MCP: one endpoint for each model call.
 pub trait Endpoints: Send + Sync {
     /// Opens an endpoint that offers these tools. Dropping the endpoint closes it and revokes its token.
     fn open(

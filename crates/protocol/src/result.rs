@@ -48,15 +48,15 @@ pub struct RunResult {
     pub modes: Modes,
     /// The final answer or, if the run ended early, the best answer so far.
     pub final_answer: Option<String>,
-    /// The workspace of the agent whose answer is the final answer: of the presenter, else of the winner, else of the
-    /// agent that ranks first so far. None if there is no answer, or if that agent has no workspace.
+    /// The workspace of the agent whose answer is the final answer. None if there is no answer, or if that agent has no
+    /// tools.
     pub workspace_path: Option<String>,
     /// How the agents answered and voted.
     pub coordination_summary: CoordinationSummary,
     /// The files that the run changed in context paths.
     pub context_path_writes: Vec<FileWrite>,
-    /// The writable context paths, if the run has an answer and is known to have changed nothing in any of them; otherwise
-    /// empty. Always empty for a run that only plans.
+    /// The writable context paths, if the run has an answer and is known to have changed nothing in any of them. Always
+    /// empty for a planning run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unchanged_paths: Vec<String>,
     /// The stored plan of a planning run.
@@ -77,15 +77,15 @@ pub struct RunResult {
 /// How the agents of a run answered and voted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CoordinationSummary {
-    /// The agent that won the vote or, if nobody voted, gave the newest answer; None if the run ended before that.
+    /// The winner; None if the run ended before one was determined.
     pub winner: Option<AgentId>,
-    /// The agent that presented or, if nobody presented, whose answer is the final answer.
+    /// The agent that presented or, if nobody did, whose answer is the final answer.
     pub presenter: Option<AgentId>,
     /// How the final answer is produced according to the rules, even if the run ended before that.
     pub strategy: FinalAnswerStrategy,
     /// Whether a person chose a presenter other than the winner.
     pub overridden: bool,
-    /// The largest number of attempts of any agent before the presentation.
+    /// The largest number of attempts to answer or judge of any agent.
     pub rounds: u32,
     /// How often the run started over after its final answer was rejected.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -123,49 +123,49 @@ pub struct AgentSummary {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentOutcome {
-    /// The agent answered; no vote of the agent was counted.
+    /// The agent answered and has no valid vote.
     Answered,
-    /// The agent's vote was counted.
+    /// The agent has a valid vote.
     Voted,
     /// The agent dropped out because of an error.
     Failed,
-    /// The agent dropped out because its time limit passed.
+    /// The agent dropped out because a time limit passed, or because it sent nothing while all others were done.
     TimedOut,
     /// The run ended before the agent contributed.
     Cancelled,
 }
 
-/// The file in a run's directory that lists all files that the run changed in context paths, if they are too many to
-/// be named with the answer.
+/// The file in a run's directory that lists all changed files in context paths, if they are too many to be named with
+/// the answer.
 pub const WRITES_FILE: &str = "context_path_writes.txt";
 
-/// Up to this many written files, and up to this many deleted ones, are named with the answer of a run.
+/// Up to this many written and this many deleted files are named with the answer of a run.
 pub const MAX_NAMED_FILES: usize = 5;
 
 /// A file that a run changed in a context path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileWrite {
-    /// The path of the file. If many files changed in a directory of installed packages, one entry stands for all of
-    /// them; its path is that of the directory, with `/` at the end.
+    /// The path of the file. If many files changed in a directory of installed packages, one entry stands for all: the
+    /// path of the directory, with `/` at the end.
     pub path: String,
     /// How the file was changed.
     pub change: FileChange,
-    /// A warning for the user if the file runs code later: when its code runs. For an entry that stands for many files:
-    /// how many there are.
+    /// When the file runs code later: a warning that says when. For an entry that stands for many files: how many there
+    /// are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
 impl FileWrite {
-    /// A change of the file at `path`; `below` is the path relative to the context path. The change gets a note if the
-    /// file runs code later and was not deleted.
+    /// A change of the file at `path`, which is `below` its context path. The change gets a note if the file runs code
+    /// later and was not deleted.
     pub fn new(path: String, change: FileChange, below: &Path) -> Self {
         let root = Path::new(&path).ancestors().nth(below.components().count()).unwrap_or(Path::new(""));
         let row = runs_code_in(root, below).filter(|_| change != FileChange::Deleted);
         Self { path, change, note: row.map(RunsCode::note) }
     }
 
-    /// Adds the note of a file in a git directory, whatever the name of that directory is, unless the file was deleted.
+    /// Adds the note of a file in a git directory, whatever its name, unless the file was deleted.
     #[must_use]
     pub fn in_git_dir(mut self) -> Self {
         if self.change != FileChange::Deleted {

@@ -35,8 +35,7 @@ impl Default for Modes {
 }
 
 impl Modes {
-    /// How these modes change a run's rules; defined nowhere else. The function is here and not in `engine` because
-    /// the TUI, which does not depend on `engine`, needs it too.
+    /// How these modes change a run's rules; defined nowhere else.
     pub fn overrides(self) -> RunOverrides {
         match (self.agent_mode, self.refinement) {
             (_, true) => RunOverrides::default(),
@@ -78,8 +77,8 @@ pub struct RunOverrides {
     /// See [`RunRules::defer_voting_until_all_answered`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub defer_voting_until_all_answered: Option<bool>,
-    /// See [`RunRules::final_answer_strategy`]. This is only a default: a strategy in the config takes precedence,
-    /// except in a quick run of a single agent, which has nothing to present.
+    /// See [`RunRules::final_answer_strategy`]. A strategy in the config takes precedence, except in a quick run of a
+    /// single agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub final_answer_strategy: Option<FinalAnswerStrategy>,
 }
@@ -95,10 +94,9 @@ impl RunOverrides {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FinalAnswerStrategy {
-    /// The answer of the winner, or of the agent that a person chose instead, is used unchanged, without another call.
-    /// But if the run has writable context paths, or its agents only planned so far, that agent presents as with
-    /// `WinnerPresent`, because only a presenter may write or act. (In a quick run of a single agent, nobody presents:
-    /// the agent writes while it works.)
+    /// The answer of the winner, or of the agent that a person chose instead, is used unchanged. But if only a
+    /// presenter may write or act (see [`RunSpec::may_write`]), that agent presents as with `WinnerPresent`, except in
+    /// a quick run of a single agent.
     WinnerReuse,
     /// The presenter rewrites its own answer for the user.
     WinnerPresent,
@@ -146,9 +144,9 @@ pub enum AnswerNovelty {
     /// Any answer that is not identical to a known answer.
     #[default]
     Lenient,
-    /// Of all distinct words in the new and a known answer taken together, at most 70 % may occur in both.
+    /// At most 70 % of the distinct words of the new and a known answer together may occur in both.
     Balanced,
-    /// Of all distinct words in the new and a known answer taken together, at most 50 % may occur in both.
+    /// At most 50 % of the distinct words of the new and a known answer together may occur in both.
     Strict,
 }
 
@@ -161,10 +159,9 @@ pub struct RunRules {
     pub max_new_answers_global: Option<u32>,
     /// How good an answer must be before agents vote for it.
     pub voting_sensitivity: VotingSensitivity,
-    /// Agents do not vote, and prompts do not mention votes; the newest answer wins once every agent has answered or
-    /// dropped out.
+    /// Agents do not vote; the newest answer wins once every agent has answered or dropped out.
     pub skip_voting: bool,
-    /// Agents see each other's answers only for the vote. In a run of two or more agents, none improves its answer.
+    /// Agents see each other's answers only for the vote; with several agents, none improves its answer.
     pub disable_injection: bool,
     /// No agent votes before every agent has answered or dropped out.
     pub defer_voting_until_all_answered: bool,
@@ -173,20 +170,18 @@ pub struct RunRules {
     /// MassGen's older key: true means `winner_reuse` if `final_answer_strategy` is not set.
     pub skip_final_presentation: bool,
     /// How long an agent that has answered waits for the others' first answers, or for agents that are still judging.
-    /// After that, it may judge without them.
     pub first_answer_wait: Millis,
     /// How long the run waits for an agent that sends nothing while all others are done. None (in logs of 0.1): without
     /// a limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub straggler_wait: Option<Millis>,
-    /// How long a person may override the winner; None: the winner cannot be overridden, for example because nobody is
-    /// present.
+    /// How long a person may override the winner; None: nobody can.
     pub override_window: Option<Millis>,
     /// How different a new answer must be from the answers that its author knows.
     #[serde(default)]
     pub answer_novelty: AnswerNovelty,
-    /// An agent that is this many answers ahead of the agent with the fewest answers may vote, but not answer again
-    /// until that agent catches up or drops out; None: unlimited.
+    /// An agent that is this many answers ahead of the agent with the fewest may not answer again until that agent
+    /// catches up or drops out; None: unlimited.
     #[serde(default)]
     pub fairness_lead_cap: Option<u32>,
     /// How often the run may start over after its final answer was rejected.
@@ -198,7 +193,7 @@ pub struct RunRules {
     /// The settings of subagents; None: agents cannot start any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subagents: Option<SubagentsConfig>,
-    /// How the run decides. Logs of 0.1 do not contain this.
+    /// How the run decides; in logs of 0.1, as 0.1 did.
     #[serde(default = "DecisionRules::of_0_1", skip_serializing_if = "DecisionRules::are_of_0_1")]
     pub decision: DecisionRules,
     /// The limits on time, cost, answers, tool calls and model calls.
@@ -231,8 +226,8 @@ impl Default for RunRules {
 }
 
 impl RunRules {
-    /// Applies changes to the rules. A final-answer strategy that is already set is kept, with one exception: a quick
-    /// run of a single agent ends with its answer, which is neither presented nor evaluated, whatever is set.
+    /// Applies changes to the rules. A final-answer strategy that is already set is kept, except in a quick run of a
+    /// single agent, which is neither presented nor evaluated.
     pub fn with(mut self, changes: &RunOverrides) -> Self {
         if changes.is_one_call() {
             self.final_answer_strategy = None;
@@ -249,7 +244,7 @@ impl RunRules {
         self
     }
 
-    /// How the final answer is produced: by the strategy that is set, or else as `skip_final_presentation` says.
+    /// The strategy that is set, or else the one that `skip_final_presentation` means.
     pub fn strategy(&self) -> FinalAnswerStrategy {
         let unset = if self.skip_final_presentation {
             FinalAnswerStrategy::WinnerReuse
@@ -328,9 +323,8 @@ pub struct RunSpec {
     /// The user's files and directories that the run works on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub context_paths: Vec<ContextPath>,
-    /// The read-only context paths that `launch_run` added without a person's approval. The run is refused if such a
-    /// path leads through a link to a place that agents may not read without approval, or is a directory with files
-    /// that often contain secrets.
+    /// The read-only context paths that `launch_run` added without a person's approval. Before the run starts, they are
+    /// checked for links and for files that often contain secrets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unapproved_paths: Vec<String>,
     /// The modes that the run was started in.
@@ -346,7 +340,7 @@ pub struct RunSpec {
     /// For a planning run: the run that executes its plan, started if the planning run is completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub execution: Option<Box<RunSpec>>,
-    /// The seed for breaking ties: the outcome of a tie differs between runs and is the same on replay.
+    /// The seed for breaking ties: their outcome differs between runs and is the same on replay.
     #[serde(rename = "lot")]
     pub tie_break_seed: u64,
 }
@@ -356,8 +350,7 @@ pub struct RunSpec {
 pub struct SubagentOf {
     /// The work of the agent that started the subagent.
     pub work: TaskId,
-    /// The attempt that made the call. If interruptions split the work into several attempts, this is the first of
-    /// them.
+    /// The attempt that made the call; after interruptions, the attempt in which its conversation began.
     pub attempt: u32,
     /// The number of turns in that attempt before the call.
     pub step: usize,
@@ -374,15 +367,14 @@ pub struct SubagentOf {
 }
 
 impl RunSpec {
-    /// Whether the presenter may do something that the other agents may not: write to context paths or, with
-    /// `plan_first`, act at all. False if `modes.planning` is set.
+    /// Whether the presenter may write to context paths or, with `plan_first`, act. False for a planning run.
     pub fn may_write(&self) -> bool {
         let writes = self.rules.plan_first || self.context_paths.iter().any(|path| path.writable);
         writes && !self.modes.planning
     }
 
-    /// Whether answers with the same conclusion are equally good, so that conclusions can be compared: several agents
-    /// answer in text alone, and no files, plans or changes of the user's files belong to their answers.
+    /// Whether conclusions are compared: several agents answer and vote in text alone, without tools or plans, and a
+    /// decision rule needs their conclusions.
     pub fn compares_conclusions(&self) -> bool {
         let text_only = !self.members.iter().any(|member| member.has_tools);
         let plans = self.modes.planning || self.plan.is_some();
@@ -395,8 +387,7 @@ impl RunSpec {
             && (decision.unanimity || decision.merge_conclusions)
     }
 
-    /// Whether the run has a single agent, which answers once and does not vote. Such an agent may write while it
-    /// works, because no other agent works at the same time.
+    /// Whether the run has a single agent and no vote. Such an agent may write while it works, because it works alone.
     pub fn is_single_and_quick(&self) -> bool {
         self.members.len() == 1 && self.rules.skip_voting
     }
@@ -431,8 +422,7 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// Whether the attempt is about the final answer. An agent that fails in such an attempt does not drop
-    /// out of the run.
+    /// Whether the attempt is about the final answer. An agent that fails in it does not drop out.
     pub fn is_after_the_vote(self) -> bool {
         matches!(self, Self::Present { .. } | Self::Evaluate)
     }

@@ -3,8 +3,7 @@
 use crate::Millis;
 use serde::{Deserialize, Serialize};
 
-/// The limits of a run. Time limits count only the time in which the run is active, without downtime and without
-/// waiting for a person.
+/// The limits of a run. The time limit of the whole run does not count downtime and waiting for a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunLimits {
     /// The time limit of the whole run.
@@ -18,13 +17,12 @@ pub struct RunLimits {
     /// The maximum cost of the run, in millionths of a US dollar.
     #[serde(default)]
     pub cost_micro_usd: Option<u64>,
-    /// The number of answers after which an agent can only vote. This limit stops agents that never agree; the user's
-    /// own rule is [`RunRules::max_new_answers_per_agent`](crate::RunRules::max_new_answers_per_agent). None (in logs
-    /// of 0.1): unlimited.
+    /// The number of answers in the whole run after which an agent can only vote; stops agents that never agree. None
+    /// (in logs of 0.1): unlimited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answers_per_agent: Option<u32>,
-    /// The number of tool calls after which further tool calls of the same agent are refused. Answers, votes and
-    /// evaluations do not count. None (in logs of 0.1): unlimited.
+    /// The number of tool calls after which further tool calls of an agent are refused. Answers, votes and evaluations
+    /// do not count. None (in logs of 0.1): unlimited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_calls_per_agent: Option<u32>,
     /// The number of model calls after which the run ends with its best answer so far. None (in logs of 0.1):

@@ -1,7 +1,5 @@
-//! Files that run code later, when a person or a program uses the directory that contains them.
-//!
-//! The table is data for file tools (which refuse to write protected files), sandboxes (which make existing ones
-//! read-only) and reports (which point out what was written).
+//! The table of files that run code later, such as git hooks, shell profiles and settings of programs. File tools
+//! refuse to write the protected ones, sandboxes make them read-only, and reports point out what was written.
 
 use crate::{AGENT_KINDS, AgentKind, GIT_DIR};
 use std::collections::HashMap;
@@ -12,15 +10,13 @@ use std::sync::LazyLock;
 /// A kind of file whose code runs later, when a person or a program uses the directory that contains it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunsCode {
-    /// Consecutive path components, compared case-insensitively; `*` at the beginning of a name stands for any text.
-    /// Everything below a matching directory matches too.
+    /// Consecutive path components, compared case-insensitively; a leading `*` stands for any text. Everything below a
+    /// matching directory matches, too.
     pub names: &'static [&'static str],
-    /// Whether agents must not write to such a file in a context path. The last name must be below the context path: a
-    /// file or directory that the user named as a context path is not protected by its own name. Writing an unprotected
-    /// file is only reported to the user.
+    /// Whether agents must not write to such a file in a context path. A context path is not protected by its own name.
+    /// Writing an unprotected file is only reported.
     pub protected: bool,
-    /// Whether writing such a file is ordinary work on a project: it has a note in lists of written files, but no
-    /// notice of its own.
+    /// Whether writing such a file is ordinary work: it has a note in lists of written files, but no notice of its own.
     pub ordinary: bool,
     /// When the code in such a file runs; completes the sentence "runs code when …".
     pub when: &'static str,
@@ -45,8 +41,7 @@ const fn ordinary(names: &'static [&'static str], when: &'static str) -> RunsCod
     RunsCode { names, protected: false, ordinary: true, when }
 }
 
-/// The table of files that run code later: settings of the CLI agents in [`AGENT_KINDS`], and files of other programs.
-/// The first matching row applies.
+/// The table of files that run code later. The first matching row applies.
 pub static RUNS_CODE: LazyLock<Vec<RunsCode>> = LazyLock::new(|| rows(AGENT_KINDS));
 
 fn rows(kinds: &'static [AgentKind]) -> Vec<RunsCode> {
@@ -58,7 +53,6 @@ fn rows(kinds: &'static [AgentKind]) -> Vec<RunsCode> {
     kinds.iter().flat_map(of_kind).chain(OTHERS.iter().copied()).collect()
 }
 
-/// The rows of [`RUNS_CODE`] for files of programs other than the CLI agents.
 const OTHERS: &[RunsCode] = &[
     protected(&[GIT_DIR], "git works in this repository"),
     protected(&[".gitconfig"], "git runs"),
@@ -230,26 +224,25 @@ const OTHERS: &[RunsCode] = &[
     ordinary(&["setup.py"], "pip installs"),
 ];
 
-/// Whether a directory is what git calls a git directory, whatever its name is; `has` says whether the directory has an
-/// entry of a name. Git runs the hooks in such a directory and the programs that its config names.
+/// Whether a directory is a git directory, whatever its name. Git runs the hooks in such a directory and the programs
+/// that its config names. `has` says whether it has an entry of a name.
 pub fn is_git_dir(has: impl Fn(&str) -> bool) -> bool {
-    // With a `commondir`, the other two are in the directory that it names.
+    // With a `commondir`, `objects` and `refs` are in the directory that it names.
     has("HEAD") && (has("commondir") || (has("objects") && has("refs")))
 }
 
-/// The row of [`RUNS_CODE`] for everything in a git directory, whatever its name is.
+/// The row of [`RUNS_CODE`] for everything in a git directory.
 pub fn git_dir_row() -> Option<&'static RunsCode> {
     RUNS_CODE.iter().find(|row| row.names == [GIT_DIR])
 }
 
-/// The beginning of the sentence with which a file tool's result points out a file that runs code later; the row's
-/// `when` completes it.
+/// Begins the sentence with which a file tool points out a file that runs code later; the row's `when` completes it.
 pub const RUNS_CODE_LATER: &str = "This file runs code when";
 
 /// The maximum number of names in a row of [`RUNS_CODE`].
 pub const MAX_ROW_NAMES: usize = 3;
 
-/// Whether a file's name matches `known`, a name in a row of [`RUNS_CODE`].
+/// Whether a file's name matches a name in a row of [`RUNS_CODE`].
 pub fn is_name(name: &OsStr, known: &str) -> bool {
     let end = known.strip_prefix('*').and_then(|end| {
         let name = name.as_encoded_bytes();
@@ -258,15 +251,13 @@ pub fn is_name(name: &OsStr, known: &str) -> bool {
     end.unwrap_or(name.eq_ignore_ascii_case(known))
 }
 
-/// The first row of [`RUNS_CODE`] that matches a path, if any. The path must be relative to its context path, so that
-/// the context path's own components do not match.
+/// The first row that matches a path relative to its context path.
 pub fn runs_code(path: &Path) -> Option<&'static RunsCode> {
     runs_code_in(Path::new(""), path)
 }
 
-/// The first row of [`RUNS_CODE`] that matches `below`, a path relative to the context path `root`, if any. A row may
-/// begin with names of the root, but its last name must be in `below`: in the context path `~/.config`, everything in
-/// `fish` matches.
+/// The first row that matches `below`, a path relative to the context path `root`. A row may begin with names of the
+/// root, but its last name must be in `below`.
 pub fn runs_code_in(root: &Path, below: &Path) -> Option<&'static RunsCode> {
     let mut names: Vec<&OsStr> = root.iter().rev().take(MAX_ROW_NAMES - 1).collect();
     names.reverse();
@@ -285,14 +276,13 @@ pub fn runs_code_in(root: &Path, below: &Path) -> Option<&'static RunsCode> {
     RUNS_CODE.get(first)
 }
 
-/// The indices of the rows of [`RUNS_CODE`] whose first name is a pattern.
 static PATTERNS: LazyLock<Vec<usize>> = LazyLock::new(|| {
     let is_pattern = |row: &RunsCode| row.names.first().is_some_and(|name| name.starts_with('*'));
     RUNS_CODE.iter().enumerate().filter(|(_, row)| is_pattern(row)).map(|(index, _)| index).collect()
 });
 
-/// The indices of the rows of [`RUNS_CODE`] by their first names in lower case: a path can have thousands of
-/// components, too many to compare each of them with every row.
+/// The rows by their first names in lower case: a path can have thousands of components, too many to compare each with
+/// every row.
 static BY_FIRST_NAME: LazyLock<HashMap<String, Vec<usize>>> = LazyLock::new(|| {
     let mut rows: HashMap<String, Vec<usize>> = HashMap::new();
     for (index, row) in RUNS_CODE.iter().enumerate() {

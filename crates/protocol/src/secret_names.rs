@@ -1,9 +1,7 @@
-//! Which names of keys, headers and variables mean a secret: the only list of such names.
-//!
-//! The same list decides, among other things, what is masked, which values of a config are hidden when they are shown
-//! or recorded, and which variables are not passed on to a workflow's commands.
+//! Which names of keys, headers and variables mean a secret: the only list of such names. It decides what is masked,
+//! hidden or not passed on.
 
-/// Parts of names that mean a secret anywhere in the name, unless its last word is one of `LOCATION_WORDS`.
+/// These parts mean a secret anywhere in a name, unless its last word is one of `LOCATION_WORDS`.
 const SECRET_PARTS: &[&str] = &[
     "secret",
     "password",
@@ -16,16 +14,14 @@ const SECRET_PARTS: &[&str] = &[
     "authorization",
 ];
 
-/// Words that mean a secret if they are the last word of a name, except `auth`, which means `NameMeaning::Perhaps`. In
-/// any other place of a name they mean `Perhaps`, unless the last word is one of `LOCATION_WORDS` or
-/// `DESCRIPTION_WORDS`. Every word that ends with `token` is treated like `token`.
+/// As the last word of a name, these mean a secret (`auth`: `Perhaps`). Elsewhere they mean `Perhaps`, unless the last
+/// word is one of `LOCATION_WORDS` or `DESCRIPTION_WORDS`. Words that end with `token` are treated like `token`.
 const SECRET_WORDS: &[&str] = &["key", "token", "pat", "pwd", "pass", "dsn", "cookie", "auth"];
 
-/// Last words of names that never mean a secret, because the value is only a location.
+/// A name with such a last word never means a secret, because the value is only a location.
 const LOCATION_WORDS: &[&str] = &["file", "path", "dir", "directory", "sock", "socket"];
 
-/// Last words of names whose values describe a secret and do not contain it; they have no effect if the name contains
-/// one of `SECRET_PARTS`.
+/// Values of names with such a last word describe a secret; no effect if the name contains one of `SECRET_PARTS`.
 const DESCRIPTION_WORDS: &[&str] = &[
     "type",
     "kind",
@@ -53,7 +49,7 @@ const DESCRIPTION_WORDS: &[&str] = &[
     "expires",
 ];
 
-/// Names that mean no secret although they are secret words: `PWD` holds the working directory, not a password.
+/// `PWD` holds the working directory, not a password.
 const NOT_SECRET: &[&str] = &["pwd"];
 
 /// How certain it is that a name means a secret.
@@ -61,15 +57,13 @@ const NOT_SECRET: &[&str] = &["pwd"];
 pub enum NameMeaning {
     /// The name does not suggest a secret.
     Harmless,
-    /// The name contains a secret word. `is_secret_name` is true for such a name; a caller that knows the value can
-    /// let the value decide.
+    /// The name contains a secret word. A caller that knows the value can let the value decide.
     Perhaps,
     /// The name means a secret.
     Secret,
 }
 
-/// The words of a name in lower case: `apiKey`, `API_KEY` and `api-key` have the same words. A number at the end is
-/// ignored, as in `API_KEY_2` and `TOKEN2`.
+/// `apiKey`, `API_KEY` and `api-key` have the same words. A number at the end is ignored.
 fn words(name: &str) -> Vec<String> {
     let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || !c.is_alphanumeric());
     let mut words = vec![String::new()];
@@ -108,13 +102,13 @@ pub fn name_meaning(name: &str) -> NameMeaning {
     }
 }
 
-/// Whether the name of a key, header or variable suggests, for certain or perhaps, that its value is a secret.
+/// Whether the name of a key, header or variable suggests that its value is a secret.
 pub fn is_secret_name(name: &str) -> bool {
     name_meaning(name) > NameMeaning::Harmless
 }
 
-/// Endings of names, without separators, that only names of secrets have. Values of other names may be addresses
-/// (`SENTRY_DSN`), paths (`GOOGLE_APPLICATION_CREDENTIALS`, `SSH_PRIVATE_KEY`) or programs (`RESTIC_PASSWORD_COMMAND`).
+/// Only names of secrets end like this. Values of other secret names may be addresses (`SENTRY_DSN`), paths
+/// (`SSH_PRIVATE_KEY`) or programs (`RESTIC_PASSWORD_COMMAND`).
 const ONLY_SECRET_ENDS: &[&str] = &[
     "token",
     "password",
@@ -127,8 +121,7 @@ const ONLY_SECRET_ENDS: &[&str] = &[
     "subscriptionkey",
 ];
 
-/// Whether a value with this name can only be a secret, and not, for example, the address of a service or the path of a
-/// file.
+/// Whether a value with this name can only be a secret, and not, for example, an address or a path.
 pub fn names_only_a_secret(name: &str) -> bool {
     let words = words(name);
     let whole = words.concat();

@@ -3,11 +3,7 @@
 use crate::{Checkpoint, Event, Journal, JournalError, JournalReader, Notice, Seq, SessionId, Timestamp};
 use std::sync::Arc;
 
-/// A store of sessions. The crate `journal` implements it with a state directory; a database that several hosts share
-/// could implement it too.
-///
-/// The methods may block on the storage; async code must call them on a blocking thread. Every session has at most one
-/// owner, and only the owner writes.
+/// A store of sessions. Methods may block. Every session has at most one owner, and only the owner writes.
 pub trait SessionStore: Send + Sync {
     /// Creates a session. The caller becomes its owner.
     fn create(&self, id: &SessionId) -> Result<OwnedSession, JournalError>;
@@ -22,8 +18,7 @@ pub trait SessionStore: Send + Sync {
     /// Summaries of all sessions, the most recently changed first.
     fn list(&self) -> Result<Vec<SessionSummary>, JournalError>;
 
-    /// The ids of all sessions, the most recently changed first. A store should implement this without reading the
-    /// sessions, unlike the default implementation. If there are very many sessions, a store may sort the old ones by
+    /// The ids of all sessions, the most recently changed first. With very many sessions, a store may sort old ones by
     /// their creation instead.
     fn ids(&self) -> Result<Vec<SessionId>, JournalError> {
         Ok(self.list()?.into_iter().map(|session| session.id).collect())
@@ -34,8 +29,7 @@ pub trait SessionStore: Send + Sync {
         Ok(self.list()?.into_iter().find(|session| session.id == *id))
     }
 
-    /// Summaries of the newest `most` sessions that `is_wanted` accepts, the most recently changed first. Older
-    /// sessions are not read if the store implements `ids` and `summary` efficiently.
+    /// Summaries of the newest `most` sessions that `is_wanted` accepts, the most recently changed first.
     fn newest(
         &self,
         most: usize,
@@ -56,8 +50,7 @@ pub trait SessionStore: Send + Sync {
     fn remove(&self, id: &SessionId) -> Result<(), JournalError>;
 }
 
-/// The number of a session's ownership (a fencing token). A later owner gets a larger epoch if an earlier owner wrote
-/// anything, and the store rejects writes of earlier owners.
+/// The number of a session's ownership (a fencing token): the store rejects writes of earlier owners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Epoch(pub u64);
 
@@ -82,7 +75,7 @@ pub struct StoredSession {
     pub events: Vec<Arc<Event>>,
     /// A description of the damage, if any. While the owner writes, the last event may appear truncated.
     pub damage: Option<String>,
-    /// Whether a process owns the session now, so that more events may follow at any time.
+    /// Whether a process owns the session now, so that more events may follow.
     pub is_owned: bool,
 }
 

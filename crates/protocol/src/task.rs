@@ -51,7 +51,7 @@ impl TaskStatus {
         matches!(self, Self::Done | Self::Failed | Self::Cancelled)
     }
 
-    /// Whether a task may change from this status to `next`. The allowed changes are defined nowhere else.
+    /// Whether a task may change from this status to `next`; defined nowhere else.
     pub fn can_become(self, next: Self) -> bool {
         match self {
             Self::Pending | Self::Interrupted => {
@@ -69,14 +69,14 @@ impl TaskStatus {
 pub enum AttemptOutcome {
     /// The agent gave an answer.
     Answered,
-    /// The agent's vote was counted.
+    /// The agent voted. The vote may not count.
     Voted,
     /// The agent wrote a text to be the final answer.
     Presented {
         /// The text.
         text: String,
-        /// What is wrong with the text, as the predicate of a sentence about it (`is empty`). The text is then not the
-        /// final answer. None: it is. Logs of 0.1 contain no rejected texts.
+        /// Why the text is not the final answer, as the predicate of a sentence about it (`is empty`). None: it is.
+        /// Logs of 0.1 contain no rejected texts.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rejected: Option<String>,
     },
@@ -93,8 +93,7 @@ pub enum AttemptOutcome {
         exit_code: Option<i32>,
         /// The signal that ended the program.
         signal: Option<i32>,
-        /// The final message or the output. If it exceeds 64 KiB, it is truncated and followed by the path of the full
-        /// output.
+        /// The final message or the output; beyond 64 KiB, truncated and followed by the path of the full output.
         output: String,
         /// Why the program failed.
         error: Option<String>,
@@ -105,13 +104,13 @@ pub enum AttemptOutcome {
     Said,
     /// The chat agent's reply waits until the conversation is compacted; another attempt continues it.
     Paused,
-    /// The attempt was given up: the agent did not end its turn as required despite reminders, its summary was empty,
-    /// or the user did not raise the budget.
+    /// The attempt was given up: the agent did not end its turn as required despite reminders, its summary was empty, a
+    /// limit was reached, or the user did not raise the budget.
     GaveUp {
         /// Why the attempt was given up, for example what was wrong with the agent's last reply.
         reason: String,
     },
-    /// A model call of the agent, or something else that the attempt needs, failed.
+    /// A model call, or something else that the attempt needs, failed.
     Failed {
         /// The error message.
         error: String,
@@ -121,9 +120,9 @@ pub enum AttemptOutcome {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         kind: Option<BackendErrorKind>,
     },
-    /// The agent judged, but named no agent to vote for: it replied in plain text, even after a reminder.
+    /// A judge replied in plain text without a vote, even after a reminder.
     Abstained,
-    /// The attempt's time limit passed.
+    /// The attempt's time limit passed, or its agent sent nothing while all others were done.
     TimedOut,
     /// The attempt was cancelled, or was no longer needed.
     Cancelled,
@@ -132,8 +131,8 @@ pub enum AttemptOutcome {
 }
 
 impl AttemptOutcome {
-    /// Whether the usage in this `AttemptEnded` must be added to the usage of the attempt's replies. If false, it is
-    /// already their sum.
+    /// Whether the usage in this `AttemptEnded` must be added to that of the attempt's replies; if false, it is their
+    /// sum.
     pub fn has_own_usage(&self) -> bool {
         matches!(self, Self::Failed { .. } | Self::Exited { .. })
     }
@@ -233,7 +232,7 @@ pub enum SessionState {
     Cancelled,
 }
 
-/// A summary of a session, rebuilt from the log whenever it is missing, damaged or outdated.
+/// A summary of a session, rebuilt from the log if it is missing, damaged or outdated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Checkpoint {
@@ -247,7 +246,7 @@ pub struct Checkpoint {
     pub state: SessionState,
     /// The current stage of a workflow; 0 for other sessions.
     pub current_stage_index: u32,
-    /// The session's tasks by stage; a session without a workflow has one stage with all its tasks.
+    /// The session's tasks by stage; a session without a workflow has one stage.
     pub stages: Vec<CheckpointStage>,
     /// The messages to and from the chat agent and programs, and the final answers of runs, newest last.
     pub history: Vec<Item>,

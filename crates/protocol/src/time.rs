@@ -5,8 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// The sequence number of a fact in its session's log, starting at 1 and without gaps. 0 means "before the first
-/// fact".
+/// The sequence number of a fact in its session's log, starting at 1 and without gaps. 0 means "before the first fact".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Seq(pub u64);
@@ -120,7 +119,6 @@ fn days_from_civil(year: u64, month: u64, day: u64) -> u64 {
     365 * y + y / 4 - y / 100 + y / 400 + day_of_year - 719_468
 }
 
-/// The Gregorian date a number of days after 1970-01-01; the inverse of `days_from_civil`.
 fn civil_from_days(days: u64) -> (u64, u64, u64) {
     let z = days + 719_468;
     let (era, day_of_era) = (z / 146_097, z % 146_097);

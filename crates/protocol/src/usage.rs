@@ -20,8 +20,7 @@ pub struct Usage {
     pub cost_usd: f64,
     /// The number of model calls, including failed ones and retries.
     pub calls: u64,
-    /// The number of calls whose cost is not known, because the price of the model or the usage of the call is not
-    /// known. `cost_usd` does not include them. Logs of 0.1 do not contain this number.
+    /// The number of calls whose cost is not known and not in `cost_usd`; 0 in logs of 0.1.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unpriced_calls: u64,
 }

@@ -13,8 +13,7 @@ pub struct WorkflowSpec {
     pub goal: String,
     /// The stages, in order.
     pub stages: Vec<StageSpec>,
-    /// The custom adapters that the workflow file itself defines. They take precedence over those of the config, which
-    /// are not included.
+    /// The custom adapters of the workflow file, which take precedence over those of the config.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub adapters: Vec<CustomAdapter>,
     /// The path of the workflow file.
@@ -86,8 +85,7 @@ pub enum OnInterrupt {
 /// A program that a task runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProgramSpec {
-    /// The name of the adapter that drives the program: that of one of [`crate::AGENT_KINDS`], `command`, or a custom
-    /// adapter.
+    /// The adapter that drives the program: of one of [`crate::AGENT_KINDS`], `command`, or a custom adapter.
     pub adapter: String,
     /// Program and arguments, for the adapter `command`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -98,62 +96,60 @@ pub struct ProgramSpec {
     pub prompt: String,
     /// The absolute path of the working directory.
     pub cwd: String,
-    /// Additional environment variables, as the user wrote them. `${VARIABLE}` is expanded when the program starts;
-    /// the expanded value is never recorded.
+    /// Additional environment variables. `${VARIABLE}` is expanded when the program starts; the expanded value is never
+    /// recorded.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
     /// The model to use; None for the program's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// What happens after an interruption. None: the program's conversation is resumed if it has one, otherwise the
-    /// program is started again.
+    /// What happens after an interruption. None: the program is started again and resumes its conversation, if it has
+    /// one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_interrupt: Option<OnInterrupt>,
-    /// Whether the program runs in a sandbox. None: a CLI agent that cannot ask a person (headless, without
-    /// `approvals`) runs in a sandbox if one works on this machine; any other program does not.
+    /// Whether the program runs in a sandbox. None: only a headless CLI agent without `approvals` does, if a sandbox
+    /// works on this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<bool>,
-    /// How long a headless program may produce no output before it is ended; None for the default.
+    /// How long a headless program may produce no output before it is ended; None: the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_timeout: Option<Millis>,
-    /// Whether a headless CLI agent asks a person for approvals over its structured protocol. If false, it asks nobody:
-    /// in a sandbox it acts freely; without one it may only read, unless the user accepted that agents run unconfined.
+    /// Whether a headless CLI agent asks a person for approvals. If false, it acts freely in a sandbox; without one it
+    /// may only read, unless the user accepted that agents run unconfined.
     #[serde(default)]
     pub approvals: bool,
     /// The agent of the config that the program works as, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,
-    /// For a CLI agent: what the config sets for the agent's own permissions, tools, prompt and reasoning effort.
+    /// For a CLI agent: the config's settings of its own permissions, tools, prompt and reasoning.
     #[serde(default, skip_serializing_if = "AgentOptions::is_empty")]
     pub options: AgentOptions,
 }
 
-/// A CLI agent that the user describes in the config or the workflow file, so that driving it needs no code.
+/// A CLI agent that the user describes in the config or the workflow file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CustomAdapter {
     /// The name by which tasks refer to the adapter.
     pub name: String,
     /// The executable.
     pub program: String,
-    /// The arguments for an interactive task, in which the CLI agent runs in a terminal.
+    /// The arguments for an interactive task, in a terminal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
-    /// The arguments for a headless task, in which the CLI agent gets the prompt on stdin. None: the CLI agent cannot
-    /// run headless.
+    /// The arguments for a headless task, which gets the prompt on stdin; None: the CLI agent cannot run headless.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headless_args: Option<Vec<String>>,
-    /// Arguments, appended to the others, that resume a conversation; `{session}` stands for the conversation's id.
-    /// None: conversations cannot be resumed.
+    /// Additional arguments that resume a conversation; `{session}` stands for its id. None: conversations cannot be
+    /// resumed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume_args: Option<Vec<String>>,
     /// A regex for the CLI agent's output; its first group is the id of the conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// A regex that matches the CLI agent's screen once the agent accepts a prompt.
+    /// A regex that matches the screen once the CLI agent accepts a prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready: Option<String>,
-    /// Regexes that match the CLI agent's screen while the agent waits for a person; the first match tells
-    /// what the agent waits for.
+    /// Regexes that match the screen while the CLI agent waits for a person; the first match tells what for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interactions: Vec<InteractionPattern>,
     /// Additional environment variables; see [`ProgramSpec::env`].

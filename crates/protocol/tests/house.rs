@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The maximum length of a file that is not in a directory named `tests`, in lines.
+/// The maximum length of a file in lines; files in directories named `tests` are exempt.
 const MAX_LINES: usize = 500;
 
 fn root() -> PathBuf {
@@ -115,7 +115,7 @@ fn no_crate_depends_on_a_sibling() {
     }
 }
 
-/// Whether the allowed licenses satisfy an SPDX license expression. Evaluates `OR`, the operator of lowest precedence.
+/// Evaluates an SPDX license expression; `OR` has the lowest precedence.
 fn any_of<'a>(words: &mut std::iter::Peekable<impl Iterator<Item = &'a str>>, allowed: &[&str]) -> bool {
     let mut fine = all_of(words, allowed);
     while words.next_if_eq(&"OR").is_some() {
@@ -133,7 +133,7 @@ fn all_of<'a>(words: &mut std::iter::Peekable<impl Iterator<Item = &'a str>>, al
         } else {
             words.next().is_some_and(|license| allowed.contains(&license))
         };
-        // A license exception (`WITH …`) only grants additional permissions, so its name is skipped.
+        // A license exception (`WITH …`) only grants additional permissions.
         if words.next_if_eq(&"WITH").is_some() {
             words.next();
         }
@@ -221,7 +221,6 @@ fn no_test_asserts_how_fast_something_is() {
     }
 }
 
-/// The source of the product by path below `crates`, without tests and without crates that only tests use.
 fn product() -> BTreeMap<String, String> {
     let crates = root().join("crates");
     let mut files = BTreeSet::new();
@@ -307,7 +306,7 @@ fn a_value_that_cannot_be_serialised_or_a_search_that_cannot_be_built_is_an_erro
 }
 
 /// The domain words of the specification. Each must be the name of exactly one type, so that readers of the
-/// specification find that type.
+/// specification find it.
 const DOMAIN_WORDS: [&str; 10] = [
     "AgentAdapter",
     "AgentRunner",
@@ -323,7 +322,6 @@ const DOMAIN_WORDS: [&str; 10] = [
 
 #[test]
 fn every_domain_word_of_the_specification_is_the_name_of_a_type() {
-    // The whole files, because a type may be defined below the tests of its file.
     let read = |name: &String| std::fs::read_to_string(root().join("crates").join(name)).unwrap();
     let product: Vec<String> = product().keys().map(read).collect();
     for word in DOMAIN_WORDS {
@@ -340,15 +338,14 @@ fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.lines().flat_map(|line| line.split('`').skip(1).step_by(2))
 }
 
-/// The names of tests that a text mentions: everything between backquotes that is longer than 20 characters and
-/// consists of letters, digits and underscores.
+/// The names of tests in a text: everything between backquotes that is longer than 20 characters and consists of
+/// letters, digits and underscores.
 fn tests_in(text: &str) -> Vec<&str> {
     let is_test =
         |word: &&str| word.len() > 20 && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     quoted(text).filter(is_test).collect()
 }
 
-/// The source of all crates, for looking up the tests that documents mention.
 fn code() -> String {
     let mut files = BTreeSet::new();
     sources(&root().join("crates"), &mut files);
@@ -459,7 +456,7 @@ fn the_table_of_the_specification_lists_every_tagged_test_and_what_it_asserts() 
     assert!(untagged.is_empty(), "{page} lists tests without that tag: {untagged:#?}");
 }
 
-/// All Markdown files below a directory, except those in `target` and in directories whose names begin with a dot.
+/// All Markdown files below a directory, without `target` and directories whose names begin with a dot.
 fn documents(dir: &Path, found: &mut BTreeSet<PathBuf>) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();

@@ -6,7 +6,7 @@ pub fn fnv1a(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
-/// The pseudo-random number with this index from a seed (SplitMix64).
+/// The pseudo-random number with this index for a seed (SplitMix64).
 pub fn pseudo_random(seed: u64, index: u64) -> u64 {
     let mut z = seed.wrapping_add((index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -14,9 +14,8 @@ pub fn pseudo_random(seed: u64, index: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// A token of eight hexadecimal digits that occurs in none of the texts. A text between two marker lines with this
-/// token cannot contain the closing line, so nobody who writes such a text can end it early. The token is the same
-/// whenever seed and texts are the same.
+/// A token of eight hexadecimal digits that occurs in none of the texts, so a text between marker lines with this token
+/// cannot contain its closing line. Deterministic for the same seed and texts.
 pub fn unused_token<'a>(seed: u64, texts: &(impl Iterator<Item = &'a str> + Clone)) -> String {
     let mut index = 0;
     loop {

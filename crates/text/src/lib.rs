@@ -1,7 +1,5 @@
-//! Text helpers for all crates. They know nothing about the domain and do no I/O.
-//!
-//! Each rule has one implementation: which characters affect a terminal, how similar two names are, how a text
-//! is truncated, how tokens are estimated, how values are hashed.
+//! Text helpers for all crates: sanitizing for a terminal, truncating, nearest names, hashing, token estimates. They
+//! know nothing about the domain and do no I/O.
 
 mod hash;
 mod hex;

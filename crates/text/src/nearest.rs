@@ -1,26 +1,23 @@
 //! Suggests the known name for a misspelled one.
 
-/// The maximum length of a name that is compared with known names, in bytes, because the cost grows with the
-/// length.
+/// The maximum length of a name that is compared, in bytes, because the cost grows with the length.
 const LONGEST: usize = 60;
 
-/// The number of edits (insert, delete, replace, swap neighbors) between two names. Case and punctuation are
-/// ignored, so `voting-sensitivity` and `votingSensitivity` equal `voting_sensitivity`.
+/// The number of edits (insert, delete, replace, swap neighbors) between two names. Case and punctuation are ignored.
 pub fn edit_distance(one: &str, other: &str) -> usize {
     strsim::osa_distance(&letters(one), &letters(other))
 }
 
-/// The known name closest to `given`. At most a third of the letters of `given` may need an edit, or one letter if
-/// `given` is short. `None` if no name is that close, or if `given` is longer than 60 bytes.
+/// The known name closest to `given`, if at most a third of the letters of `given` (but at least one) need an edit.
+/// `None` if `given` is longer than 60 bytes.
 pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let (name, distance) = closest(given, known)?;
     let allowed = (letters(given).chars().count() / 3).max(1);
     (distance <= allowed).then_some(name)
 }
 
-/// The known word of which `given` is almost certainly a misspelling, so that ignoring `given` would not do what its
-/// author wants. At most two letters are wrong, missing, extra or swapped; in a short word, where two edits make
-/// another word, at most one. `None` also if `given` is longer than 60 bytes.
+/// The known word of which `given` is almost certainly a misspelling: at most two edits, or one if either word is
+/// short. `None` if `given` is longer than 60 bytes.
 pub fn misspelled<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let outline = Outline::of(given);
     // A file may have thousands of unknown keys; the outline rules out most known words cheaply.
@@ -30,10 +27,9 @@ pub fn misspelled<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> 
     (distance <= allowed).then_some(word)
 }
 
-/// The number of letters and digits up to which a word counts as short.
+/// A word of up to this many letters and digits is short: two edits could make another word of it.
 const SHORT: usize = 4;
 
-/// A summary of a word that can be compared cheaply: its length and its set of letters.
 #[derive(Clone, Copy)]
 struct Outline {
     length: usize,
@@ -51,15 +47,13 @@ impl Outline {
         outline
     }
 
-    /// Whether the words may be at most two edits apart. One edit changes the length by at most one, removes at most
-    /// one letter from the set and adds at most one.
+    /// One edit changes the length by at most one, removes at most one letter from the set and adds at most one.
     fn may_be_within_two_edits_of(self, other: Self) -> bool {
         self.length.abs_diff(other.length) <= 2 && (self.letters ^ other.letters).count_ones() <= 4
     }
 }
 
-/// The known name with the fewest edits from `given`, and the number of edits; `None` if `given` is too long, or no
-/// name is known.
+/// The known name with the fewest edits from `given`, and the number of edits.
 fn closest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<(&'a str, usize)> {
     if given.len() > LONGEST {
         return None;

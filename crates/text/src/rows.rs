@@ -7,16 +7,13 @@ use unicode_width::UnicodeWidthChar;
 /// The start of every row that continues the row above it.
 pub const ROW_MARK: &str = "  | ";
 
-/// The fewest columns that rows are made for.
 const FEWEST_COLUMNS: usize = 16;
 
 /// Sanitizes text for a terminal with this many columns. A line that is too long is broken, and every further row of it
-/// starts with [`ROW_MARK`].
-///
-/// A terminal that breaks a line by itself starts the next row at its left edge. A text that is chosen for the width of
-/// the terminal could therefore add rows that look like somebody else's.
+/// starts with [`ROW_MARK`]: a terminal that breaks a line by itself starts the next row at its left edge, so a text of
+/// the right length could fake a row.
 pub fn marked_rows(text: &str, columns: usize) -> String {
-    // The last column stays empty: some terminals break a line that fills it.
+    // The last column stays empty, because some terminals break a line that fills it.
     let room = columns.max(FEWEST_COLUMNS) - 1;
     let mut rows = String::with_capacity(text.len());
     for (n, line) in sanitize::text(text).split('\n').enumerate() {

@@ -1,21 +1,16 @@
-//! Makes untrusted text safe to print on a terminal.
-//!
-//! The output of models, tools and programs, and file names, may contain anything: escape sequences, direction
-//! overrides, invisible characters. Every character that controls the terminal, or that hides or reorders other
-//! characters, is dropped or replaced.
+//! Makes untrusted text safe to print on a terminal. Characters that control the terminal, or that hide or reorder
+//! other characters, are dropped or replaced.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// The maximum number of combining marks on one letter: more would extend into the lines above and below.
+/// More combining marks on one letter would extend into the lines above and below.
 const MOST_MARKS: usize = 3;
 
-/// What happens to a character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Treatment {
     Keep,
     Drop,
-    /// Another character is shown instead.
     Replace(char),
     /// A combining mark; a letter may carry a few of them.
     Mark,
@@ -28,10 +23,9 @@ fn treatment(c: char) -> Treatment {
         '\0'..='\u{1f}' => char::from_u32(0x2400 + u32::from(c)).map_or(Treatment::Drop, Treatment::Replace),
         '\u{7f}' => Treatment::Replace('\u{2421}'),
         '\u{80}'..='\u{9f}' => Treatment::Replace('\u{fffd}'),
-        // Line and paragraph separators become spaces, because some terminals start a new line at them.
+        // Some terminals start a new line at line and paragraph separators.
         '\u{2028}' | '\u{2029}' => Treatment::Replace(' '),
-        // Directions, joiners, selectors, annotations and tags are dropped: they are invisible, and terminals
-        // disagree about their width.
+        // These are invisible, and terminals disagree about their width.
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' => {
             Treatment::Drop
         }
@@ -107,8 +101,8 @@ pub fn output(text: &str) -> Cow<'_, str> {
     }))
 }
 
-/// Sanitizes JSON: unsafe characters are replaced by their escapes, so that the value stays the same. Outside strings,
-/// the JSON must not contain tabs and carriage returns, because escapes are valid only inside strings.
+/// Sanitizes JSON: unsafe characters become escapes, so that the value stays the same. The JSON must not contain tabs
+/// and carriage returns outside strings.
 pub fn json(json: &str) -> Cow<'_, str> {
     let is_kept = |c: char| c == '\n' || is_safe(c);
     if json.chars().all(is_kept) {
@@ -127,7 +121,7 @@ pub fn json(json: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Sanitizes the text of one cell of a screen, usually one letter with its marks. May return an empty string.
+/// Sanitizes the text of one cell of a screen. May return an empty string.
 pub fn cell(text: &str) -> Cow<'_, str> {
     if let [b' '..=b'~'] = text.as_bytes() {
         return Cow::Borrowed(text);

@@ -2,8 +2,7 @@
 
 use std::borrow::Cow;
 
-/// The text as one word of a POSIX shell command: unchanged if no shell gives any of its characters a meaning, in single
-/// quotes otherwise.
+/// The text as one word of a POSIX shell command, in single quotes if needed.
 pub fn shell_word(text: &str) -> Cow<'_, str> {
     let is_plain = |c: char| c.is_alphanumeric() || "_-./:@%+,=".contains(c);
     if !text.is_empty() && text.chars().all(is_plain) {

@@ -1,8 +1,7 @@
-//! Estimates the number of tokens in a text, for compacting conversations and for replies without a token
-//! count.
+//! Estimates the number of tokens in a text, for compacting conversations and for replies without a token count.
 
-/// Estimates the tokens of a text: about four characters per token, which is close enough for English and code with
-/// every common tokenizer; every character from U+2E80 on (ideographs, Hangul, emoji) counts as one token.
+/// Estimates the tokens of a text: about four characters per token, as in English and code; every character from U+2E80
+/// on (ideographs, Hangul, emoji) counts as one token.
 pub fn estimate_tokens(text: &str) -> u64 {
     if text.is_ascii() {
         return (text.len() as u64).div_ceil(4);

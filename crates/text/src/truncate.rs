@@ -1,7 +1,6 @@
 //! Truncates texts and marks what is missing.
 
-/// The text, truncated to at most `most` characters. If it is truncated, the last of these characters is `…`; a
-/// truncated text has at least this character, even if `most` is 0.
+/// Truncates a text to at most `most` characters, the last of which is then `…` (even if `most` is 0).
 pub fn truncate_chars(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         None => text.to_owned(),
@@ -9,7 +8,7 @@ pub fn truncate_chars(text: &str, most: usize) -> String {
     }
 }
 
-/// The text, truncated to at most `most` bytes of whole characters. If it is truncated, `…` follows these bytes.
+/// Truncates a text to at most `most` bytes of whole characters; `…` follows a truncated text.
 pub fn truncate_bytes(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
@@ -17,8 +16,8 @@ pub fn truncate_bytes(text: &str, most: usize) -> String {
     format!("{}…", text.get(..text.floor_char_boundary(most)).unwrap_or_default())
 }
 
-/// The first `head` and the last `tail` bytes, rounded to whole characters, with a note in between. `note` is
-/// given the number of bytes left out. A text of at most `head + tail` bytes is returned unchanged.
+/// The first `head` and the last `tail` bytes, rounded to whole characters, with a note in between that is given the
+/// number of bytes left out. A text of at most `head + tail` bytes is unchanged.
 pub fn head_and_tail(text: &str, head: usize, tail: usize, note: impl FnOnce(usize) -> String) -> String {
     if text.len() <= head + tail {
         return text.to_owned();

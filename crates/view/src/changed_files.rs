@@ -1,18 +1,16 @@
-//! What front ends say about the files that a run changed in context paths: a footer below the final answer if the run
-//! wrote files, and a note if it only deleted some, or changed nothing although it could.
+//! What front ends say about the files that a run changed in context paths: a footer below the final answer if it wrote
+//! files, and a note if it only deleted some, or changed nothing although it could.
 
 use althing_protocol::{FileChange, FileWrite, MAX_NAMED_FILES, RunResult, WRITES_FILE};
 use althing_text::count;
 
-/// The files that a run changed in context paths, as they are shown with its answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangedFiles<'a> {
-    /// The new and modified files.
     pub written: Vec<&'a FileWrite>,
-    /// The deleted files. They do not count as written.
+    /// The deleted files, which do not count as written.
     pub deleted: Vec<&'a FileWrite>,
-    /// The path of the file in the run's log directory that lists all changed files. That file exists only if more
-    /// than [`MAX_NAMED_FILES`] files were written, or more than [`MAX_NAMED_FILES`] were deleted.
+    /// The path of the file that lists all changed files. It exists only if more than [`MAX_NAMED_FILES`] files were
+    /// written, or more than that were deleted.
     pub list: String,
     /// The paths in which the run could have written, if it changed nothing there.
     pub unchanged: &'a [String],
@@ -35,13 +33,12 @@ impl<'a> ChangedFiles<'a> {
         }
     }
 
-    /// Whether the footer counts the written files instead of naming each, because there are too many.
     pub fn only_counts(&self) -> bool {
         self.written.len() > MAX_NAMED_FILES
     }
 
-    /// The written files that the footer names: all of them or, if there are too many, only the first few of those with
-    /// a note (for example files that run code later, and directories of installed packages with many changes).
+    /// The written files that the footer names: all or, if there are too many, only the first few of those with a note
+    /// (such as files that run code later).
     pub fn named(&self) -> Vec<&'a FileWrite> {
         let named = self.written.iter().copied();
         if self.only_counts() {
@@ -51,9 +48,8 @@ impl<'a> ChangedFiles<'a> {
         }
     }
 
-    /// A note about a run that wrote nothing: about the files that it deleted or, if it deleted none, about the paths
-    /// in which it could have written (None if there are no such paths). None if the run wrote files: then the footer
-    /// also names or counts the deleted ones.
+    /// A note for a run that wrote nothing: about the files that it deleted, else about the paths in which it could
+    /// have written. (The footer of a run that wrote files also names or counts the deleted ones.)
     pub fn note(&self) -> Option<String> {
         if !self.written.is_empty() {
             return None;
@@ -70,7 +66,6 @@ impl<'a> ChangedFiles<'a> {
         Some(format!("the run deleted {files}: {}", paths.join(", ")))
     }
 
-    /// The footer below the final answer, as text; None if nothing was written.
     pub fn footer(&self) -> Option<String> {
         let mut text = self.heading()?;
         if self.only_counts() {

@@ -1,5 +1,5 @@
-//! A conversation as lines of text, for front ends without a screen: the lines that are new, the open questions, and
-//! how an input line answers a question.
+//! A conversation as lines of text, for front ends without a screen: new lines, open questions, and how an input line
+//! answers a question.
 
 use crate::changed_files::ChangedFiles;
 use crate::labels;
@@ -12,12 +12,11 @@ use althing_protocol::{
 use althing_text::ROW_MARK;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The audience that the lines are written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Audience {
-    /// A script: replies are printed without a prefix, and most questions are answered with `y`, `n` or JSON.
+    /// For a script, replies are printed without a prefix, and most questions are answered with `y`, `n` or JSON.
     Script,
-    /// A person: most lines start with a label such as `You:`, and questions are answered with commands such as
+    /// For a person, most lines start with a label such as `You:`, and questions are answered with commands such as
     /// `/approve`.
     Person,
 }
@@ -26,20 +25,15 @@ pub enum Audience {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConversationLine {
     /// A reply of the chat agent, or the final answer of a run. For a script, a run's final answer appears only if no
-    /// chat agent summarizes the run, and is followed by the list of the files that the run changed.
+    /// chat agent summarizes the run.
     Reply(String),
-    /// A notice for the user, including a note about a run that only deleted files or changed nothing. For a script
-    /// also the list of the files that a run changed, if the run's final answer is not printed.
     Notice(String),
-    /// A status change of a run or program, or a compaction. For a person also the user's own message, a tool call of
-    /// the chat agent, or the list of the files that a run changed.
     Progress(String),
-    /// A question that was opened.
     Question(String),
 }
 
 impl ConversationLine {
-    /// The text, unsanitized: it may contain anything that an agent wrote.
+    /// The unsanitized text: it may contain anything that an agent wrote.
     pub fn text(&self) -> &str {
         match self {
             Self::Reply(text) | Self::Notice(text) | Self::Progress(text) | Self::Question(text) => text,
@@ -47,17 +41,14 @@ impl ConversationLine {
     }
 }
 
-/// Produces the new lines of a session: each conversation entry (some only for one of the audiences) and each question
-/// once, and each status change of a run or program.
+/// Produces the new lines of a session: conversation entries, questions, and status changes of runs and programs.
 #[derive(Debug)]
 pub struct ConversationLines {
     reader: Audience,
-    /// The number of conversation entries whose lines were already produced.
+    /// The number of entries whose lines were already produced.
     entries: usize,
     asked: BTreeSet<InteractionId>,
-    /// The newest queued message that was reported.
     queued: Seq,
-    /// The status last reported for each run and program.
     statuses: BTreeMap<TaskId, &'static str>,
 }
 
@@ -66,7 +57,6 @@ impl ConversationLines {
         Self { reader, entries: 0, asked: BTreeSet::new(), queued: Seq(0), statuses: BTreeMap::new() }
     }
 
-    /// The lines that are new since the last call, in order.
     pub fn updates(&mut self, session: &SessionView) -> Vec<ConversationLine> {
         let mut lines = Vec::new();
         for entry in session.entries.iter().skip(self.entries) {
@@ -166,7 +156,6 @@ impl ConversationLines {
     }
 }
 
-/// The text of a notice with its level before it, such as `warning: …`; for a person, the level is capitalized.
 fn notice(level: NoticeLevel, text: &str, script: bool) -> String {
     let line = format!("{}: {text}", labels::notice_level(level));
     if script { line } else { capitalized(&line) }
@@ -174,7 +163,7 @@ fn notice(level: NoticeLevel, text: &str, script: bool) -> String {
 
 const LAUNCH_QUESTION: &str = "launch this run?";
 
-/// What a person must know in order to approve a run, as pairs of name and value. Empty values are left out.
+/// What a person must know to approve a run, as pairs of name and value without empty values.
 fn proposal_details(proposal: &Proposal) -> Vec<(&'static str, String)> {
     let agents: Vec<&str> = proposal.members.iter().map(|member| member.id.as_str()).collect();
     let mut details = vec![
@@ -191,8 +180,7 @@ fn proposal_details(proposal: &Proposal) -> Vec<(&'static str, String)> {
     details
 }
 
-/// A title and a row for each detail. The further lines of a detail are marked, so that none looks like a row. (Front
-/// ends also mark the rows into which a terminal would break a long line, see [`althing_text::marked_rows`].)
+/// The further lines of a detail are marked, so that none looks like a row of ours.
 fn title_and_details(title: &str, details: &[(&str, String)]) -> String {
     let rows = details.iter().map(|(key, value)| {
         let value = value.replace('\n', &format!("\n        {ROW_MARK}"));
@@ -201,13 +189,12 @@ fn title_and_details(title: &str, details: &[(&str, String)]) -> String {
     [capitalized(title)].into_iter().chain(rows).collect()
 }
 
-/// The question whether a run may be launched, with the details that every front end shows, but without instructions
-/// for answering: for a program that has its own way to answer.
+/// The question whether a run may be launched, without instructions for answering: for a program that has its own way
+/// to answer.
 pub fn launch_question(proposal: &Proposal) -> String {
     title_and_details(LAUNCH_QUESTION, &proposal_details(proposal))
 }
 
-/// The text of a question: its title, details and how to answer it.
 pub fn ask(kind: &InteractionKind, reader: Audience) -> String {
     let (yes_or_no, mut details) = match reader {
         Audience::Script => ("y or n", Vec::new()),
@@ -282,13 +269,13 @@ pub fn ask(kind: &InteractionKind, reader: Audience) -> String {
     }
 }
 
-/// The op that an input line submits as the answer to an open question; None if the line is not an answer.
+/// The op that answers a question; None if the line is not an answer.
 pub fn answer(question: &Question, line: &str) -> Option<Op> {
     let (line, kind) = (line.trim(), &question.interaction.kind);
     let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
     let rest = rest.trim();
-    // A bare word such as `y` is an answer only if it is the whole line. It never answers the question of an override
-    // window, which closes by itself and accepts only commands.
+    // A bare word such as `y` is an answer only if it is the whole line. It never answers an override window, which
+    // closes by itself and accepts only commands.
     let overrides = matches!(kind, InteractionKind::WinnerOverride { .. });
     let alone = if overrides { String::new() } else { line.to_lowercase() };
     let decision = match (word, alone.as_str(), kind) {
@@ -341,8 +328,8 @@ fn choice(kind: &InteractionKind, words: &[&str]) -> Option<Decision> {
     Some(Decision::Choose { option: ask.options.iter().find(fits)?.id.clone() })
 }
 
-/// The decision that approves exactly what was shown: the digest ties the approval of a run to its proposal, and in an
-/// override window the winner is confirmed.
+/// Approves exactly what was shown: the digest ties the approval of a run to its proposal, and in an override window
+/// the winner is confirmed.
 pub fn approval(kind: &InteractionKind) -> Decision {
     let digest = match kind {
         InteractionKind::WinnerOverride { .. } => return Decision::Continue,

@@ -6,7 +6,6 @@ use althing_protocol::{
 };
 use althing_text::{count, short_number};
 
-/// The status of a task in lists.
 pub fn task_status(status: TaskStatus) -> &'static str {
     match status {
         TaskStatus::Pending => "pending",
@@ -22,7 +21,6 @@ pub fn task_status(status: TaskStatus) -> &'static str {
 /// The status of a program that has finished its turn, and waits for the next prompt or for its end.
 pub const YOUR_TURN: &str = "your turn";
 
-/// How a run ended.
 pub fn run_status(status: RunStatus) -> &'static str {
     match status {
         RunStatus::Completed => "Complete ✓",
@@ -32,7 +30,6 @@ pub fn run_status(status: RunStatus) -> &'static str {
     }
 }
 
-/// The status of a run without a result.
 pub fn unfinished_run_status(status: TaskStatus) -> &'static str {
     match status {
         TaskStatus::Done => run_status(RunStatus::Completed),
@@ -51,12 +48,10 @@ pub fn session_state(state: SessionState) -> &'static str {
         SessionState::Failed => "failed",
         SessionState::Cancelled => "cancelled",
         SessionState::Idle => "idle",
-        // No process runs the session, and the session has not ended.
         _ => "interrupted",
     }
 }
 
-/// The state of a conversation.
 pub fn chat_state(state: ChatState) -> &'static str {
     match state {
         ChatState::Idle => "Idle",
@@ -69,7 +64,6 @@ pub fn chat_state(state: ChatState) -> &'static str {
     }
 }
 
-/// The phase of a run.
 pub fn phase(phase: Option<Phase>) -> &'static str {
     match phase {
         Some(Phase::Answering) => "answering",
@@ -81,7 +75,6 @@ pub fn phase(phase: Option<Phase>) -> &'static str {
     }
 }
 
-/// What an agent does during an attempt.
 pub fn activity(purpose: Purpose) -> &'static str {
     match purpose {
         Purpose::Answer => "answering",
@@ -95,7 +88,7 @@ pub fn activity(purpose: Purpose) -> &'static str {
     }
 }
 
-/// How an attempt ended; None if it ended with an answer, because the answer itself is shown.
+/// How an attempt ended; None for an answer, because the answer itself is shown.
 pub fn outcome(outcome: &AttemptOutcome) -> Option<String> {
     Some(match outcome {
         AttemptOutcome::Answered => return None,
@@ -122,8 +115,7 @@ pub fn outcome(outcome: &AttemptOutcome) -> Option<String> {
     })
 }
 
-/// What a compaction replaced, and the size of the conversation before and after, in tokens. Logs of 0.1 do not say
-/// what was replaced.
+/// What a compaction replaced. Logs of 0.1 do not say what.
 pub fn compaction(exchanges: u32, steps: u32, (before, after): (u64, u64)) -> String {
     let parts = [count(exchanges.into(), "exchange"), count(steps.into(), "step")];
     let replaced = [exchanges, steps].into_iter().zip(parts).filter(|(number, _)| *number > 0);
@@ -132,7 +124,6 @@ pub fn compaction(exchanges: u32, steps: u32, (before, after): (u64, u64)) -> St
     format!("the conversation was compacted from {before} to {after} tokens: a summary replaces {what}")
 }
 
-/// The status of a task of a plan.
 pub fn plan_status(status: PlanStatus) -> &'static str {
     match status {
         PlanStatus::Pending => "not started",
@@ -150,7 +141,6 @@ pub fn notice_level(level: NoticeLevel) -> &'static str {
     }
 }
 
-/// A text followed by its hint in parentheses, if there is one.
 pub fn with_hint(text: String, hint: Option<&str>) -> String {
     match hint {
         Some(hint) => format!("{text} ({hint})"),
@@ -158,37 +148,33 @@ pub fn with_hint(text: String, hint: Option<&str>) -> String {
     }
 }
 
-/// A finished run as a summary: `3 agents · 2 rounds · 4m12s`.
+/// A summary of a finished run, such as `3 agents · 2 rounds · 4m12s`.
 pub fn run_summary(run: &crate::RunView, result: &RunResult) -> String {
     let rounds = count(result.coordination_summary.rounds.into(), "round");
     format!("{} · {rounds} · {}", run.agents_label(), result.duration)
 }
 
-/// A duration. A live duration under a minute is shown in whole seconds, so that it does not flicker.
+/// A live duration under a minute is shown in whole seconds, so that it does not flicker.
 pub fn elapsed(time: Millis, live: bool) -> String {
     if live && time.0 < 60_000 { format!("{}s", time.0 / 1000) } else { time.to_string() }
 }
 
-/// The modes of a run, named as in the mode bar.
 pub fn modes(modes: Modes) -> String {
     let plan = if modes.planning { "Plan · " } else { "" };
     let single = modes.agent_mode != AgentMode::Multi;
     format!("{plan}{} · {}", agent_mode(single), refinement(modes.refinement))
 }
 
-/// The modes of a proposed run, and whether a second run executes its plan.
 pub fn proposed_modes(proposal: &Proposal) -> String {
     let executes = proposal.launch.execute_after_planning && proposal.modes.planning;
     format!("{}{}", modes(proposal.modes), if executes { " · then execute" } else { "" })
 }
 
-/// The texts that a launch adds to the system prompts of its agents; empty if there are none.
 pub fn added_prompts(launch: &LaunchRun) -> String {
     let prompts = launch.agent_system_prompts.iter().map(|(agent, text)| format!("{agent}: {text}"));
     prompts.collect::<Vec<_>>().join("\n")
 }
 
-/// The rules that a launch changes; empty if there are none.
 pub fn changed_rules(launch: &LaunchRun) -> String {
     let rules = launch.coordination_overrides.iter().map(|(key, value)| format!("{key}: {value}"));
     rules.collect::<Vec<_>>().join(", ")
@@ -202,8 +188,7 @@ pub fn refinement(on: bool) -> &'static str {
     if on { "Refine" } else { "Quick" }
 }
 
-/// The number of input and output tokens together and, if there is any, the cost; a cost that is not known is called
-/// unknown.
+/// Tokens and cost; a cost that is not known is called unknown.
 pub fn tokens(usage: &Usage) -> String {
     let tokens = short_number(usage.input_tokens.saturating_add(usage.output_tokens));
     match (usage.cost_usd > 0.0, usage.unpriced_calls > 0) {
@@ -214,7 +199,6 @@ pub fn tokens(usage: &Usage) -> String {
     }
 }
 
-/// An amount of money in dollars and cents; `under $0.01` for less than a cent, `$0` for nothing.
 pub fn money(usd: f64) -> String {
     if usd >= 0.01 {
         format!("${usd:.2}")
@@ -225,13 +209,12 @@ pub fn money(usd: f64) -> String {
     }
 }
 
-/// An amount of money given in millionths of a US dollar; whole dollars are shown without cents.
+/// An amount given in millionths of a US dollar; whole dollars are shown without cents.
 pub fn micro_money(micro: u64) -> String {
     let usd = micro as f64 / 1e6;
     if usd.fract().abs() < f64::EPSILON { format!("${usd:.0}") } else { money(usd) }
 }
 
-/// A changed file, with the kind of change and the file's warning, if any.
 pub fn file_write(write: &FileWrite) -> String {
     let change = match write.change {
         FileChange::New => "new",

@@ -1,4 +1,4 @@
-//! Progress as plain text: one line per event worth showing.
+//! Progress of a session as plain text: one line per event worth showing.
 
 use crate::labels;
 use crate::session::SessionView;
@@ -7,10 +7,8 @@ use althing_protocol::{
 };
 use althing_text::{count, sanitize};
 
-/// The maximum length of what a line says about an item, in characters.
 const LINE_CHARS: usize = 300;
 
-/// Folds a session's events into a view and formats them as lines.
 #[derive(Clone, Debug)]
 pub struct ProgressLines {
     session: SessionView,
@@ -28,20 +26,19 @@ impl ProgressLines {
         &self.session
     }
 
-    /// Folds an item into the session's view without formatting it.
+    /// Folds an item into the view without formatting it.
     pub fn follow(&mut self, item: &FeedItem) {
         self.session.apply(item);
     }
 
-    /// Folds an item into the view and returns it as one aligned line; None if the item is not worth a line.
+    /// Folds an item into the view and returns it as one aligned line; None if it is not worth a line.
     pub fn line(&mut self, item: &FeedItem) -> Option<String> {
         let (who, what) = self.describe(item)?;
         let width = self.session.name_width();
         Some(format!("{who:width$}  {what}"))
     }
 
-    /// Folds an item into the view and returns who did what; None if the item is not worth a line. Both texts are
-    /// sanitized for a terminal.
+    /// Folds an item into the view and returns who did what, sanitized for a terminal; None if it is not worth a line.
     pub fn describe(&mut self, item: &FeedItem) -> Option<(String, String)> {
         self.session.apply(item);
         let (who, what) = match item {
@@ -54,7 +51,7 @@ impl ProgressLines {
 
     fn describe_event(&self, event: &Event) -> Option<(String, String)> {
         let agent = event.task.as_ref().and_then(|task| self.session.worker(task)).map(|worker| worker.name);
-        // The name is the part of the run's id after the first dot: for a run of a workflow, the name of its task.
+        // The name of a workflow's run is the name of its task.
         let run = || match event.task.as_ref().and_then(|task| task.as_str().split_once('.')) {
             Some((_, name)) => name.to_owned(),
             None => "run".to_owned(),

@@ -2,7 +2,7 @@
 
 use althing_protocol::Usage;
 
-/// What calls cost: an amount, `unknown` if no call has a known cost, or both if some calls have none.
+/// The cost of calls: an amount, `unknown` if no call has a known cost, or both if some calls have none.
 pub fn cost(usage: &Usage) -> String {
     match (usage.cost_usd > 0.0, usage.unpriced_calls > 0) {
         (false, true) => "unknown".into(),
@@ -11,13 +11,11 @@ pub fn cost(usage: &Usage) -> String {
     }
 }
 
-/// Whether there is a cost to show: an amount above zero, or an unknown one.
 pub fn has_cost(usage: &Usage) -> bool {
     usage.cost_usd > 0.0 || usage.unpriced_calls > 0
 }
 
-/// An amount given in millionths of a US dollar, exact enough to compare it with another: whole dollars without cents,
-/// cents with two digits, and less than a cent with up to six.
+/// An exact amount, given in millionths of a US dollar, that can be compared with another amount.
 pub fn exact_money(micro: u64) -> String {
     let (dollars, rest) = (micro / 1_000_000, micro % 1_000_000);
     if rest == 0 {

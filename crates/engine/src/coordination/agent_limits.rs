@@ -1,8 +1,5 @@
-//! The limits on what agents may do in a run: answers and tool calls of each agent, model calls of the run.
-//!
-//! The limits stop agents that never agree or never finish; an ordinary run does not reach them. An agent that reached
-//! a limit stays in the run with the answers it has given: it can still vote, and its answers remain candidates. The
-//! run ends with its best answer once it has used up its model calls. Logs of 0.1 record no such limits, so none apply
+//! Limits of a run: answers and tool calls of each agent, model calls of the run. An agent that reached a limit stays
+//! in the run: it can still vote, and its answers remain candidates. Logs of 0.1 record no such limits, so none apply
 //! to them.
 
 use super::state::{MemberState, RunState};
@@ -10,21 +7,18 @@ use super::{Consequence, Coordination};
 use crate::tools::{NEW_ANSWER, RESTART, SUBMIT, VOTE};
 use althing_protocol::{Fact, Notice, NoticeLevel};
 
-/// A limit of one agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AgentLimit {
     Answers(u32),
     ToolCalls(u32),
 }
 
-/// Whether a tool is one of those with which an agent ends its turn. They are not counted as tool calls: how often an
-/// agent ends its turn is limited by its answers and by its faults.
+/// Coordination tools end an agent's turn and are not counted as tool calls.
 pub(super) fn is_coordination_tool(name: &str) -> bool {
     [NEW_ANSWER, VOTE, SUBMIT, RESTART].contains(&name)
 }
 
 impl AgentLimit {
-    /// What people are told once, when an agent reaches the limit.
     fn notice(self, member: &MemberState) -> Notice {
         let agent = &member.agent.id;
         let (text, key) = match self {
@@ -43,8 +37,8 @@ impl AgentLimit {
 }
 
 impl RunState {
-    /// Whether the agent has given as many answers as `max_new_answers_per_agent` allows since the run last started
-    /// over, or as many as the limit `answers_per_agent` allows in the whole run.
+    /// True if the agent has given `max_new_answers_per_agent` answers since the last restart, or `answers_per_agent`
+    /// answers in the whole run.
     pub(super) fn has_all_answers(&self, member: &MemberState) -> bool {
         let cap = self.spec.rules.max_new_answers_per_agent;
         cap.is_some_and(|cap| member.answers.len() >= cap as usize) || self.is_at_answer_limit(member)
@@ -54,18 +48,15 @@ impl RunState {
         self.spec.rules.limits.answers_per_agent.is_some_and(|most| member.given() >= most)
     }
 
-    /// Whether an agent has made more tool calls than it may. The calls of its last reply are counted already, so that
-    /// they are refused together if they exceed the limit.
+    /// The calls of the last reply are already counted, so if they exceed the limit, all of them are refused.
     pub(super) fn has_too_many_calls(&self, member: &MemberState) -> bool {
         self.spec.rules.limits.tool_calls_per_agent.is_some_and(|most| member.tool_calls > most)
     }
 
-    /// Whether the run has used up its model calls.
     pub(super) fn is_out_of_calls(&self) -> bool {
         self.spec.rules.limits.model_calls.is_some_and(|most| self.usage.calls >= u64::from(most))
     }
 
-    /// The reply to tool calls beyond the limit.
     pub(super) fn too_many_calls(&self) -> String {
         let most = self.spec.rules.limits.tool_calls_per_agent.unwrap_or_default();
         format!(
@@ -73,7 +64,6 @@ impl RunState {
         )
     }
 
-    /// The limits that a member has reached.
     fn reached_limits(&self, member: &MemberState) -> Vec<AgentLimit> {
         let limits = &self.spec.rules.limits;
         let answers = limits.answers_per_agent.filter(|_| self.is_at_answer_limit(member));
@@ -83,7 +73,6 @@ impl RunState {
 }
 
 impl Coordination {
-    /// Tells people, once, that an agent reached a limit.
     pub(super) fn tell_limits(&self) -> Vec<Consequence> {
         let mut facts = Vec::new();
         for (index, member) in self.state.members.iter().enumerate() {
@@ -94,8 +83,6 @@ impl Coordination {
         facts
     }
 
-    /// Folds a notice of a member's work: stores a warning in the running attempt, and marks a limit that the notice is
-    /// about as told, so that it is not told again.
     pub(super) fn fold_notice(&mut self, index: usize, notice: &Notice) {
         if let Some(attempt) = self.state.members.get_mut(index).and_then(|member| member.attempt.as_mut())
             && notice.level == NoticeLevel::Warning

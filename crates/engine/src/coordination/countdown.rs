@@ -1,12 +1,11 @@
-//! The countdown of the override window, which a person can pause.
+//! The countdown of a run's override window, which a person can pause.
 
 use super::Coordination;
 use althing_protocol::{InteractionId, Millis, Timestamp};
 
-/// The countdown of an open question.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Countdown {
-    /// What was left at `since`.
+    /// The time left at `since`.
     left: Millis,
     since: Timestamp,
     is_paused: bool,
@@ -24,14 +23,13 @@ impl Countdown {
         (self.since, self.is_paused) = (at, pauses);
     }
 
-    /// What is left when the countdown starts or continues; None while it is paused.
+    /// The time that was left when the countdown last started or continued; None while it is paused.
     pub(super) fn left(&self) -> Option<Millis> {
         (!self.is_paused).then_some(self.left)
     }
 }
 
 impl Coordination {
-    /// Folds a pause of the countdown, or its end, into the state.
     pub(super) fn pause_countdown(&mut self, interaction: &InteractionId, pauses: bool, at: Timestamp) {
         if self.has_open_question(interaction)
             && let Some(countdown) = &mut self.countdown
@@ -40,7 +38,7 @@ impl Coordination {
         }
     }
 
-    /// When the session is resumed, the countdown starts again: nobody saw it in the meantime.
+    /// The countdown starts again in full on a resume, because nobody saw it in the meantime.
     pub(super) fn restart_countdown(&mut self, at: Timestamp) {
         let countdown = self.interaction.as_ref().and_then(|open| open.countdown);
         self.countdown = countdown.map(|left| Countdown::new(left, at));

@@ -111,13 +111,11 @@ impl Decider for Coordination {
 }
 
 impl Coordination {
-    /// The owner of a member's environment; None if the member has no tools.
     fn env(&self, member_index: usize) -> Option<EnvOwner> {
         self.spec().members.get(member_index).filter(|member| member.has_tools)?;
         Some(EnvOwner::Member { run: self.task.clone(), spec: self.shared_spec(), member_index })
     }
 
-    /// What a member may see of its environment.
     fn visibility(&self, member_index: usize) -> Visibility {
         let others =
             self.known_to(member_index).into_iter().filter(|label| label.agent as usize != member_index + 1);

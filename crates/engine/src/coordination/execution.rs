@@ -1,23 +1,19 @@
-//! The run that executes the plan of a planning run, if the planning run's spec has an `execution`. The planning run
-//! starts this run at most once, and is over only when this run has ended or will not start.
+//! The run that executes a planning run's plan, if the planning run's spec has an `execution`. The planning run starts
+//! it at most once, and is over only when the executing run has ended or will not start.
 
 use super::{Consequence, Coordination};
 use crate::launch;
 use althing_protocol::{Fact, RunResult, RunStatus, TaskSpec, Verdict};
 
-/// The state of the run that executes the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Execution {
-    /// The executing run has not started, or no execution was requested.
+    /// Not started, or not requested.
     Due,
-    /// In progress.
     Running,
-    /// Ended with this status.
     Ended(RunStatus),
 }
 
 impl Execution {
-    /// Folds a fact of the executing run into this state.
     pub(super) fn apply(&mut self, fact: &Fact) {
         match fact {
             Fact::TaskCreated { .. } => *self = Self::Running,
@@ -28,14 +24,13 @@ impl Execution {
 }
 
 impl Coordination {
-    /// The id of the run that will execute the plan, as in results; None if no execution was requested or the planning
-    /// run was not completed.
+    /// The id of the run that will execute the plan, or None if no execution was requested or the planning run did not
+    /// complete.
     pub(super) fn follow_up(&self, status: RunStatus) -> Option<String> {
         let asked = self.state.spec.execution.is_some() && status == RunStatus::Completed;
         asked.then(|| format!("{}.{}", self.session, self.task.execution()))
     }
 
-    /// The fact that starts the run that executes the plan; None unless the start is due.
     pub(super) fn start_execution(&self, planned: &RunResult) -> Option<Consequence> {
         let is_due = planned.follow_up.is_some() && self.state.execution == Execution::Due;
         if !is_due || self.state.cancelled || self.state.halted {
@@ -52,8 +47,7 @@ impl Coordination {
         Some((id.clone(), Fact::TaskCreated { id, parent: self.parent.clone(), spec }))
     }
 
-    /// The status of the planning run or, if a run that executes the plan follows, the status of that run. None until
-    /// it is known.
+    /// The status of the planning run if no execution follows, else that of the executing run; None until it is known.
     pub(super) fn overall_status(&self, planned: &RunResult) -> Option<RunStatus> {
         match self.state.execution {
             _ if planned.follow_up.is_none() => Some(planned.status),

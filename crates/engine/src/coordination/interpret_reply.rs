@@ -1,7 +1,5 @@
-//! Interprets a model's reply: as tool calls, an answer, a vote, the final answer, an evaluation of the final answer,
-//! or an error that leads to a reminder.
-//!
-//! Pure: the same reply in the same state always gets the same meaning.
+//! Interprets a model's reply as tool calls, an answer, a vote, a presentation, an evaluation, or an error that leads
+//! to a reminder. Pure.
 
 mod contributions;
 
@@ -15,56 +13,40 @@ use althing_protocol::{
     Answer, AnswerLabel, AttemptOutcome, Ballot, Fact, Item, Purpose, Reply, Restart, Revision, ToolCall,
 };
 
-/// The interpretation of a reply.
 enum ReplyMeaning {
-    /// The reply submits this answer.
     Answer(Submission),
-    /// The reply votes, and the vote counts.
     Vote(Ballot),
-    /// The reply votes without knowing a newer answer of an agent that it does not vote for, so the vote does not
-    /// count.
+    /// The voter did not know a newer answer of an agent that it does not vote for, so the vote does not count.
     Stale(Ballot),
-    /// The agent could vote, but its reply is only text without a tool call, even after a reminder: it abstains.
+    /// A judge replied with text only, even after a reminder.
     Abstain,
-    /// The reply is the final answer.
     Present(String),
-    /// The presenter has written nothing, even after a reminder.
     PresentNothing,
-    /// The reply accepts the final answer (None), or requests a restart.
+    /// An evaluation; None accepts the final answer.
     Evaluate(Option<Restart>),
-    /// The reply is invalid. Contains one error for each of its calls; if it has no calls, a single error without a
-    /// call id. The reminder adds to the last error what to do next.
+    /// The reply is invalid: one error per tool call or, if it has no calls, one error without a call id.
     Refuse(Vec<(Option<String>, String)>),
 }
 
-/// What an attempt needs next.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum NextStep {
-    /// A model call.
     Call,
-    /// The execution of these tool calls from the attempt's last reply. The list is empty if the attempt only waits
-    /// for subagents.
+    /// Tool calls of the last reply that must run. Empty while the attempt only waits for subagents.
     Tools(Vec<ToolCall>),
-    /// A snapshot of the workspace for the answer in the attempt's last reply.
     Snapshot(AnswerLabel),
-    /// The context paths must become read-only again, so that the files that the presenter has changed can be listed.
+    /// The context paths must become read-only again, so that the presenter's changes can be listed.
     CloseContext,
-    /// The start of subagents for a `spawn_subagents` call.
     Spawn {
-        /// The id of the call.
         call: String,
-        /// The index of the turn that contains the call.
         step: usize,
-        /// The tasks to start, with their numbers within the call.
+        /// The tasks, with their numbers within the call.
         tasks: Vec<(u32, SubTask)>,
-        /// Whether the agent continues while the subagents work.
         background: bool,
     },
-    /// Nothing has to run: these facts follow from the attempt's last reply and are recorded.
+    /// Nothing has to run; these facts are recorded.
     Facts(Vec<Fact>),
 }
 
-/// Determines what an attempt needs next, or which facts follow from its last reply.
 pub(crate) fn next_step(
     state: &RunState,
     index: usize,
@@ -88,7 +70,7 @@ pub(crate) fn next_step(
         return route_tool_calls(state, index, member, attempt, step);
     }
     if attempt.is_reply_processed() {
-        // Every tool call needs a result before the next model call. Calls whose result a crash lost get one here.
+        // Every tool call needs a result before the next model call.
         let unanswered = attempt.open_calls().into_iter().map(|call| {
             let content = "Ignored.".to_owned();
             Fact::ItemAdded {
@@ -122,7 +104,6 @@ pub(crate) fn next_step(
     }
 }
 
-/// The reminder for a presenter that has changed nothing in the writable context paths.
 fn remind_to_write(state: &RunState, attempt: &MemberAttempt) -> Fact {
     let text = format!(
         "Nothing has been changed in {}. If the task asks for changes there, carry them out now; nobody else will. Then, \
@@ -133,7 +114,6 @@ fn remind_to_write(state: &RunState, attempt: &MemberAttempt) -> Fact {
     Fact::ItemAdded { attempt: attempt.number, item }
 }
 
-/// Determines what the tool calls of the last reply need next.
 fn route_tool_calls(
     state: &RunState,
     index: usize,
@@ -175,8 +155,8 @@ fn route_tool_calls(
     if facts.is_empty() { NextStep::Tools(to_run) } else { NextStep::Facts(facts) }
 }
 
-/// The calls to the agent's own tools that are in the last reply of an interrupted attempt and have no result. The
-/// tools may have been executed before the interruption.
+/// Open calls of tools in the agent's environment (not the run's own tools). They may have taken effect before the
+/// interruption.
 pub(crate) fn interrupted_calls<'a>(
     state: &RunState,
     member: &MemberState,
@@ -193,8 +173,7 @@ pub(crate) fn interrupted_calls<'a>(
     attempt.open_calls().into_iter().filter(|call| !is_run_tool(state, attempt, call)).collect()
 }
 
-/// Whether a reply only calls tools of the agent or of the run, so that the agent's turn continues. A reply that also
-/// answers, votes or evaluates ends the turn.
+/// Whether the reply calls tools and ends no turn: a reply that also answers, votes or evaluates is not a tool reply.
 fn uses_tools(state: &RunState, member: &MemberState, attempt: &MemberAttempt, reply: &Reply) -> bool {
     let evaluating = attempt.purpose == Purpose::Evaluate;
     let coordinates = |call: &ToolCall| match call.name.as_str() {
@@ -207,7 +186,6 @@ fn uses_tools(state: &RunState, member: &MemberState, attempt: &MemberAttempt, r
     has_tools && !reply.tool_calls.is_empty() && !reply.tool_calls.iter().any(coordinates)
 }
 
-/// The label of a member's next answer.
 fn label(index: usize, member: &MemberState) -> AnswerLabel {
     AnswerLabel { agent: index as u32 + 1, nth: member.given() + 1 }
 }
@@ -242,8 +220,7 @@ fn facts(
             vec![ended(AttemptOutcome::Presented { text: String::new(), rejected })]
         }
         ReplyMeaning::Evaluate(restart) => vec![ended(AttemptOutcome::Evaluated { restart })],
-        // The voter is asked again once nobody else judges (see `turns`), so that it judges all newer answers in one
-        // call.
+        // The voter is asked again once nobody else judges, so that it judges all newer answers in one call.
         ReplyMeaning::Stale(ballot) => vec![item(Item::StaleVote(ballot)), ended(AttemptOutcome::Voted)],
         ReplyMeaning::Refuse(errors) if attempt.faults + 1 >= MAX_TRIES => {
             let last = errors.into_iter().next().map_or_else(String::new, |(_, text)| text);
@@ -273,7 +250,7 @@ fn interpret_reply(
     reply: &Reply,
 ) -> ReplyMeaning {
     match attempt.purpose {
-        // The last three purposes belong to other deciders and do not occur in a run.
+        // `Carry`, `Converse` and `Compact` do not occur in runs.
         Purpose::Present { .. } | Purpose::Carry | Purpose::Converse | Purpose::Compact => {
             present(attempt, reply)
         }
@@ -284,7 +261,6 @@ fn interpret_reply(
     }
 }
 
-/// What the agent should do next, for reminders.
 fn next_action(state: &RunState, attempt: &MemberAttempt) -> &'static str {
     match attempt.purpose {
         Purpose::Present { .. } | Purpose::Carry | Purpose::Converse | Purpose::Compact => reminders::PRESENT,
@@ -298,7 +274,6 @@ fn next_action(state: &RunState, attempt: &MemberAttempt) -> &'static str {
     }
 }
 
-/// The coordination tools that the attempt was offered.
 #[derive(Clone, Copy)]
 struct OfferedTools {
     answer: bool,
@@ -321,7 +296,7 @@ fn present(attempt: &MemberAttempt, reply: &Reply) -> ReplyMeaning {
     if !reply.text.trim().is_empty() {
         return ReplyMeaning::Present(reply.text.clone());
     }
-    // Some models call `new_answer` here, as they did before the vote. The content of that call is accepted.
+    // Some models call `new_answer` instead of writing text, as they did before the vote.
     let content = reply
         .tool_calls
         .iter()
@@ -330,15 +305,13 @@ fn present(attempt: &MemberAttempt, reply: &Reply) -> ReplyMeaning {
         .and_then(|call| tools::answer(call).ok());
     match content {
         Some(submission) => ReplyMeaning::Present(submission.content),
-        // There is an answer to use instead, so a second reminder is not worth another call.
         None if attempt.faults > 0 => ReplyMeaning::PresentNothing,
         None if reply.tool_calls.is_empty() => refuse_all(reply, "Your reply was empty."),
         None => refuse_all(reply, "You called a tool that is not offered, and wrote nothing."),
     }
 }
 
-/// Interprets an evaluation. A reply without a tool call accepts the answer, so that a run does not start over by
-/// mistake.
+/// A reply without a tool call accepts the answer, so that a run does not start over by mistake.
 fn evaluate(reply: &Reply) -> ReplyMeaning {
     let last = |name: &str| reply.tool_calls.iter().rev().find(|call| call.name == name);
     match (last(SUBMIT), last(RESTART)) {
@@ -378,8 +351,8 @@ fn contribute(
         {
             ReplyMeaning::Answer(Submission::of_text(&reply.text))
         }
-        // Some models write text instead of calling tools. If the attempt already had a reminder of any kind, the text
-        // counts as the answer or, if the agent could vote, as an abstention.
+        // Some models write text instead of calling tools. After a reminder of any kind, the text counts as an answer
+        // or, if the agent could vote, as an abstention.
         (None, None) if writes_only_text(attempt, reply) => {
             if offered.vote {
                 return ReplyMeaning::Abstain;
@@ -397,17 +370,15 @@ fn contribute(
     }
 }
 
-/// Whether a plain text reply counts as an answer: only in a quick run of a single agent, where nobody votes.
+/// Only in a quick run of a single agent, because nobody votes there.
 fn accepts_plain_text(state: &RunState) -> bool {
     state.spec.rules.skip_voting && state.members.len() == 1
 }
 
-/// Whether a reply is plain text although its agent has already got a reminder in this attempt.
 fn writes_only_text(attempt: &MemberAttempt, reply: &Reply) -> bool {
     reply.tool_calls.is_empty() && !reply.text.trim().is_empty() && attempt.faults > 0
 }
 
-/// Refuses a reply with the same error for each of its calls, or one error if it has no calls.
 fn refuse_all(reply: &Reply, text: &str) -> ReplyMeaning {
     if reply.tool_calls.is_empty() {
         return ReplyMeaning::Refuse(vec![(None, text.to_owned())]);

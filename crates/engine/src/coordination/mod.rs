@@ -1,8 +1,5 @@
-//! The decider of a run: it folds facts into a state, and derives from the state what follows.
-//!
-//! Pure: no clock, no I/O, no randomness, no `async`. The rules are in `rules.rs`, the interpretation of a model's
-//! reply in `interpret_reply.rs`, the vote count in `tally.rs`; this file folds facts into the state, and checks a
-//! person's answer to the override window.
+//! The decider of a run (coordination of its agents): folds facts into a state and derives what follows. Pure: no
+//! clock, no I/O, no randomness, no `async`.
 
 mod agent_limits;
 mod answer_checks;
@@ -38,21 +35,19 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Coordination {
     pub(crate) task: TaskId,
-    /// The parent of the run's task, if it has one.
     parent: Option<TaskId>,
     pub(crate) session: SessionId,
-    /// The directory of the run's files; part of the result.
+    /// The directory of the run's result files.
     log_dir: String,
     pub(crate) state: RunState,
     pub(crate) phase: Phase,
-    /// The override window, while it is open.
+    /// The question of the override window, while the window is open.
     interaction: Option<Interaction>,
-    /// The countdown of the override window.
     countdown: Option<countdown::Countdown>,
-    /// Whether the time of the override window is over, or the window was closed. A restart resets this.
+    /// Whether the override window has expired or was closed. A restart resets this.
     window_over: bool,
     status: TaskStatus,
-    /// The active time: the time between facts, without downtime before a resume and without waiting for a person.
+    /// The time between facts, without downtime before a resume and without waiting for a person.
     active: Millis,
     began: Option<Timestamp>,
     last_at: Option<Timestamp>,
@@ -137,8 +132,7 @@ impl Coordination {
         }
     }
 
-    /// The labels of the answers that a member knows, the newest of each agent; empty if the member has no running
-    /// attempt.
+    /// The label of each agent's newest answer that the member knows; empty if the member has no running attempt.
     pub fn known_to(&self, member_index: usize) -> Vec<AnswerLabel> {
         let Some(attempt) = self.state.members.get(member_index).and_then(|member| member.attempt.as_ref())
         else {
@@ -163,7 +157,7 @@ impl Coordination {
         rest.parse::<usize>().ok()?.checked_sub(1).filter(|index| *index < self.state.members.len())
     }
 
-    /// Folds one event into the state. Events of unrelated tasks only add to the active time.
+    /// Folds an event into the state. Events of other tasks only add to the active time.
     pub fn apply(&mut self, event: &Event) {
         self.count_time(event);
         match (&event.fact, &event.task) {
@@ -253,7 +247,7 @@ impl Coordination {
             }
             Timer::OverrideWindow => self.window_over = true,
             Timer::Straggler { agent, attempt, step } => self.with_attempt(agent, *attempt, |attempt| {
-                // A reply may have been recorded just before the timer. Then the call was not silent.
+                // If a reply was recorded just before the timer fired, the call was not silent.
                 if attempt.turns.len() == *step {
                     attempt.straggled = true;
                     attempt.expired = true;
@@ -366,9 +360,8 @@ impl Coordination {
         let interrupts_others = !self.state.spec.rules.disable_injection;
         match item {
             Item::Answer(answer) => {
-                // Without `disable_injection`, a new answer invalidates all votes, because the voters did not know the
-                // answer. Only the vote of another agent for the author stands: the voter already preferred the
-                // author's older answer.
+                // The voters did not know the new answer. A vote of another agent for the author stands: the voter
+                // already preferred the author's older answer.
                 for member in self.state.members.iter_mut().filter(|_| interrupts_others) {
                     let by_author = member.agent.id == answer.agent;
                     member.vote = member.vote.take().filter(|vote| vote.target == answer.agent && !by_author);
@@ -402,7 +395,7 @@ impl Coordination {
                 self.state.stored_plan = Some(stored);
             }
             Item::PlanOpened { plan, .. } => self.state.open_plan(plan.as_ref()),
-            // The list covers all changes since the paths were first opened, so it replaces earlier lists.
+            // The list covers all changes since the paths were first opened.
             Item::ContextClosed { writes, error: None } => {
                 self.state.writes.clone_from(writes);
                 self.state.is_unchanged = writes.is_empty();
@@ -426,12 +419,12 @@ impl Coordination {
         }
     }
 
-    /// Whether this run asked the question and the question is still open.
+    /// Whether this run asked the question and it is still open.
     pub fn has_open_question(&self, interaction: &althing_protocol::InteractionId) -> bool {
         self.interaction.as_ref().is_some_and(|open| open.id == *interaction)
     }
 
-    /// Checks a person's answer to the override window. Returns the facts that follow, or why the answer is rejected.
+    /// Checks a person's answer to the override window; returns the facts that follow, or why the answer is rejected.
     pub fn answer_override(
         &self,
         interaction: &althing_protocol::InteractionId,

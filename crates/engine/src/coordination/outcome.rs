@@ -1,5 +1,4 @@
-//! The end of a run: its result, and the facts that close it. The run's status, its exit code and its last events all
-//! follow from this result.
+//! The end of a run: its result, its status, and the facts that close it.
 
 use super::state::{Evaluation, MemberState, PostVoteState, Presentation, RunState};
 use super::tally::Tally;
@@ -11,8 +10,6 @@ use althing_protocol::{
 };
 
 impl Coordination {
-    /// The facts that end the run: a warning if the presentation, the evaluation or a restart failed, and then the
-    /// `Finished` verdict. All other facts about the end follow from the verdict.
     pub(super) fn finish(&self, end: RunEnd) -> Vec<Consequence> {
         let mut facts = Vec::new();
         let post_vote = &self.state.post_vote;
@@ -53,7 +50,7 @@ impl Coordination {
             let notice = Notice { level: NoticeLevel::Warning, text, hint: None };
             (self.task.clone(), Fact::Notice(notice))
         }));
-        // A run that ends before its override window does closes the window: there is nothing left to choose.
+        // A run that ends while its override window is open closes the window.
         facts.extend(self.interaction.as_ref().map(|open| {
             let closed = Fact::InteractionClosed { id: open.id.clone(), decision: Decision::MovedOn };
             (self.task.clone(), closed)
@@ -62,14 +59,11 @@ impl Coordination {
         facts
     }
 
-    /// The answer that is used instead of a presentation.
     fn answer_instead_of(&self, presenter: &AgentId) -> String {
         let author = self.answer_author().filter(|author| author != presenter);
         author.map_or("its own answer".to_owned(), |author| format!("the answer of {author}"))
     }
 
-    /// The facts that follow the end of a run: the final statuses of its tasks, and the start of the run that executes
-    /// the plan.
     pub(super) fn close(&self) -> Vec<Consequence> {
         let Some(result) = &self.state.result else { return Vec::new() };
         let mut facts = Vec::new();
@@ -97,7 +91,7 @@ impl Coordination {
         facts
     }
 
-    /// The run's result if the run ended now in the way that `end` states.
+    /// The run's result if the run ended now with `end`.
     pub fn result_as_of_now(&self, end: RunEnd) -> RunResult {
         let state = &self.state;
         let final_answer = self.final_answer();
@@ -126,7 +120,6 @@ impl Coordination {
         }
     }
 
-    /// The paths that the run was to change, if it has an answer and changed nothing in them.
     fn unchanged_paths(&self, status: RunStatus) -> Vec<String> {
         let state = &self.state;
         let has_answer = matches!(status, RunStatus::Completed | RunStatus::Partial);
@@ -134,13 +127,12 @@ impl Coordination {
         if applies { state.writable_paths() } else { Vec::new() }
     }
 
-    /// The id of the run, as it appears in results.
     pub(super) fn run_id(&self) -> String {
         format!("{}.{}", self.session, self.task)
     }
 
-    /// The presented answer; else, after a restart without a new answer, the rejected answer; else the newest answer
-    /// of `answer_author`.
+    /// The presented text; else, as long as there is no new answer after a restart, the rejected answer; else the
+    /// newest answer of `answer_author`.
     pub(crate) fn final_answer(&self) -> Option<String> {
         // A weak model may have copied markers of its prompt into its text; users must not see them.
         if let Some(Presentation::Text(text)) = &self.state.post_vote.presented {
@@ -155,21 +147,20 @@ impl Coordination {
         Some(self.state.without_markers(answer).unwrap_or_else(|| answer.clone()))
     }
 
-    /// The agent that a person chose to present, else the winner, else the agent that ranks first so far.
+    /// The presenter that a person chose, else the winner, else the agent that ranks first so far.
     pub(super) fn answer_author(&self) -> Option<AgentId> {
         let post_vote = self.post_vote();
         let chosen = post_vote.presenter.as_ref().or(post_vote.winner.as_ref()).cloned();
         chosen.or_else(|| self.agent(*Tally::of(&self.state).ranking.first()?).cloned())
     }
 
-    /// The vote and presentation that the result reports. As long as there is no new answer after a restart, these are
-    /// the vote and presentation of the rejected answer.
+    /// As long as there is no new answer after a restart, the result reports the vote and presentation of the rejected
+    /// answer.
     fn post_vote(&self) -> &PostVoteState {
         let previous = self.state.previous.as_ref().filter(|_| self.state.answered() == 0);
         previous.map_or(&self.state.post_vote, |previous| &previous.post_vote)
     }
 
-    /// The workspace of the agent that `answer_author` returns, if that agent has tools.
     fn workspace_path(&self) -> Option<String> {
         let (index, member) = self.state.find_member(&self.answer_author()?)?;
         member.agent.has_tools.then(|| workspace_of(&self.state.spec, &self.log_dir, index))

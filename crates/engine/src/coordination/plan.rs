@@ -1,6 +1,5 @@
-//! Plans: a planning run stores its plan before it ends, and a run that executes a plan reads the stored plan
-//! once more before it begins, because the plan may have changed since the run was requested. The agents
-//! record the progress of each task in the log, so that completed tasks are not repeated.
+//! Plans: a planning run stores its plan before it ends. A run that executes a plan reads the stored plan before it
+//! begins, because people may have edited it, and records the progress of each task in the log.
 
 use super::Coordination;
 use super::state::{MemberAttempt, MemberState, RunState};
@@ -9,7 +8,6 @@ use althing_protocol::{Fact, Item, PlanDraft, PlanProgress, PlanRun, PlanStatus,
 use std::sync::Arc;
 
 impl RunState {
-    /// Whether an attempt with this purpose works on the plan.
     pub(crate) fn carries_out_plan(&self, purpose: Purpose) -> bool {
         let works = match purpose {
             Purpose::Answer | Purpose::Present { .. } | Purpose::Judge { may_answer: true, .. } => true,
@@ -19,7 +17,7 @@ impl RunState {
         works && self.spec.plan.is_some()
     }
 
-    /// Folds the current version of the plan into the state; `plan` is None if the plan could not be read.
+    /// `plan` is None if the stored plan could not be read; then the plan of the spec is used.
     pub(super) fn open_plan(&mut self, plan: Option<&PlanRun>) {
         self.plan_opened = true;
         let Some(plan) = plan else { return };
@@ -30,7 +28,6 @@ impl RunState {
         }
     }
 
-    /// The facts that follow from an `update_plan_task` call.
     pub(super) fn update_plan(
         &self,
         member: &MemberState,
@@ -53,7 +50,6 @@ impl RunState {
     }
 }
 
-/// Replaces the recorded progress of a task, or adds it.
 pub(super) fn update_progress(plan: &mut Vec<PlanProgress>, progress: &PlanProgress) {
     match plan.iter_mut().find(|known| known.task == progress.task) {
         Some(known) => known.clone_from(progress),
@@ -66,22 +62,20 @@ fn is_completed(plan: &[PlanProgress], task: &str) -> bool {
 }
 
 impl Coordination {
-    /// Whether the run's plan must be stored. The plan of a subagent is not stored: the calling agent gets it as the
-    /// subagent's answer.
+    /// The plan of a subagent is not stored: the calling agent gets it as the subagent's answer.
     pub(super) fn must_store_plan(&self) -> bool {
         let spec = &self.state.spec;
         let plans = spec.modes.planning && spec.subagent_of.is_none();
         plans && self.state.stored_plan.is_none() && self.final_answer().is_some()
     }
 
-    /// Whether the stored plan must still be read. The plan is read once, before any agent begins, because someone may
-    /// have changed the plan since the run was requested.
+    /// The stored plan is read once, before any agent begins.
     pub(super) fn must_open_plan(&self) -> bool {
         let begun = self.state.members.iter().any(|member| member.attempts > 0);
         self.state.spec.plan.is_some() && !self.state.plan_opened && !begun
     }
 
-    /// The outcome of a planning run, from which its plan is stored; None if there is no answer.
+    /// What storing the plan needs; None if the run has no answer or has not begun.
     pub fn plan_draft(&self) -> Option<PlanDraft> {
         Some(PlanDraft {
             run_id: self.run_id(),
@@ -91,7 +85,7 @@ impl Coordination {
         })
     }
 
-    /// The latest progress of the plan's tasks; tasks that are not listed have not begun.
+    /// The progress of the plan's tasks; tasks that are not listed have not begun.
     pub fn plan_progress(&self) -> &[PlanProgress] {
         &self.state.plan
     }

@@ -29,10 +29,9 @@ use althing_protocol::{
 };
 use althing_text::pseudo_random;
 
-/// Makes the order of judges independent of the order that breaks ties.
+/// Makes the order in which judges see answers independent of the order that breaks ties.
 const JUDGE_ORDER: u64 = 0x6a75_6467_6573;
 
-/// The maximum length of an answer's preview.
 const PREVIEW_CHARS: usize = 200;
 
 impl RunState {
@@ -40,18 +39,15 @@ impl RunState {
         Revision(self.answers.len() as u32)
     }
 
-    /// The context paths that the run may write to.
     pub(crate) fn writable_paths(&self) -> Vec<String> {
         let paths = self.spec.context_paths.iter().filter(|path| path.writable);
         paths.map(|path| path.path.clone()).collect()
     }
 
-    /// The number of answers since the run last started over.
     pub(crate) fn answered(&self) -> u32 {
         self.revision().0 - self.discarded.0
     }
 
-    /// The indexes of the members that had an answer at this revision.
     pub(crate) fn candidates(&self, knows: Revision) -> Vec<usize> {
         let known = |member: &MemberState| member.answers.iter().any(|answer| *answer < knows.0 as usize);
         (0..).zip(&self.members).filter(|(_, member)| known(member)).map(|(index, _)| index).collect()
@@ -61,24 +57,23 @@ impl RunState {
         self.spec.rules.max_new_answers_global.is_some_and(|cap| self.answered() >= cap)
     }
 
-    /// Whether the run has reached its cost limit, which `--max-cost` sets.
     pub(crate) fn is_over_budget(&self) -> bool {
         let cap = self.spec.rules.limits.cost_micro_usd;
         cap.is_some_and(|cap| self.usage.cost_usd * 1e6 >= cap as f64)
     }
 
-    /// Whether the run has reached its time limit, its cost limit or its limit of model calls.
     pub(crate) fn limit_passed(&self) -> bool {
         self.timed_out || self.is_over_budget() || self.is_out_of_calls()
     }
 
-    /// Each agent's newest answer up to `up_to`, if newer than `after`; ordered by agent number, the reader's own last.
+    /// Each agent's newest answer with a revision above `after` and up to `up_to`, by agent number; the reader's own is
+    /// last.
     pub(crate) fn newest(&self, reader: usize, after: Revision, up_to: Revision) -> Vec<&Answer> {
         let others = (0..self.members.len()).filter(|index| *index != reader);
         self.newest_of(others.chain([reader]), after, up_to)
     }
 
-    /// The same answers in the order in which a judge is shown them.
+    /// The answers of `newest`, in the order in which the judge is shown them.
     pub(crate) fn newest_for_judge(&self, judge: usize, after: Revision, up_to: Revision) -> Vec<&Answer> {
         match self.spec.rules.decision.judge_order {
             JudgeOrder::Config => self.newest(judge, after, up_to),
@@ -86,8 +81,8 @@ impl RunState {
         }
     }
 
-    /// The members in config order, starting with a different member for each judge, so that each answer is shown in each
-    /// place equally often. The seed decides which judge begins where.
+    /// Each judge starts with a different member, so that each answer is shown in each place equally often. The run's
+    /// seed decides who starts where.
     pub(crate) fn rotated(&self, judge: usize) -> impl Iterator<Item = usize> {
         let count = self.members.len();
         let draw = |index: usize| pseudo_random(self.spec.tie_break_seed ^ JUDGE_ORDER, index as u64);
@@ -121,7 +116,7 @@ impl Coordination {
         if self.state.result.is_some() {
             return self.close();
         }
-        // Replies first: a recorded reply counts even if its attempt is about to end.
+        // Replies come first: a recorded reply counts even if its attempt is about to end.
         for rule in [Self::begin, Self::interpret_replies, Self::end_attempts, Self::stop_subagents] {
             let facts = rule(self);
             if !facts.is_empty() {
@@ -132,7 +127,7 @@ impl Coordination {
             return self.interrupt();
         }
         if let Some(end) = self.due_end() {
-            // The result contains the changed files, the stored plan and the subagents' cost, so these come first.
+            // The result lists changed files, the stored plan and the subagents' costs, so these must be known first.
             let open = self.open_context().is_some() || self.must_store_plan();
             let ready = !open && !self.has_running_subagents();
             return if ready { self.finish(end) } else { Vec::new() };
@@ -150,7 +145,7 @@ impl Coordination {
         }
     }
 
-    /// How the run must end now, for example at its cost limit or time limit; None if it continues.
+    /// How the run must end now; None if it continues.
     pub(super) fn due_end(&self) -> Option<RunEnd> {
         let state = &self.state;
         let busy = state.members.iter().any(|member| member.attempt.is_some() || member.suspended.is_some());
@@ -170,7 +165,7 @@ impl Coordination {
                 }
                 let progress = state.progress();
                 let more = state.members.iter().any(|member| state.next_attempt(member, progress).is_some());
-                // If no new answer follows a restart, the rejected answer is the result.
+                // If there is no new answer after a restart, the rejected answer is the result.
                 let end = if state.previous.is_some() { RunEnd::Answered } else { RunEnd::NoAnswer };
                 (!more).then_some(end)
             }
@@ -179,13 +174,12 @@ impl Coordination {
         }
     }
 
-    /// The index of the member that may write to the context paths now.
     pub(super) fn open_context(&self) -> Option<usize> {
         self.state.members.iter().position(|member| member.context == ContextState::Open)
     }
 
     fn begin(&self) -> Vec<Consequence> {
-        // The tasks of the members' work are created in order: if the last one exists, all do.
+        // The tasks are created in order: if the last one exists, all do.
         let all_there = self.state.members.last().is_none_or(|last| last.status.is_some());
         let members = if all_there { &[] } else { self.state.members.as_slice() };
         let missing = (0..).zip(members).filter(|(_, member)| member.status.is_none());
@@ -207,8 +201,6 @@ impl Coordination {
         vec![(self.task.clone(), Fact::StatusChanged { status, why })]
     }
 
-    /// Ends the attempts that an interruption, a limit, a cap or a cancellation stopped, and the attempts to judge that
-    /// can no longer change who wins.
     fn end_attempts(&self) -> Vec<Consequence> {
         let mut facts = Vec::new();
         let is_decided = self.state.is_decided();
@@ -223,7 +215,7 @@ impl Coordination {
             } else if is_decided && matches!(attempt.purpose, Purpose::Judge { .. }) {
                 AttemptOutcome::Cancelled
             } else if matches!(attempt.purpose, Purpose::Answer) && self.state.global_cap_reached() {
-                // `max_new_answers_global` is reached, so this attempt to answer ends; the agent votes instead.
+                // The agent votes instead of answering.
                 AttemptOutcome::Cancelled
             } else {
                 continue;
@@ -238,7 +230,7 @@ impl Coordination {
         facts
     }
 
-    /// Processes one reply at a time, because each may change how the next is interpreted.
+    /// Returns after one reply, because it may change how the next is interpreted.
     fn interpret_replies(&self) -> Vec<Consequence> {
         for (index, member) in self.state.members.iter().enumerate() {
             let Some(attempt) = &member.attempt else { continue };
@@ -246,7 +238,6 @@ impl Coordination {
                 NextStep::Facts(facts) => {
                     return facts.into_iter().map(|fact| (self.work(index), fact)).collect();
                 }
-                // An attempt that is about to end starts no subagents.
                 next @ NextStep::Spawn { .. } if !attempt.is_over() && !self.is_stopping() => {
                     return self.start_subagents(index, &next);
                 }
@@ -260,8 +251,8 @@ impl Coordination {
         Vec::new()
     }
 
-    /// Continues interrupted attempts as new attempts with the same conversation. An interrupted tool call may have
-    /// run; its agent is told so, and decides whether to repeat the call.
+    /// Continues an interrupted attempt as a new attempt with the same conversation. An interrupted tool call may have
+    /// taken effect, so it is not repeated; its agent is told.
     fn resume_attempts(&self) -> Vec<Consequence> {
         let mut facts = Vec::new();
         for (index, member) in self.state.members.iter().enumerate() {
@@ -276,7 +267,7 @@ impl Coordination {
                     Item::ToolResult { call: call.id.clone(), content: content.into(), is_error: true };
                 (work.clone(), Fact::ItemAdded { attempt, item })
             }));
-            // The interrupted call is repeated in any case, so the agent is shown the newest answers first.
+            // The agent's model call is repeated in any case, so the agent is shown the newest answers first.
             let is_stale = matches!(purpose, Purpose::Judge { .. }) && old.stale.is_some();
             if is_stale && old.is_reply_processed() && old.open_calls().is_empty() {
                 let item = Item::Update { revision: self.state.revision() };
@@ -298,7 +289,6 @@ impl Coordination {
         }
     }
 
-    /// Rules 1 to 3: starts attempts to answer and to judge, and notifies working agents.
     fn deliberate(&self) -> Vec<Consequence> {
         let state = &self.state;
         let mut facts = Vec::new();
@@ -328,7 +318,6 @@ impl Coordination {
         if facts.is_empty() && !busy { self.count_votes() } else { facts }
     }
 
-    /// Records, once, that a member dropped out.
     fn report_dropout(&self, index: usize, member: &MemberState, facts: &mut Vec<Consequence>) {
         let is_recorded = member.status.is_some_and(TaskStatus::is_final);
         if let Some(out) = member.out.as_ref().filter(|_| !is_recorded) {
@@ -339,10 +328,9 @@ impl Coordination {
         }
     }
 
-    /// The time warning or the update that a working agent is sent before its next call. A running call is not
-    /// interrupted: it has to be paid for, and its answer or vote may count.
+    /// A running call is not interrupted: it is paid for, and its answer or vote may count.
     fn next_notification(attempt: &MemberAttempt, revision: Revision) -> Option<Item> {
-        // Tool results come first, because they must directly follow their calls.
+        // Tool results must directly follow their calls.
         if !attempt.open_calls().is_empty() {
             return None;
         }
@@ -358,7 +346,6 @@ impl Coordination {
         }
     }
 
-    /// Rule 4: the votes are counted, and a person may override the winner.
     fn count_votes(&self) -> Vec<Consequence> {
         let tally = Tally::of(&self.state);
         let Some(winner) = tally.ranking.first().and_then(|index| self.agent(*index)) else {
@@ -424,10 +411,9 @@ impl Coordination {
         }
     }
 
-    /// Rule 4, second half, and rule 5: the presentation and the evaluation.
     fn present(&self) -> Vec<Consequence> {
         if self.state.post_vote.winner.is_none() {
-            // The run was restarted.
+            // There is no winner, because the run was restarted.
             return vec![(self.task.clone(), Fact::PhaseChanged { phase: Phase::Answering })];
         }
         if self.is_presented() {
@@ -446,7 +432,7 @@ impl Coordination {
         }
     }
 
-    /// The strategy if someone presents. `WinnerReuse` becomes `WinnerPresent`: the presenter must write files or act.
+    /// Under `WinnerReuse`, a member presents only if the run may write; it presents as under `WinnerPresent`.
     fn presentation(&self) -> FinalAnswerStrategy {
         match self.state.spec.rules.strategy() {
             FinalAnswerStrategy::WinnerReuse => FinalAnswerStrategy::WinnerPresent,
@@ -454,18 +440,18 @@ impl Coordination {
         }
     }
 
-    /// The member that presents; None before the vote, and if an answer is used unchanged.
+    /// The member that presents. None before the vote, if an answer is used unchanged, and if nobody can present.
     pub(crate) fn presenter(&self) -> Option<(usize, &MemberState)> {
         let post_vote = &self.state.post_vote;
         let chosen = self.state.find_member(post_vote.presenter.as_ref().or(post_vote.winner.as_ref())?)?;
         let spec = &self.state.spec;
-        // A single agent in a quick run writes its files while it works, so it need not present in order to write.
+        // The agent of a quick run with one agent writes its files while it works, so it need not present.
         let writes_later = spec.may_write() && !spec.is_single_and_quick();
         match spec.rules.strategy() {
             FinalAnswerStrategy::WinnerReuse if !writes_later => None,
             _ if chosen.1.is_live() => Some(chosen),
             FinalAnswerStrategy::WinnerPresent | FinalAnswerStrategy::WinnerReuse => None,
-            // Any agent can synthesize the answers; the best-ranked active agent does.
+            // Any agent can synthesize; the best-ranked live agent with an answer does.
             FinalAnswerStrategy::Synthesize => {
                 let members = &self.state.members;
                 let live = |index: usize| Some((index, members.get(index).filter(|it| it.is_live())?));

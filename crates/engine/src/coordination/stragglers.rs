@@ -1,6 +1,5 @@
-//! A straggler is an agent whose current model call has sent nothing, if all other agents are done. The run does not
-//! wait for it for longer than `straggler_wait`. If two agents are slow, neither is a straggler: a team should not lose
-//! several agents because one agent was fast.
+//! A straggler is an agent whose model call has sent nothing while all other agents are done. The run does not wait for
+//! it for longer than `straggler_wait`. If two agents are slow, neither is a straggler.
 
 use super::Coordination;
 use super::interpret_reply::{self, NextStep};
@@ -9,9 +8,9 @@ use crate::decider::{CallKey, SilenceTimer};
 use althing_protocol::{Notice, NoticeLevel, Phase, Timer};
 
 impl Coordination {
-    /// The timer for the straggler's call. None if several agents are still working, if the only working agent is not
-    /// in a model call, or if no other agent could continue the run. Also None without `straggler_wait`, after the
-    /// vote, and while agents wait for first answers or for other judges (see `turns`).
+    /// The timer for the call of the only busy agent. None without `straggler_wait`, after the vote, while agents wait
+    /// for first answers or for other judges, if the busy agent is not in a model call, and if no idle agent has an
+    /// answer.
     pub(super) fn straggler_timer(&self) -> Option<SilenceTimer> {
         let state = &self.state;
         let after = state.spec.rules.straggler_wait?;
@@ -35,7 +34,6 @@ impl Coordination {
         Some(SilenceTimer { timer, after, call })
     }
 
-    /// What people are told when the run goes on without a straggler.
     pub(super) fn straggler_notice(&self, member: &MemberState) -> Notice {
         let wait = self.state.spec.rules.straggler_wait.unwrap_or_default();
         let text = format!(

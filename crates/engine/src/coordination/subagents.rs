@@ -1,8 +1,5 @@
-//! Subagents: a `spawn_subagents` call starts other runs, and the answers of these runs are the result of the call.
-//!
-//! A subagent is an ordinary run whose facts are in the same log. The run that started it folds three things into its
-//! state: that the subagent exists, what it costs, and how it ended. A subagent belongs to the attempt that started
-//! it: it is stopped when that attempt ends, and both are resumed after an interruption.
+//! Subagents: a `spawn_subagents` call starts other runs, and their answers are the result of the call. A subagent is
+//! stopped when the attempt that started it ends; if that attempt is resumed after an interruption, so is the subagent.
 
 use super::interpret_reply::NextStep;
 use super::state::{MemberAttempt, MemberState, RunState};
@@ -17,23 +14,17 @@ use althing_protocol::{
 use althing_text::count;
 use std::fmt::Write;
 
-/// The maximum size of a subagent's answer in its report, in bytes.
 const MAX_ANSWER_BYTES: usize = 20_000;
 
-/// A subagent of one of the run's members.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Subagent {
     pub(crate) task: TaskId,
-    /// The index of the member that started the subagent.
     pub(crate) member_index: usize,
     pub(crate) of: SubagentOf,
-    /// How the subagent ended; None while it works.
     pub(crate) end: Option<SubagentEnd>,
-    /// Whether the subagent was told to stop.
     pub(crate) stopped: bool,
 }
 
-/// How a subagent ended.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SubagentEnd {
     status: RunStatus,
@@ -41,15 +32,13 @@ pub(crate) struct SubagentEnd {
     error: Option<String>,
     /// The directory of the subagent's result files.
     log_dir: String,
-    /// The subagent's workspace, from which files must still be imported. None if importing was attempted, if the
-    /// subagent has no workspace, or if the calling agent has no tools.
+    /// The workspace whose files must still be imported. None if importing was attempted, if the subagent has no
+    /// workspace, or if the calling agent has no tools.
     workspace: Option<String>,
-    /// The outcome of importing the subagent's files; None if that was not attempted.
     imported: Option<Result<(), String>>,
 }
 
 impl Subagent {
-    /// The name by which the calling agent knows the subagent.
     pub(crate) fn name(&self) -> &str {
         self.task.as_str().rsplit('.').next().unwrap_or_default()
     }
@@ -62,7 +51,6 @@ impl Subagent {
         self.end.as_ref().is_some_and(|end| end.workspace.is_none())
     }
 
-    /// Writes the report for the calling agent.
     fn report(&self, text: &mut String) {
         let Some(end) = &self.end else { return };
         let status = match end.status {
@@ -95,23 +83,21 @@ impl Subagent {
     }
 }
 
-/// The directory for a subagent's files within the workspace of the calling agent.
+/// The directory for a subagent's files, relative to the workspace of the calling agent.
 fn subagent_dir(name: &str) -> String {
     format!("subagents/{name}")
 }
 
-/// What to do about a call to one of the run's own tools.
 pub(super) enum RunToolAction {
-    /// The call gets this result; the flag is true if the result is an error.
+    /// A result for the call; the flag is true if it is an error.
     Result(String, bool),
-    /// These tasks of the call must be started; the flag says whether they work in the background.
+    /// Tasks that must be started; the flag is true if they work in the background.
     Start(Vec<(u32, SubTask)>, bool),
-    /// The call waits for subagents.
     Wait,
 }
 
 impl RunState {
-    /// The settings under which an attempt may start subagents; None if it may not.
+    /// The settings for subagents; None if the attempt may not start any.
     pub(crate) fn may_spawn(&self, purpose: Purpose) -> Option<SubagentsConfig> {
         let contributes = matches!(purpose, Purpose::Answer | Purpose::Judge { may_answer: true, .. });
         self.spec.rules.subagents.filter(|_| contributes)
@@ -125,7 +111,6 @@ impl RunState {
         self.subagents.iter().filter(move |subagent| subagent.belongs_to(member_index, attempt))
     }
 
-    /// Processes a `spawn_subagents` call.
     pub(super) fn spawn(
         &self,
         settings: &SubagentsConfig,
@@ -145,8 +130,7 @@ impl RunState {
         if started.len() < tasks.len() {
             let running =
                 self.subagents_of(member_index, attempt).filter(|subagent| subagent.end.is_none()).count();
-            // If the call has already started some subagents, it passed this check before a crash interrupted it, so
-            // the check is not repeated.
+            // A call that has already started subagents passed this check before a crash interrupted it.
             if started.is_empty() && running + tasks.len() > settings.max_concurrent as usize {
                 let most = count(u64::from(settings.max_concurrent), "subagent");
                 return RunToolAction::Result(
@@ -168,8 +152,8 @@ impl RunState {
         reports(&started)
     }
 
-    /// Processes a `wait_for_subagents` call: it waits for the background subagents that were started since the last
-    /// such call, and reports them once all of them have ended.
+    /// Reports the background subagents started since the previous `wait_for_subagents` call of the attempt, once all
+    /// of them have ended.
     pub(super) fn wait(
         &self,
         (member_index, attempt): (usize, &MemberAttempt),
@@ -199,7 +183,6 @@ fn reports(subagents: &[&Subagent]) -> RunToolAction {
 }
 
 impl Coordination {
-    /// The facts that create the subagent runs.
     pub(super) fn start_subagents(&self, member_index: usize, next: &NextStep) -> Vec<Consequence> {
         let (NextStep::Spawn { call, step, tasks, background }, Some(member)) =
             (next, self.state.members.get(member_index))
@@ -228,14 +211,12 @@ impl Coordination {
         facts
     }
 
-    /// The spec of a subagent run: by default a quick run of a copy of the calling agent. The subagent may read the
-    /// run's context paths, writes only to its own workspace, and cannot start subagents.
+    /// A subagent may read the run's context paths, writes only to its own workspace, and cannot start subagents.
     fn subagent_spec(&self, caller: &Member, sub_task: &SubTask, of: SubagentOf, n: u64) -> RunSpec {
         let spec = &self.state.spec;
         let settings = spec.rules.subagents.unwrap_or_default();
         let members = if sub_task.team { spec.members.clone() } else { vec![caller.clone()] };
         let agent_mode = if members.len() > 1 { AgentMode::Multi } else { AgentMode::Single };
-        // If the run is a planning run or has `plan_first`, its subagents only plan.
         let planning = spec.modes.planning || spec.rules.plan_first;
         let modes = Modes { agent_mode, refinement: false, planning };
         let time = sub_task.timeout.map_or(settings.default_timeout, |time| {
@@ -271,7 +252,6 @@ impl Coordination {
         }
     }
 
-    /// Stops the subagents that were started in an attempt that has ended and will not be continued.
     pub(super) fn stop_subagents(&self) -> Vec<Consequence> {
         let wanted = |subagent: &Subagent| {
             let member = self.state.members.get(subagent.member_index);
@@ -287,12 +267,10 @@ impl Coordination {
         running.filter(|subagent| !wanted(subagent)).map(stop).collect()
     }
 
-    /// Whether a subagent is still running.
     pub(super) fn has_running_subagents(&self) -> bool {
         self.state.subagents.iter().any(|subagent| subagent.end.is_none())
     }
 
-    /// The side tasks that import the files of ended subagents.
     pub(super) fn files_to_import(
         &self,
         index: usize,
@@ -309,7 +287,6 @@ impl Coordination {
         subagents.filter_map(side_task).collect()
     }
 
-    /// Folds a fact of a subagent's task into the state.
     pub(super) fn apply_to_subagent(&mut self, task: &TaskId, fact: &Fact) {
         if let Fact::TaskCreated { id, spec: TaskSpec::Run(spec), .. } = fact {
             let asked =
@@ -339,14 +316,12 @@ impl Coordination {
         }
     }
 
-    /// Marks a subagent as told to stop.
     pub(super) fn stop_subagent(&mut self, task: &TaskId) {
         if let Some(subagent) = self.state.subagents.iter_mut().find(|subagent| subagent.task == *task) {
             subagent.stopped = true;
         }
     }
 
-    /// Folds the outcome of importing a subagent's files into the subagent's end.
     pub(super) fn record_imported_files(&mut self, from: &TaskId, error: Option<&String>) {
         let ended = self.state.subagents.iter_mut().find(|subagent| subagent.task == *from);
         if let Some(end) = ended.and_then(|subagent| subagent.end.as_mut()) {
@@ -363,14 +338,13 @@ impl SubagentEnd {
             answer: result.final_answer.clone(),
             error: result.error.clone(),
             log_dir: result.log_dir.clone(),
-            // A calling agent without a workspace cannot import files.
             workspace: result.workspace_path.clone().filter(|_| has_tools),
             imported: None,
         }
     }
 }
 
-/// Whether a call is to one of the run's own tools, and the attempt was offered that tool.
+/// Whether the call is to one of the run's own tools, and the attempt was offered that tool.
 pub(super) fn is_run_tool(state: &RunState, attempt: &MemberAttempt, call: &ToolCall) -> bool {
     match call.name.as_str() {
         SPAWN => state.may_spawn(attempt.purpose).is_some(),

@@ -6,21 +6,19 @@ use crate::tally::{Contender, Count, Election, Rule, count, is_decided};
 use althing_protocol::{AgentId, Ballot, DecidedBy, DecisionReport};
 use std::collections::BTreeMap;
 
-/// The outcome of a vote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tally {
-    /// The indexes of the members with answers, best first.
+    /// Indexes of the members with answers, best first.
     pub(crate) ranking: Vec<usize>,
-    /// The first choices of each agent.
+    /// How many first choices each agent got.
     pub(crate) votes: BTreeMap<AgentId, u32>,
     pub(crate) ballots: Vec<Ballot>,
-    /// How a tie for the first place was broken, or how the winner was found if nobody voted.
+    /// How a tie for first place was broken, or how the winner was found without votes.
     pub(crate) tie_break: Option<String>,
     pub(crate) report: DecisionReport,
 }
 
 impl Tally {
-    /// Counts the valid votes by the run's rule.
     pub(crate) fn of(state: &RunState) -> Self {
         let election = state.election();
         let Count { ranking, votes, tie_break, mut report } = count(&election, state.rule());
@@ -36,7 +34,6 @@ impl Tally {
 }
 
 impl RunState {
-    /// How this run counts votes.
     pub(crate) fn rule(&self) -> Rule {
         let decision = &self.spec.rules.decision;
         Rule {
@@ -46,7 +43,6 @@ impl RunState {
         }
     }
 
-    /// The members with answers, and the valid votes.
     pub(crate) fn election(&self) -> Election {
         let compares = self.spec.compares_conclusions();
         let candidate = |(member_index, member): (usize, &MemberState)| {
@@ -65,18 +61,17 @@ impl RunState {
         }
     }
 
-    /// Whether every agent has answered or dropped out.
     fn is_complete(&self) -> bool {
         self.members.iter().all(|member| member.has_answered() || !member.is_live())
     }
 
-    /// Whether all agents have reached the same conclusion, so that there is nothing to vote on. Agents that dropped
-    /// out without an answer do not count.
+    /// Whether the run decides without a vote, because all conclusions are equal. Agents that dropped out without an
+    /// answer do not count.
     pub(crate) fn is_unanimous(&self) -> bool {
         self.rule().unanimity && self.election().agrees()
     }
 
-    /// Whether the agents that have not voted yet can no longer change who wins. Only where no agent may answer again.
+    /// Whether judges can be stopped: no agent may answer again, and the outstanding votes cannot change who wins.
     pub(super) fn is_decided(&self) -> bool {
         let voted = self.members.iter().filter(|member| member.vote.is_some()).count();
         let is_out = |member: &&MemberState| member.is_live() && member.vote.is_none() && !member.abstained;
@@ -92,7 +87,7 @@ impl RunState {
 }
 
 impl Coordination {
-    /// The candidates and valid ballots of the run so far, to be counted under any rule.
+    /// The candidates and valid ballots of the run so far.
     pub fn election(&self) -> Election {
         self.state.election()
     }

@@ -7,14 +7,14 @@ use super::{CallKey, Coordination, SideTask, SideTaskKind, WantedEffects};
 use althing_protocol::{Millis, Purpose, Timer};
 
 impl Coordination {
-    /// The effects that should be running.
+    /// The effects that should be running now.
     pub fn wanted(&self) -> WantedEffects {
         let mut wanted = WantedEffects::default();
         if self.state.result.is_some() || self.state.halted {
             return wanted;
         }
         let limits = self.state.spec.rules.limits;
-        // The run's time limit counts active time, so its timer is paused while a person is asked.
+        // The run's time limit counts active time only, so its timer is paused while a person is asked.
         if self.interaction.is_none() {
             wanted.timers.push((Timer::Orchestrator, limits.orchestrator.minus(self.active)));
         }
@@ -91,8 +91,7 @@ impl Coordination {
         }
     }
 
-    /// Whether the context paths must be opened for writing before the agent's next call. Only an agent with tools
-    /// that works alone may write: the presenter, or the agent of a quick single-agent run.
+    /// Only an agent with tools that works alone may write to context paths.
     fn must_open_context(&self, member: &MemberState, attempt: &MemberAttempt) -> bool {
         let writes = self.works_alone(attempt);
         writes
@@ -101,8 +100,7 @@ impl Coordination {
             && self.state.spec.may_write()
     }
 
-    /// Whether the agent may act during this attempt, because no other agent works: it presents, or it is the agent of
-    /// a quick single-agent run. During an evaluation an agent never acts.
+    /// True for the presenter, and for the agent of a quick run with one agent except while it evaluates.
     fn works_alone(&self, attempt: &MemberAttempt) -> bool {
         match attempt.purpose {
             Purpose::Present { .. } => true,
@@ -111,8 +109,8 @@ impl Coordination {
         }
     }
 
-    /// Whether the agent of this attempt only plans and may change nothing: always in a planning run; in a run with
-    /// `plan_first`, until the agent may act. An agent with tools may act once its context paths are open.
+    /// Whether the agent may change nothing: always in a planning run; with `plan_first`, until an agent with tools has
+    /// open context paths, or an agent without tools works alone.
     pub(crate) fn only_plans(&self, member: &MemberState, attempt: &MemberAttempt) -> bool {
         let spec = &self.state.spec;
         let acts = if member.agent.has_tools {

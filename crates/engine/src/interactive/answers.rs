@@ -1,7 +1,5 @@
-//! Checks the user's answers to open questions, and rejects ops that are not acceptable in the current state.
-//!
-//! The approval of a run is valid only for the proposal that was shown, and only once: it must contain the proposal's
-//! digest, and it closes the question.
+//! Checks the user's answers to open questions, and rejects ops in a conversation. The approval of a run must contain
+//! the digest of the proposal that was shown, and it closes the question, so it counts once.
 
 use super::InteractiveSession;
 use super::state::ChatStep;
@@ -12,7 +10,7 @@ use althing_protocol::{
 };
 
 impl InteractiveSession {
-    /// Checks an answer to an open question. Returns the facts that follow, or why the answer is rejected.
+    /// Checks an answer to an open question; returns the facts that follow, or why the answer is rejected.
     pub fn answer(
         &self,
         interaction: &InteractionId,
@@ -64,7 +62,7 @@ impl InteractiveSession {
         launch::resolve_launch(&self.team(turn), edited, &choice, Consent::Person, 0).map(|_| ())
     }
 
-    /// The launch that the user approved, with the user's changes and additional instructions.
+    /// The approved launch, with the user's changes and additional instructions.
     pub(super) fn approved_launch(&self) -> Option<LaunchRun> {
         let launching = self.launching()?;
         let Some(Decision::Approve { edited, instructions, .. }) = &launching.decision else { return None };
@@ -77,8 +75,8 @@ impl InteractiveSession {
         Some(launch)
     }
 
-    /// The launch from which the newest run was created: the approved launch or, if no approval was needed, the launch
-    /// of the message or the call with its defaults filled in. None if there is no launch.
+    /// The launch of the newest run: the approved one or, if no approval was needed, that of the message or the call
+    /// with its defaults filled in.
     pub(super) fn launched(&self) -> Option<LaunchRun> {
         let turn = self.turn.as_ref()?;
         if let Some(approved) = self.approved_launch() {
@@ -94,7 +92,6 @@ impl InteractiveSession {
         settled.ok().map(|launch| launch.proposal.launch)
     }
 
-    /// Whether an op stops the current turn.
     pub(super) fn stops_turn(&self, op: &Op) -> bool {
         match op {
             Op::StopReply => true,
@@ -103,7 +100,7 @@ impl InteractiveSession {
         }
     }
 
-    /// Why an op is rejected in the current state, for people; None if it is acceptable.
+    /// Why an op is rejected in the current state; None if it is accepted.
     pub fn refusal_of(&self, op: &Op) -> Option<String> {
         let reason = match op {
             Op::SendMessage { text, .. } if text.trim().is_empty() => "the message is empty".to_owned(),
@@ -140,7 +137,7 @@ impl InteractiveSession {
         Some(reason)
     }
 
-    /// The newest message: the agent's last text in the newest turn, or else the user's message in that turn.
+    /// The newest message: the agent's last text in the newest turn, or else the user's message of that turn.
     pub(super) fn newest_message(&self) -> Option<Seq> {
         let last_text_of = |steps: &[ChatStep]| {
             steps.iter().rev().find_map(|step| match step {

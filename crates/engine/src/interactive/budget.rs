@@ -1,5 +1,4 @@
-//! The session's budget: what the conversation and its runs have cost, and when the user is asked before more is
-//! spent.
+//! The session's budget: what the conversation and its runs have cost, and when the user is asked before more is spent.
 
 use super::InteractiveSession;
 use althing_protocol::{Fact, Interaction, InteractionId, InteractionKind, Usage};
@@ -7,19 +6,18 @@ use althing_protocol::{Fact, Interaction, InteractionId, InteractionKind, Usage}
 /// The session's costs and budget. Integer amounts are millionths of a US dollar.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct SessionBudget {
-    /// The cost of the conversation itself.
+    /// The usage of the conversation itself, without the runs.
     pub(super) conversation: Usage,
     runs_usd: f64,
-    /// The cost of the last model call that was not free, as an estimate for the next call.
+    /// The cost of the last model call that was not free: the estimate for the next call.
     last_call_usd: f64,
-    /// The cost of the most expensive run so far, as an estimate for the next run.
+    /// The cost of the most expensive run so far: the estimate for the next run.
     max_run_usd: f64,
     budget: Option<u64>,
-    /// The amount that may be spent before the user is asked.
+    /// What may be spent before the user is asked.
     limit: u64,
 }
 
-/// The kind of the next expense.
 #[derive(Clone, Copy)]
 pub(super) enum Expense {
     Call,
@@ -54,23 +52,22 @@ impl SessionBudget {
         micro(self.conversation.cost_usd + self.runs_usd)
     }
 
-    /// After the user agreed: raises the limit to one budget above the limit so far, or above what was spent if that
-    /// is more.
     pub(super) fn allow_more(&mut self) {
         self.limit = self.raised();
     }
 
-    /// The limit after another approval of the user.
+    /// The limit after the user's next approval: one budget above the present limit, or above what was spent if that is
+    /// more.
     fn raised(&self) -> u64 {
         self.limit.max(self.spent()) + self.budget.unwrap_or_default()
     }
 
-    /// The remaining budget; None if there is no budget.
+    /// What is left of the budget; None if there is no budget.
     pub(super) fn left(&self) -> Option<u64> {
         self.budget.map(|_| self.limit.saturating_sub(self.spent()))
     }
 
-    /// Whether the user must be asked first: the limit is reached, or the next expense is likely to exceed it.
+    /// True if the limit is reached, or the next expense is expected to exceed it.
     fn must_ask(&self, expense: Expense) -> bool {
         let expected = match expense {
             Expense::Call => self.last_call_usd,
@@ -86,8 +83,6 @@ fn micro(usd: f64) -> u64 {
 }
 
 impl InteractiveSession {
-    /// The question that must be answered before the expense, if the limit is reached or the expense is likely to
-    /// exceed it.
     pub(super) fn budget_question(&self, expense: Expense) -> Option<Fact> {
         let budget_micro_usd = self.budget.limit;
         self.budget.must_ask(expense).then(|| {

@@ -1,9 +1,6 @@
-//! Compaction of a long conversation: the model summarizes the older part, and important content is preserved
-//! verbatim.
-//!
-//! The goal (the first message), pinned messages, and markers (decisions, file paths and references to runs) are
-//! preserved. The newest exchanges stay unchanged (`cut.rs`). If the summary fails, the conversation continues without
-//! compaction.
+//! Compaction of a long conversation: the model summarizes the older part. The first message (the goal), pinned
+//! messages, and decisions, file paths and runs are preserved verbatim. If the summary fails, the conversation
+//! continues without compaction.
 
 use super::state::{ChatStep, PastTurn};
 use super::{InteractiveSession, tokens};
@@ -13,12 +10,11 @@ use althing_protocol::{Message, ModelRequest, Reply, RunResult, Seq, Verdict};
 use althing_text::fnv1a;
 use std::collections::BTreeSet;
 
-/// The maximum size of a tool result, of a direct run's answer and of the current message in the text to be summarized,
-/// in bytes. Other messages are shortened too, but never to less than this.
+/// The maximum size in bytes of a tool result, a direct run's answer and the current message in the text to be
+/// summarized.
 const MAX_RESULT_BYTES: usize = 2000;
-/// The maximum length of a line that is preserved as a decision, in bytes.
+/// The maximum length of a preserved decision or path, in bytes.
 const MAX_MARKER_BYTES: usize = 300;
-/// Phrases that mark a line as a decision.
 const DECISIONS: &[&str] = &[
     "decision:",
     "decided",
@@ -33,7 +29,6 @@ const DECISIONS: &[&str] = &[
     "requirement:",
 ];
 
-/// The compacted part of a conversation.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct CompactedHistory {
     pub(super) summary: String,
@@ -42,7 +37,6 @@ pub(super) struct CompactedHistory {
     pub(super) markers: Vec<String>,
 }
 
-/// A message that is preserved verbatim.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct PreservedMessage {
     pub(super) seq: Seq,
@@ -50,14 +44,13 @@ pub(super) struct PreservedMessage {
     pub(super) text: String,
 }
 
-/// The summary in a reply; None if the reply is empty.
 pub(super) fn summary_in(reply: &Reply) -> Option<&str> {
     Some(reply.text.trim()).filter(|text| !text.is_empty())
 }
 
 impl InteractiveSession {
-    /// The size of the conversation in tokens: the provider's last count plus an estimate of everything since; without
-    /// a count, an estimate of everything.
+    /// The size of the conversation in tokens: the provider's last count plus an estimate of everything since, or an
+    /// estimate of everything.
     pub fn token_count(&self) -> u64 {
         match self.provider_count {
             Some((counted, since)) => counted + since,
@@ -65,12 +58,10 @@ impl InteractiveSession {
         }
     }
 
-    /// Whether a message of the compacted part is preserved verbatim.
     pub(super) fn preserves(&self, message: Seq) -> bool {
         self.earlier.as_ref().is_some_and(|earlier| earlier.preserved.iter().any(|kept| kept.seq == message))
     }
 
-    /// The past turns and the steps of the current turn that a compaction replaces.
     fn older_part(&self) -> (&[PastTurn], &[ChatStep]) {
         let cut = self.cut();
         let turns = self.past.get(..cut.turns).unwrap_or_default();
@@ -78,17 +69,14 @@ impl InteractiveSession {
         (turns, steps)
     }
 
-    /// A note on where the full text of a shortened message can be read.
     pub(super) fn log_reference(&self) -> String {
         format!("the whole text is in the log of session {}", self.session)
     }
 
-    /// The request for the summary.
     pub(super) fn summary_request(&self) -> ModelRequest {
         let whole = self.log_reference();
         let (turns, steps) = self.older_part();
-        // All texts together may be about as long as the compaction threshold, at three bytes per token; each gets an
-        // equal share.
+        // All texts together get about three bytes per token of the compaction threshold, in equal shares.
         let texts = turns.len() * 2 + steps.len() + 1;
         let room = usize::try_from(self.threshold()).unwrap_or(usize::MAX).saturating_mul(3);
         let most = (room / texts).max(MAX_RESULT_BYTES);
@@ -127,10 +115,8 @@ impl InteractiveSession {
         ModelRequest { system: system.into(), messages, tools: Vec::new(), call_context: None }
     }
 
-    /// The verdict that records a summary.
     pub(super) fn compaction_verdict(&self, summary: &str) -> Verdict {
         let (turns, steps) = self.older_part();
-        // The current message is not replaced, so it need not be preserved, even if it is the goal.
         let current = self.turn.as_ref().and_then(|turn| turn.message.as_ref()).map(|message| message.seq);
         let mut kept: BTreeSet<Seq> =
             self.goal.iter().map(|goal| goal.seq).filter(|goal| Some(*goal) != current).collect();
@@ -138,8 +124,7 @@ impl InteractiveSession {
             turns.iter().any(|past| text_of(past, seq).is_some()) || reply_text(steps, seq).is_some()
         };
         kept.extend(self.pins.iter().filter(|seq| self.preserves(**seq) || is_replaced(**seq)));
-        // The summary may have as many bytes as the threshold has tokens. At four bytes per token, that is a quarter
-        // of the threshold.
+        // The summary may have as many bytes as the threshold has tokens: at four bytes per token, a quarter of it.
         let most = usize::try_from(self.threshold()).unwrap_or(usize::MAX).max(400);
         let summary = excerpt(summary, most, &self.log_reference());
         let before: Vec<String> = self.earlier.iter().flat_map(|earlier| earlier.markers.clone()).collect();
@@ -163,7 +148,6 @@ impl InteractiveSession {
         verdict
     }
 
-    /// Folds a summary into the state: it replaces the summarized turns and steps, except for the preserved messages.
     pub(super) fn apply_summary(&mut self, verdict: &Verdict) {
         let Verdict::Compacted { up_to, summary, kept, markers, .. } = verdict else { return };
         let texts = kept.iter().filter_map(|seq| self.preserved_message(*seq)).collect();
@@ -173,8 +157,8 @@ impl InteractiveSession {
         }
         self.earlier =
             Some(CompactedHistory { summary: summary.clone(), preserved: texts, markers: markers.clone() });
-        // The backend's own conversation and the provider's last count still include the replaced turns, so neither is
-        // used any longer.
+        // The backend's own conversation and the provider's count still include the replaced turns, so neither is used
+        // any longer.
         self.native = None;
         self.provider_count = None;
         self.estimated_tokens = tokens::estimate_messages(&self.messages());
@@ -198,8 +182,8 @@ impl InteractiveSession {
         Some(PreservedMessage { seq, by_user: true, text: goal.text.clone() })
     }
 
-    /// Appends the markers of some turns and steps to `all`. If not all markers fit into `most` bytes, the newest take
-    /// precedence, and a note says that others are omitted.
+    /// Appends the markers of the turns and steps to `all`. If they exceed `most` bytes, the oldest are dropped and a
+    /// note says so.
     pub(super) fn markers_of(
         &self,
         turns: &[PastTurn],
@@ -254,7 +238,7 @@ impl InteractiveSession {
     }
 }
 
-/// The text of a message in a past turn, and whether the user wrote it.
+/// The text of a message in a past turn; the flag is true if the user wrote it.
 pub(super) fn text_of(past: &PastTurn, message: Seq) -> Option<(bool, &str)> {
     if past.message.seq == message {
         return Some((true, &past.message.text));
@@ -262,7 +246,6 @@ pub(super) fn text_of(past: &PastTurn, message: Seq) -> Option<(bool, &str)> {
     reply_text(&past.steps, message).map(|text| (false, text))
 }
 
-/// The text of a reply among some steps.
 fn reply_text(steps: &[ChatStep], message: Seq) -> Option<&str> {
     steps.iter().find_map(|step| match step {
         ChatStep::Reply { seq, reply } if *seq == message => Some(reply.text.as_str()),
@@ -270,8 +253,7 @@ fn reply_text(steps: &[ChatStep], message: Seq) -> Option<&str> {
     })
 }
 
-/// Writes steps for the request for a summary: replies in at most `most` bytes each, results in at most
-/// `MAX_RESULT_BYTES`, reminders not at all.
+/// Writes steps for the summary; reminders are left out.
 fn write_steps(text: &mut String, steps: &[ChatStep], most: usize, whole: &str, markers: Markers<'_>) {
     for step in steps {
         match step {
@@ -297,7 +279,6 @@ fn run_marker(run: &RunResult) -> String {
     format!("run {} ({status}): {}{more} [{}]", run.run_id, task.replace('\n', " "), run.log_dir)
 }
 
-/// Collects the decisions and file paths in a text.
 fn collect_markers(text: &str, into: &mut Vec<String>) {
     for line in text.lines().map(str::trim) {
         let lower = line.to_lowercase();
@@ -308,7 +289,6 @@ fn collect_markers(text: &str, into: &mut Vec<String>) {
     }
 }
 
-/// The file path in a word, without surrounding punctuation.
 fn path_in(word: &str) -> Option<&str> {
     let edge = |c: char| !c.is_alphanumeric() && !matches!(c, '/' | '.' | '_' | '~' | '-');
     let word = word.trim_matches(edge).trim_end_matches('.');

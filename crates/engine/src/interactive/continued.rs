@@ -1,4 +1,4 @@
-//! What was said in a session, as history for a run or a conversation that continues the session.
+//! The history of a session for a run or a conversation that continues the session.
 
 use super::InteractiveSession;
 use super::history::{MAX_HISTORY, bounded};
@@ -18,8 +18,8 @@ pub enum NothingToContinue {
     NotAConversation,
 }
 
-/// The history of a session for a run that continues it: of a conversation, the conversation; of a run, what the run
-/// itself continued, its task and its final answer.
+/// The history of a session: of a conversation, what was said; of a run, what it continued, its task and its final
+/// answer.
 pub fn session_history(events: &[Arc<Event>]) -> Result<Vec<Exchange>, NothingToContinue> {
     let Some(Fact::SessionOpened(opened)) = events.first().map(|event| &event.fact) else {
         return Err(NothingToContinue::NotAConversation);
@@ -64,8 +64,8 @@ fn conversation(opened: &SessionOpened, events: &[Arc<Event>]) -> Result<Vec<Exc
     if history.is_empty() { Err(NothingToContinue::Empty) } else { Ok(history) }
 }
 
-/// The exchanges that a conversation inherits. They stay in every request, so they may take only a quarter of the
-/// tokens at which the conversation is compacted.
+/// The exchanges that a conversation inherits. They are part of every request, so they may take only a quarter of the
+/// compaction threshold.
 pub fn inherited_history(exchanges: Vec<Exchange>, compaction_threshold: Option<u64>) -> Vec<Exchange> {
     let room = compaction_threshold.unwrap_or(MAX_HISTORY) / 4;
     bounded(exchanges, room, "the whole text is in the log of the session that this one continues")

@@ -1,8 +1,6 @@
-//! Determines when a conversation is compacted, and which part of it a summary replaces.
-//!
-//! A compaction preserves the newest exchanges, as many as `preserve_recent` says. If these and the current exchange
-//! are together too long, it preserves fewer, down to none. If that is not enough, it also replaces older steps of the
-//! current exchange: a reply always together with the results of its tool calls, and never the newest step.
+//! When a conversation is compacted, and which part a summary replaces. The newest `preserve_recent` exchanges stay, or
+//! fewer if they are too long. If that is not enough, older steps of the current exchange are replaced, too: a reply
+//! together with its results, and never the newest reply.
 
 use super::state::{ChatStep, ChatTurn, CompactionStep};
 use super::{InteractiveSession, tokens};
@@ -11,9 +9,8 @@ use althing_protocol::Message;
 /// The part of a conversation that a compaction replaces, counted from its beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cut {
-    /// The number of past turns.
     pub(super) turns: usize,
-    /// The number of entries at the beginning of the current turn's `steps`.
+    /// The number of entries of the current turn's `steps`.
     pub(super) steps: usize,
 }
 
@@ -22,7 +19,6 @@ impl InteractiveSession {
         self.spec.agent.as_ref().map_or(u64::MAX, |agent| agent.compaction.threshold_tokens)
     }
 
-    /// Whether the older part of the conversation must be summarized before the next model call of this turn.
     pub(super) fn must_compact(&self, turn: &ChatTurn) -> bool {
         let enabled = self.spec.agent.as_ref().is_some_and(|agent| agent.compaction.enabled);
         let (tokens, threshold) = (self.token_count(), self.threshold());
@@ -39,13 +35,12 @@ impl InteractiveSession {
         due && turn.open_calls().is_empty() && cut() != Cut { turns: 0, steps: 0 }
     }
 
-    /// The size, in tokens, at which a failed compaction is tried again: the present size plus a quarter of the
-    /// threshold.
+    /// The size in tokens at which a failed compaction is tried again: a quarter of the threshold above the present
+    /// size.
     pub(super) fn retry_size(&self) -> u64 {
         self.token_count().saturating_add((self.threshold() / 4).max(1))
     }
 
-    /// The part of the conversation that a compaction would replace now.
     pub(super) fn cut(&self) -> Cut {
         let past = self.past.len();
         let recent = self.spec.agent.as_ref().map_or(past, |agent| agent.compaction.preserve_recent as usize);
@@ -54,7 +49,7 @@ impl InteractiveSession {
         if counted <= threshold {
             return Cut { turns: past - preserved, steps: 0 };
         }
-        // If the provider counted more tokens than were estimated, the size of each part is scaled up accordingly.
+        // If the provider counted more tokens than were estimated, sizes are scaled up accordingly.
         let estimated = (self.base_prompt.tokens + self.estimated_tokens).max(1);
         let size = |messages: &[Message]| {
             let tokens = tokens::estimate_messages(messages);
@@ -76,7 +71,8 @@ impl InteractiveSession {
         left += message + groups.iter().map(|(_, tokens)| tokens).sum::<u64>();
         let mut steps = 0;
         if left > most {
-            // Replaces parts until at most half of the room is used, so that the next compaction is not due at once.
+            // Parts are replaced until at most half of the room is used, so that the next compaction is not due at
+            // once.
             for tokens in turns.iter().skip(past - preserved) {
                 if left > most / 2 {
                     left -= tokens;
@@ -95,8 +91,8 @@ impl InteractiveSession {
     }
 }
 
-/// The entries of a turn's `steps` in groups: each group is a reply and everything up to the next reply. Empty while a
-/// tool call has no result, because then nothing may be replaced.
+/// The steps of a turn in groups: each is a reply and everything up to the next reply. Empty while a tool call has no
+/// result, because then nothing may be replaced.
 fn step_groups(turn: &ChatTurn) -> Vec<&[ChatStep]> {
     if !turn.open_calls().is_empty() {
         return Vec::new();

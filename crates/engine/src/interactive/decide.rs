@@ -22,7 +22,6 @@ impl Decider for InteractiveSession {
         self.wanted()
     }
 
-    /// A conversation never ends by itself.
     fn is_over(&self) -> bool {
         false
     }
@@ -48,7 +47,7 @@ impl Decider for InteractiveSession {
         self.task.clone()
     }
 
-    /// Points out that the chat agent wrote a file that runs code later. (A run's writes are listed in its result.)
+    /// Warns if the chat agent wrote a file that runs code later.
     fn side_task_warning(&self, effect: &EffectKey, item: &Item) -> Option<(TaskId, Notice)> {
         let EffectKey::SideTask(side_task) = effect else { return None };
         let (SideTaskKind::Tool(call), Item::ToolResult { content, is_error: false, .. }) =

@@ -1,10 +1,5 @@
-//! What was said so far, as history for a run that a message starts directly, and for a run or conversation that
-//! continues a session.
-//!
-//! The history is the whole conversation, up to a limit; the part that a compaction replaced is one exchange with the
-//! summary. Beyond the limit, the oldest other exchanges are replaced by one exchange that sums them up without a
-//! model: the first sentence of each message and answer, and decisions, paths and runs. If the newest exchange alone
-//! exceeds the limit, it is shortened.
+//! The history that a run or a continued conversation gets. Exchanges beyond a limit of tokens are replaced by one
+//! exchange that sums up the oldest without a model. If the newest exchange alone exceeds the limit, it is shortened.
 
 use super::compaction::{CompactedHistory, text_of};
 use super::state::PastTurn;
@@ -13,10 +8,9 @@ use crate::summary::{excerpt, first_sentence, structural_summary};
 use althing_protocol::Exchange;
 use std::fmt::Write;
 
-/// The limit on the history that a run gets, in tokens, if the session has no chat agent, or if the run continues a
-/// run; otherwise the limit is the chat agent's compaction threshold. The contexts of current models are larger.
+/// The maximum size of a history in tokens, if no chat agent's compaction threshold applies.
 pub(super) const MAX_HISTORY: u64 = 100_000;
-/// The limit on the history that a run gets, in tokens, if the chat agent's compaction threshold is lower than this.
+/// If the chat agent's compaction threshold is lower than this, this is the maximum size of a history, in tokens.
 const MIN_HISTORY: u64 = 4_000;
 
 impl InteractiveSession {
@@ -35,9 +29,8 @@ impl InteractiveSession {
         inherited.cloned().chain(compacted).chain(omitted).chain(newest).collect()
     }
 
-    /// One exchange of about `most` bytes that replaces the omitted exchanges. It says how many they are, and contains
-    /// from them: the conversation's first message and pinned messages, in full or as excerpts; decisions, paths and
-    /// runs; the first sentence of each message and of each answer. If not all sentences fit, the oldest are dropped.
+    /// Replaces the omitted exchanges by one of about `most` bytes: the first message and pinned messages, decisions,
+    /// paths and runs, and the first sentence of each message and answer, without the oldest if not all fit.
     fn extract(&self, omitted: &[PastTurn], most: usize) -> Exchange {
         let whole = self.log_reference();
         let bytes: usize = omitted.iter().map(|past| past.message.text.len() + past.answer().len()).sum();
@@ -61,7 +54,6 @@ impl InteractiveSession {
         Exchange { user, assistant }
     }
 
-    /// The compacted part of the conversation, as one exchange.
     fn summed_up(&self, earlier: &CompactedHistory) -> Exchange {
         // The first message may still be in `past`, if a compaction replaced only steps of its turn.
         let goal = self.goal.as_ref();
@@ -92,17 +84,15 @@ fn exchange(past: &PastTurn) -> Exchange {
     Exchange { user: past.message.text.clone(), assistant: past.answer().to_owned() }
 }
 
-/// The size of an exchange in tokens.
 fn token_count(exchange: &Exchange) -> u64 {
     tokens::estimate_message(&exchange.user) + tokens::estimate_message(&exchange.assistant)
 }
 
-/// The newest exchanges that fit into `room` tokens, oldest first, and the maximum size in bytes of an exchange that
-/// sums up the others. If the newest exchange alone does not fit, it is shortened; `whole` says where its whole text
-/// is.
+/// Returns the newest exchanges that fit into `room` tokens, oldest first, and the size in bytes for an exchange that
+/// sums up the others. If the newest alone does not fit, it is shortened; `whole` says where its text is.
 fn newest_that_fit(exchanges: Vec<Exchange>, room: u64, whole: &str) -> (Vec<Exchange>, usize) {
     let fits = exchanges.iter().map(token_count).sum::<u64>() <= room;
-    // If not all exchanges fit, an eighth of the room is reserved for one exchange that sums up those that do not.
+    // An eighth of the room is reserved for the exchange that sums up those that do not fit.
     let share = room / 8;
     let mut left = if fits { room } else { room - share };
     let mut newest: Vec<Exchange> = Vec::new();
@@ -124,7 +114,7 @@ fn newest_that_fit(exchanges: Vec<Exchange>, room: u64, whole: &str) -> (Vec<Exc
     (newest, usize::try_from(share).unwrap_or(usize::MAX).saturating_mul(4))
 }
 
-/// The first sentence of each message and answer, in about `most` bytes at most. If not all fit, the oldest are
+/// The first sentence of each message and answer, in about `most` bytes at most; if not all fit, the oldest are
 /// dropped.
 fn first_sentences(texts: &[(&str, &str)], most: usize) -> String {
     let mut left = most;
@@ -143,7 +133,6 @@ fn first_sentences(texts: &[(&str, &str)], most: usize) -> String {
     lines.join("\n")
 }
 
-/// Says how many messages are replaced by a summary.
 fn omission(messages: usize, bytes: usize, whole: &str) -> String {
     let what = match messages {
         1 => "one older message and its answer".to_owned(),
@@ -152,7 +141,7 @@ fn omission(messages: usize, bytes: usize, whole: &str) -> String {
     format!("[{what} ({bytes} bytes) are summarized here; {whole}]")
 }
 
-/// The exchanges within `room` tokens: if not all fit, the oldest are replaced by one exchange that sums them up.
+/// If not all exchanges fit into `room` tokens, the oldest are replaced by one that sums them up.
 pub(super) fn bounded(exchanges: Vec<Exchange>, room: u64, whole: &str) -> Vec<Exchange> {
     let all = exchanges.clone();
     let (newest, most) = newest_that_fit(exchanges, room, whole);

@@ -1,4 +1,4 @@
-//! A `launch_run` call of the chat agent, from its arguments to its result (rules 2 and 3 of `rules.rs`).
+//! A `launch_run` call of the chat agent, from its arguments to its result.
 
 use super::InteractiveSession;
 use super::budget::Expense;
@@ -10,7 +10,6 @@ use althing_protocol::{
 };
 
 impl InteractiveSession {
-    /// Handles a `launch_run` call: asks for approval, starts the run, or returns its result.
     pub(super) fn launch(&self, turn: &ChatTurn, attempt: &ChatAttempt, call: &ToolCall) -> NextTurnStep {
         let not_launched = LaunchState::default();
         let launching = turn.launching.as_ref().unwrap_or(&not_launched);
@@ -69,9 +68,8 @@ impl InteractiveSession {
         }])
     }
 
-    /// Resolves a proposed run; also returns whether the user must approve it first. If approvals are not required, a
-    /// run that needs more access than a run may have without approval is still shown for approval, or is refused if
-    /// no person is present.
+    /// Resolves a launch; the flag says whether the user must approve it. Even if approvals are not required, a run
+    /// that needs more access than allowed without approval is shown for approval, or refused if no person is present.
     fn proposed(&self, turn: &ChatTurn, launch: &LaunchRun) -> Result<(ResolvedRun, bool), String> {
         let resolve = |consent| self.resolve(turn, launch, &self.choice(turn), consent);
         if self.consent() == Consent::Person {
@@ -85,7 +83,6 @@ impl InteractiveSession {
         }
     }
 
-    /// Whether a person approves a run before it begins.
     pub(super) fn consent(&self) -> Consent {
         match &self.spec.agent {
             Some(agent) if !agent.require_approval => Consent::Nobody,
@@ -94,7 +91,6 @@ impl InteractiveSession {
     }
 }
 
-/// The tool result for a run that was not started.
 fn refusal(why: &str) -> String {
     serde_json::json!({"status": "cancelled", "final_answer": null, "error": why}).to_string()
 }

@@ -1,10 +1,5 @@
-//! The decider of a conversation: the chat agent replies to messages, remembers them, and launches runs.
-//!
-//! Pure, like `coordination`: facts are folded into a state, from which the following facts (`rules.rs`), the wanted
-//! effects (`wanted_effects.rs`) and the model requests (`request.rs`) are derived. The states and their transitions
-//! are in `transitions.rs`; this file folds facts into the state. The change to `CHATTING` takes the next message
-//! from the queue, and the change to `IDLE` closes the turn. The conversation must be resumable after any fact,
-//! because a crash may leave any prefix of a batch.
+//! The decider of a conversation: the chat agent replies to messages and launches runs. Pure. A crash may leave any
+//! prefix of a batch, so the conversation must be resumable after any fact.
 
 mod answers;
 mod budget;
@@ -51,11 +46,8 @@ pub struct InteractiveSession {
     base_prompt: Arc<BasePrompt>,
     phase: ChatState,
     status: TaskStatus,
-    /// The user's mode choices.
     modes: ModeChoice,
-    /// The queued messages.
     queue: VecDeque<UserMessage>,
-    /// Whether the user requested a compaction.
     compaction_requested: bool,
     turn: Option<ChatTurn>,
     past: Vec<PastTurn>,
@@ -64,22 +56,18 @@ pub struct InteractiveSession {
     /// The first message, which states the goal of the conversation.
     goal: Option<UserMessage>,
     pins: BTreeSet<Seq>,
-    /// The number of the newest attempt.
     attempts: u32,
-    /// The number of the newest run in the session.
+    /// The number of the session's newest run.
     newest_run: u32,
-    /// The results of the conversation's runs, in order.
     runs: Vec<RunResult>,
     interaction: Option<Interaction>,
-    /// The number of interactions so far.
     interactions: u32,
     budget: SessionBudget,
     /// A notice that must still be recorded.
     notice: Option<Notice>,
-    /// The id of the backend's own conversation, for backends that keep one.
+    /// The id of the backend's own conversation, if the backend keeps one.
     native: Option<String>,
-    /// The size of the conversation by the provider's last count, and the estimated size of everything since, in
-    /// tokens.
+    /// The provider's last count of the conversation, and an estimate of everything since, in tokens.
     provider_count: Option<(u64, u64)>,
     /// The estimated size of the conversation in tokens, including the summary. Updated incrementally, so that a long
     /// history is not traversed before every turn.
@@ -120,7 +108,7 @@ impl InteractiveSession {
         }
     }
 
-    /// What the conversation does or waits for now.
+    /// The state of the conversation.
     pub fn state(&self) -> ChatState {
         self.phase
     }
@@ -164,19 +152,18 @@ impl InteractiveSession {
         self.turn.as_ref()?.launching.as_ref()
     }
 
-    /// Whether the approval of a run or a plan is pending.
     fn awaits_approval(&self) -> bool {
         let open = self.interaction.as_ref();
         open.is_some_and(|open| !matches!(open.kind, InteractionKind::Budget { .. }))
     }
 
-    /// The mode choices for a turn: those of its message, completed by those of the conversation.
+    /// The mode choices for a turn: those of its message take precedence over those of the conversation.
     fn choice(&self, turn: &ChatTurn) -> ModeChoice {
         let of_message = turn.message.as_ref().map(|message| message.modes.clone()).unwrap_or_default();
         merge_choices(of_message, &self.modes)
     }
 
-    /// The team for a turn, with the paths that the user granted in the message. These paths need no further approval.
+    /// The team for a turn, with the paths that the user granted in the message; they need no further approval.
     fn team(&self, turn: &ChatTurn) -> Cow<'_, TeamSpec> {
         let team = &self.spec.team;
         match turn.message.as_ref().map(|message| message.grants.as_slice()) {
@@ -189,7 +176,7 @@ impl InteractiveSession {
         }
     }
 
-    /// Folds one event into the state. Events of unrelated tasks are ignored.
+    /// Folds an event into the state. Events of unrelated tasks are ignored.
     pub fn apply(&mut self, event: &Event) {
         match (&event.fact, &event.task) {
             (Fact::OpAccepted { op, .. }, _) => self.accept(event.seq, op),
@@ -297,8 +284,7 @@ impl InteractiveSession {
         }
     }
 
-    /// Folds a new chat state into the conversation. Leaving `IDLE` starts a turn with the next message, if one is
-    /// queued; returning to `IDLE` closes the turn.
+    /// Leaving `IDLE` starts a turn with the next queued message, if there is one; returning to `IDLE` closes the turn.
     fn enter(&mut self, seq: Seq, state: ChatState) {
         let before = std::mem::replace(&mut self.phase, state);
         if before == ChatState::Idle && state != ChatState::Idle {
@@ -346,8 +332,8 @@ impl InteractiveSession {
         self.attempts = number;
         let Some(turn) = &mut self.turn else { return };
         let mut faults = 0;
-        // A new attempt drops the suspended ones, up to the one that it continues. A new compaction drops none: the reply
-        // that waits for it continues afterwards.
+        // A new attempt drops the suspended ones, up to the one that it continues. A new compaction drops none, because
+        // the suspended reply continues afterwards.
         while let Some(old) = turn.suspended.pop_if(|_| purpose != Purpose::Compact || continues.is_some()) {
             if continues == Some(old.number) {
                 faults = old.faults;
@@ -404,7 +390,7 @@ impl InteractiveSession {
                 turn.compaction = CompactionStep::Summarized(Box::new(reply.clone()))
             }
             Item::Reply(reply) => {
-                // The counts of a CLI agent cover its internal calls, so they do not measure this conversation.
+                // The counts of a CLI agent include its internal calls, so they do not measure this conversation.
                 let counts = reply.usage.input_tokens > 0 && reply.usage.calls <= 1 && reply.native.is_none();
                 self.provider_count =
                     counts.then(|| (reply.usage.input_tokens.saturating_add(reply.usage.output_tokens), 0));
@@ -485,7 +471,6 @@ impl InteractiveSession {
     }
 }
 
-/// Fills the unset modes of one choice from another.
 fn merge_choices(first: ModeChoice, second: &ModeChoice) -> ModeChoice {
     ModeChoice {
         agent_mode: first.agent_mode.or(second.agent_mode),

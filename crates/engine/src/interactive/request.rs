@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub(super) struct BasePrompt {
     system: Arc<str>,
     tools: Vec<ToolSpec>,
-    /// The estimated size of this part, in tokens.
+    /// The estimated size of this part.
     pub(super) tokens: u64,
 }
 
@@ -37,7 +37,7 @@ impl BasePrompt {
     }
 }
 
-/// What was said in the session that the conversation continues.
+/// The history of the session that this conversation continues.
 pub(super) fn inherited_messages(spec: &ChatSpec) -> Vec<Message> {
     let exchange = |exchange: &Exchange| {
         let text = exchange.assistant.clone();
@@ -64,13 +64,12 @@ impl InteractiveSession {
         Some(ModelRequest { call_context: Some(call_context), ..request })
     }
 
-    /// Whether the running call is a reply to the user, with environment and tools; a summary is made without them.
+    /// Whether the running attempt replies to the user, with environment and tools. A summary is made without them.
     pub fn is_conversing(&self) -> bool {
         let attempt = self.turn.as_ref().and_then(|turn| turn.attempt.as_ref());
         attempt.is_some_and(|attempt| attempt.purpose == Purpose::Converse)
     }
 
-    /// The request for a reply to the user.
     fn conversation(&self) -> ModelRequest {
         let messages = self.messages();
         ModelRequest {
@@ -98,7 +97,6 @@ impl InteractiveSession {
         messages
     }
 
-    /// The messages of a past turn.
     pub(super) fn past_messages(&self, past: &PastTurn) -> Vec<Message> {
         let mut messages = vec![Message::User(past.message.text.clone())];
         push_steps(&mut messages, &past.steps, past.cut_short.as_deref());
@@ -109,7 +107,6 @@ impl InteractiveSession {
         messages
     }
 
-    /// The message that replaces the compacted part of the conversation.
     pub(super) fn summary_message(&self, earlier: &CompactedHistory) -> Message {
         let build = |markers: Markers<'_>| {
             let mut text = "The earlier conversation, summarized:\n".to_owned();
@@ -133,14 +130,13 @@ impl InteractiveSession {
         with_markers(seed, build).into_iter().next().unwrap_or_else(|| Message::User(String::new()))
     }
 
-    /// The maximum size of the answer of a run in the conversation, in bytes: about an eighth of the compaction
-    /// threshold (at four bytes per token), within fixed bounds.
+    /// The maximum size of a run's answer in the conversation, in bytes: an eighth of the compaction threshold at four
+    /// bytes per token, within fixed bounds.
     pub(super) fn result_limit(&self) -> usize {
         let threshold = self.spec.agent.as_ref().map_or(100_000, |agent| agent.compaction.threshold_tokens);
         (threshold / 8).clamp(500, 4000) as usize * 4
     }
 
-    /// The result of a launch, as text for the agent.
     pub(super) fn launch_result(&self, launching: &LaunchState) -> String {
         let result = |run: &Option<LaunchedRun>| run.as_ref().and_then(|run| run.result.clone());
         let most = self.result_limit();
@@ -151,15 +147,14 @@ impl InteractiveSession {
     }
 }
 
-/// The messages of some steps of a turn.
 pub(super) fn step_messages(steps: &[ChatStep]) -> Vec<Message> {
     let mut messages = Vec::new();
     push_steps(&mut messages, steps, None);
     messages
 }
 
-/// Appends the steps of a turn. If a reply follows a call without a result, or the turn was cut short, the call gets a
-/// result that says so, because providers reject a conversation with an unanswered call.
+/// Providers reject a conversation with an unanswered tool call, so such a call gets a result if a reply follows it or
+/// the turn was cut short.
 fn push_steps(messages: &mut Vec<Message>, steps: &[ChatStep], cut_short: Option<&str>) {
     let mut open: Vec<String> = Vec::new();
     let close = |messages: &mut Vec<Message>, open: &mut Vec<String>| {
@@ -199,7 +194,6 @@ fn push_steps(messages: &mut Vec<Message>, steps: &[ChatStep], cut_short: Option
     }
 }
 
-/// The text for the agent about a run that a message started directly.
 fn direct_result_text(result: &RunResult, most: usize) -> String {
     let (answer, file) = match &result.final_answer {
         Some(answer) => (answer.as_str(), "final_answer.md"),

@@ -25,22 +25,18 @@ use althing_protocol::{
     TaskId, TaskSpec, TaskStatus, ToolCall,
 };
 
-/// The number of empty replies after which the agent's turn ends.
 const MAX_TRIES: u32 = 3;
 
 /// The maximum size of a plan in the context of the run that changes it, in bytes.
 const MAX_PLAN_BYTES: usize = 32 * 1024;
 
-/// What the chat agent's attempt needs next.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum NextTurnStep {
-    /// A model call.
     Call,
-    /// The execution of these tool calls, from the attempt's last reply.
     Tools(Vec<ToolCall>),
-    /// A person's answer, or the end of a run.
+    /// The attempt waits for a person's answer, or for the end of a run.
     Wait,
-    /// Nothing has to run: these facts follow from the state and are recorded.
+    /// Nothing has to run; these facts are recorded.
     Facts(Vec<Consequence>),
 }
 
@@ -58,7 +54,7 @@ impl InteractiveSession {
         }
         let Some(turn) = &self.turn else { return Vec::new() };
         if let Some(attempt) = &turn.attempt {
-            // Replies first: a recorded reply counts even if its attempt is about to end.
+            // Replies come first: a recorded reply counts even if its attempt is about to end.
             if let Some(outcome) = settled(turn, attempt) {
                 return vec![self.attempt_ended(attempt, outcome)];
             }
@@ -98,8 +94,7 @@ impl InteractiveSession {
         }
     }
 
-    /// What is wrong with the paths that the user granted in the message. Only the user can fix such an error, so no
-    /// model is called.
+    /// Only the user can correct granted paths, so no model is called if they are invalid.
     fn grant_error(&self, turn: &ChatTurn) -> Option<String> {
         let message = turn.message.as_ref().filter(|message| !message.grants.is_empty())?;
         launch::with_grants(&self.spec.team, &message.grants).err()
@@ -119,7 +114,7 @@ impl InteractiveSession {
         Some(if self.status.can_become(wanted) { wanted } else { TaskStatus::Running })
     }
 
-    /// The next state on the way to the state that the conversation should be in; None if it is in that state.
+    /// The next state on the way to the due state; None if the conversation is in the due state.
     fn due_state(&self) -> Option<ChatState> {
         let wanted = match &self.turn {
             None if self.halted => return None,
@@ -143,7 +138,6 @@ impl InteractiveSession {
         (wanted != self.phase).then(|| next_state_towards(self.phase, wanted))
     }
 
-    /// Whether a turn is complete.
     fn is_over(&self, turn: &ChatTurn) -> bool {
         if turn.over.is_some() {
             return true;
@@ -183,7 +177,7 @@ impl InteractiveSession {
         self.fact(Fact::AttemptStarted { attempt: self.attempts + 1, purpose, continues })
     }
 
-    /// Ends a stopped turn, one fact at a time: the open question, then the active run, then the attempt.
+    /// One fact at a time: the open question, then the active run, then the attempt.
     fn stop_turn(&self, turn: &ChatTurn) -> Vec<Consequence> {
         if let Some(open) = &self.interaction {
             let decision = Decision::Reject { reason: Some("the turn was stopped".into()) };
@@ -207,8 +201,6 @@ impl InteractiveSession {
         vec![self.attempt_ended(attempt, outcome)]
     }
 
-    /// Rule 1, second half: the message starts a run directly. The plan of a planning run is shown to the user for
-    /// approval.
     fn run_directly(&self, turn: &ChatTurn) -> Vec<Consequence> {
         let not_launched = LaunchState::default();
         let launching = turn.launching.as_ref().unwrap_or(&not_launched);
@@ -234,10 +226,10 @@ impl InteractiveSession {
         }
     }
 
-    /// The question whether the plan should be executed, or a notice that there is no plan.
+    /// The question whether to execute the plan, or a notice that there is no plan.
     fn plan_question(&self, planned: &RunResult) -> Fact {
         let tasks = launch::plan_preview(planned.final_answer.as_deref().unwrap_or_default());
-        // Only a stored plan can be approved, because the stored plan is what would be executed.
+        // Only a stored plan can be approved, because the stored plan is what is executed.
         let Some((plan, preview)) = planned.plan.clone().zip(tasks) else {
             let text = format!("run {} ended without a plan that can be executed", planned.run_id);
             let hint = Some(
@@ -250,7 +242,6 @@ impl InteractiveSession {
         Fact::InteractionOpened(Interaction { id, kind, countdown: None })
     }
 
-    /// The launch of a message that directly starts a run.
     pub(super) fn direct_launch(turn: &ChatTurn) -> LaunchRun {
         let task = turn.message.as_ref().map(|message| message.text.clone()).unwrap_or_default();
         let replan = turn.launching.as_ref().and_then(|launching| launching.replan.as_ref());
@@ -260,8 +251,8 @@ impl InteractiveSession {
             let before = excerpt(before, MAX_PLAN_BYTES, &whole);
             format!("There is a plan already:\n{before}\n\nThe user wants it changed: {changes}")
         });
-        // As the mode bar shows at the start, refinement is on unless the user switched it off. (In a `launch_run`
-        // call, it is off by default for a single agent.)
+        // Refinement is on unless the user switched it off. (In a `launch_run` call, it is off by default for a single
+        // agent.)
         let refinement = Some(Modes::default().refinement);
         LaunchRun { task, context, refinement, ..LaunchRun::default() }
     }
@@ -283,7 +274,6 @@ impl InteractiveSession {
         Ok(RunSpec { history: self.history(), ..spec })
     }
 
-    /// The run that executes a plan, limited to the remaining budget.
     pub(super) fn execution(
         &self,
         turn: &ChatTurn,
@@ -296,7 +286,6 @@ impl InteractiveSession {
         Ok(launch::execution_run(launch.spec, plan))
     }
 
-    /// Resolves a launch for the session's next run, limited to the remaining budget.
     pub(super) fn resolve(
         &self,
         turn: &ChatTurn,
@@ -315,8 +304,7 @@ impl InteractiveSession {
         TaskId::run(self.newest_run + 1)
     }
 
-    /// The seed for breaking ties in the next run (FNV-1a of the ids of session and run): it differs between runs and
-    /// is the same on replay.
+    /// The seed for breaking ties in the next run: differs between runs, and is the same on replay.
     fn tie_break_seed(&self) -> u64 {
         althing_text::fnv1a(&format!("{}.{}", self.session, self.next_run()))
     }
@@ -328,7 +316,7 @@ impl InteractiveSession {
     }
 
     /// Continues an interrupted attempt as a new one with the same conversation. An interrupted tool call may have
-    /// run; the agent is told so, and decides whether to repeat the call. An active run resumes by itself.
+    /// taken effect, so it is not repeated; the agent is told. An active run resumes by itself.
     fn resume_attempt(&self, turn: &ChatTurn, old: &ChatAttempt) -> Vec<Consequence> {
         let mut facts = vec![self.attempt_started(old.purpose, Some(old.number))];
         let attempt = self.attempts + 1;
@@ -342,8 +330,6 @@ impl InteractiveSession {
         facts
     }
 
-    /// Starts the turn's next attempt, to compact the conversation or to reply. If the budget requires it, the user is
-    /// asked first.
     fn begin(&self, turn: &ChatTurn) -> Vec<Consequence> {
         if self.interaction.is_some() {
             return Vec::new();
@@ -364,12 +350,10 @@ impl InteractiveSession {
         vec![self.attempt_ended(attempt, AttemptOutcome::GaveUp { reason })]
     }
 
-    /// How much the chat agent may do for one message.
     fn limits(&self) -> ChatLimits {
         self.spec.agent.as_ref().map(|agent| agent.limits).unwrap_or_default()
     }
 
-    /// Determines what an attempt needs next, or which facts follow from its last reply.
     pub(super) fn next(&self, turn: &ChatTurn, attempt: &ChatAttempt) -> NextTurnStep {
         if self.interaction.is_some() {
             return NextTurnStep::Wait;
@@ -416,8 +400,6 @@ impl InteractiveSession {
         self.call(turn, attempt)
     }
 
-    /// A model call; before it, the user is asked if the budget requires it, and a conversation that has grown too
-    /// long is compacted.
     fn call(&self, turn: &ChatTurn, attempt: &ChatAttempt) -> NextTurnStep {
         match self.budget_question(Expense::Call) {
             Some(question) => NextTurnStep::Facts(vec![self.fact(question)]),
@@ -429,7 +411,7 @@ impl InteractiveSession {
     }
 }
 
-/// The outcome with which an attempt must end now; None if the attempt goes on.
+/// How the attempt must end now; None if it goes on.
 fn settled(turn: &ChatTurn, attempt: &ChatAttempt) -> Option<AttemptOutcome> {
     if attempt.settled.is_some() || attempt.purpose != Purpose::Converse {
         return attempt.settled.clone();

@@ -1,4 +1,4 @@
-//! The state of a turn: the fold of its facts.
+//! The state of a turn of a conversation: the fold of its facts.
 
 use crate::launch::LAUNCH_RUN;
 use crate::prompt::reminders::with_user_message;
@@ -7,30 +7,35 @@ use althing_protocol::{
     RunResult, RunStatus, Seq, TaskId, ToolCall, Usage,
 };
 
-/// A message of the user.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct UserMessage {
     /// The number of the fact that accepted the message.
     pub(crate) seq: Seq,
     pub(crate) text: String,
     pub(crate) modes: ModeChoice,
-    /// The paths that the user grants to the runs of this message.
     pub(crate) grants: Vec<PathGrant>,
 }
 
-/// A step of a turn after the user's message.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ChatStep {
-    /// A reply of the agent.
-    Reply { seq: Seq, reply: Reply },
-    /// The result of a tool call.
-    Result { seq: Seq, call: String, content: String, is_error: bool },
-    /// A reminder to the agent that its reply was empty.
-    Reminder { seq: Seq, text: String },
+    Reply {
+        seq: Seq,
+        reply: Reply,
+    },
+    Result {
+        seq: Seq,
+        call: String,
+        content: String,
+        is_error: bool,
+    },
+    /// A reminder that the agent's reply was empty.
+    Reminder {
+        seq: Seq,
+        text: String,
+    },
 }
 
 impl ChatStep {
-    /// The number of the fact that recorded the step.
     pub(crate) fn seq(&self) -> Seq {
         match self {
             Self::Reply { seq, .. } | Self::Result { seq, .. } | Self::Reminder { seq, .. } => *seq,
@@ -49,12 +54,10 @@ impl ChatStep {
     }
 }
 
-/// A run that a turn launched.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LaunchedRun {
     pub(crate) id: TaskId,
     pub(crate) result: Option<RunResult>,
-    /// Whether the run was asked to stop.
     pub(crate) cancelled: bool,
 }
 
@@ -63,7 +66,7 @@ impl LaunchedRun {
         Self { id, result: None, cancelled: false }
     }
 
-    /// Whether the run is active: it has no result, or must still start the run that executes its plan.
+    /// A run without a result is active, and so is a planning run that must still start the run that executes its plan.
     fn is_active(&self, may_follow: bool) -> bool {
         let follows = |result: &RunResult| may_follow && result.follow_up.is_some() && !self.cancelled;
         self.result.as_ref().is_none_or(follows)
@@ -75,22 +78,19 @@ impl LaunchedRun {
 pub(crate) struct LaunchState {
     /// The proposal that was shown for approval.
     pub(crate) proposal: Option<Box<Proposal>>,
-    /// The user's answer to the question whether to approve the launch or the plan.
+    /// The user's answer about the launch or the plan.
     pub(crate) decision: Option<Decision>,
-    /// The run, once it exists.
     pub(crate) run: Option<LaunchedRun>,
     /// The launch of the run, as approved or resolved.
     pub(crate) launched: Option<Box<LaunchRun>>,
-    /// The run that executes the plan.
     pub(crate) execution: Option<LaunchedRun>,
     /// Whether the user was asked about the plan, or told that there is none.
     pub(crate) plan_shown: bool,
-    /// The changes to the plan that the user requested, and the result of the run that made the plan.
+    /// The requested changes, and the result of the run that made the plan.
     pub(crate) replan: Option<(String, Box<RunResult>)>,
 }
 
 impl LaunchState {
-    /// The active run: the launched run or the run that executes its plan.
     pub(crate) fn active(&self) -> Option<&LaunchedRun> {
         let waits = self.execution.is_none();
         let run = self.run.as_ref().filter(|run| run.is_active(waits));
@@ -103,13 +103,12 @@ impl LaunchState {
         run.or_else(|| self.execution.as_mut().filter(|run| run.is_active(false)))
     }
 
-    /// The newest result: that of the run that executes the plan, or else that of the launched run.
     pub(crate) fn last_result(&self) -> Option<&RunResult> {
         [&self.execution, &self.run].into_iter().flatten().find_map(|run| run.result.as_ref())
     }
 
-    /// Whether the conversation itself must launch the execution of a plan: in logs of 0.1.0, a planning run does not
-    /// know that its plan should be executed.
+    /// Whether the conversation itself must launch the execution of a plan. Only in logs of 0.1.0, where a planning run
+    /// does not know that its plan should be executed.
     pub(crate) fn execution_is_due(&self) -> bool {
         let planned = self.run.as_ref().and_then(|run| run.result.as_ref());
         self.launched.as_ref().is_some_and(|launch| launch.execute_after_planning)
@@ -118,38 +117,32 @@ impl LaunchState {
                 .is_some_and(|result| result.status == RunStatus::Completed && result.follow_up.is_none())
     }
 
-    /// Whether the launch or its plan was approved and the approved run does not exist yet.
+    /// Whether an approval of the launch or the plan has not yet led to a run.
     pub(crate) fn is_approved(&self) -> bool {
         let next = if self.plan_shown { &self.execution } else { &self.run };
         matches!(self.decision, Some(Decision::Approve { .. })) && next.is_none()
     }
 
-    /// The result of a completed planning run if the user has not yet been asked about its plan, or told that there is
-    /// none.
     pub(crate) fn unseen_plan(&self) -> Option<&RunResult> {
         let planned = self.run.as_ref()?.result.as_ref()?;
         let ready = planned.modes.planning && planned.status == RunStatus::Completed;
         (ready && !self.plan_shown).then_some(planned)
     }
 
-    /// Whether this launch requires the conversation's state `RUNNING`.
     pub(crate) fn is_running(&self, stopping: bool) -> bool {
         self.active().is_some() || (self.execution_is_due() && !stopping)
     }
 }
 
-/// An attempt of the chat agent.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ChatAttempt {
     pub(crate) number: u32,
     pub(crate) purpose: Purpose,
-    /// What the attempt's replies used.
     pub(crate) usage: Usage,
-    /// Whether the attempt was running when the session was resumed; its `AttemptEnded` is not recorded yet.
+    /// The attempt was running when the session was resumed; its `AttemptEnded` is not recorded yet.
     pub(crate) interrupted: bool,
-    /// The number of empty replies.
     pub(crate) faults: u32,
-    /// How the attempt ended; its `AttemptEnded` is not recorded yet.
+    /// How the attempt ended, if its `AttemptEnded` is not recorded yet.
     pub(crate) settled: Option<AttemptOutcome>,
 }
 
@@ -163,49 +156,39 @@ impl ChatAttempt {
 /// directly.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ChatTurn {
-    /// The message; None if the turn only compacts the conversation.
+    /// The user's message; None if the turn only compacts the conversation.
     pub(crate) message: Option<UserMessage>,
-    /// Whether the message directly starts a run.
     pub(crate) direct: bool,
     pub(crate) steps: Vec<ChatStep>,
-    /// The progress of the compaction that may precede the reply.
     pub(crate) compaction: CompactionStep,
     pub(crate) attempt: Option<ChatAttempt>,
-    /// Interrupted and paused attempts that will be continued, starting with the last one in this list.
+    /// Interrupted and paused attempts; the last one is continued first.
     pub(crate) suspended: Vec<ChatAttempt>,
-    /// The number of replies of this turn that a summary replaced.
     pub(crate) replaced_replies: usize,
-    /// The number of tool calls in the replies that a summary replaced.
     pub(crate) replaced_calls: usize,
-    /// The conversation's state in this turn whenever no approval is awaited and no run is active.
+    /// The conversation's state whenever no approval is awaited and no run is active.
     pub(crate) base_state: ChatState,
     pub(crate) launching: Option<LaunchState>,
-    /// Whether the user stopped the turn.
+    /// The user stopped the turn.
     pub(crate) cancelled: bool,
-    /// Whether the user refused to raise the budget.
+    /// The user refused to raise the budget.
     pub(crate) budget_refused: bool,
-    /// How the agent's part of the turn ended.
     pub(crate) over: Option<AttemptOutcome>,
 }
 
-/// The progress of a compaction before a model call.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum CompactionStep {
-    /// Not checked yet: the conversation is compacted if it has grown too long.
     NotChecked,
-    /// The user asked for a compaction.
     Requested,
-    /// The model's reply with the summary.
     Summarized(Box<Reply>),
-    /// The compaction was done, or has failed. Another one follows if the conversation grows too long again.
+    /// The compaction was done or has failed. Another one follows if the conversation grows too long again.
     Finished {
-        /// After a failure: the size of the conversation at which the compaction is tried again, in tokens.
+        /// After a failure: the size in tokens at which the compaction is tried again.
         retry_at: Option<u64>,
     },
 }
 
 impl ChatTurn {
-    /// A reminder as the agent reads it; with `restates_task`, with the user's message.
     pub(crate) fn reminder(&self, text: &str, restates_task: bool) -> String {
         let message = self.message.as_ref().filter(|_| restates_task);
         message.map_or_else(|| text.to_owned(), |message| with_user_message(text, &message.text))
@@ -229,7 +212,6 @@ impl ChatTurn {
         }
     }
 
-    /// The last reply and the steps after it.
     pub(crate) fn last_reply(&self) -> Option<(&Reply, &[ChatStep])> {
         let at = self.steps.iter().rposition(ChatStep::is_reply)?;
         let (before, since) = self.steps.split_at_checked(at + 1)?;
@@ -239,7 +221,6 @@ impl ChatTurn {
         }
     }
 
-    /// The calls of the last reply that have no result yet.
     pub(crate) fn open_calls(&self) -> Vec<&ToolCall> {
         let Some((reply, since)) = self.last_reply() else { return Vec::new() };
         let answered = |call: &ToolCall| {
@@ -248,22 +229,20 @@ impl ChatTurn {
         reply.tool_calls.iter().filter(|call| !answered(call)).collect()
     }
 
-    /// The first `launch_run` call of the last reply that has no result yet.
     pub(crate) fn launch_call(&self) -> Option<&ToolCall> {
         self.open_calls().into_iter().find(|call| call.name == LAUNCH_RUN)
     }
 
-    /// The number of replies of this turn, including those that a summary replaced.
+    /// The number of replies, including those that a summary replaced.
     pub(crate) fn replies(&self) -> usize {
         self.replaced_replies + self.steps.iter().filter(|step| step.is_reply()).count()
     }
 
-    /// The number of tool calls of this turn, including those in replies that a summary replaced.
+    /// The number of tool calls, including those in replies that a summary replaced.
     pub(crate) fn tool_calls(&self) -> usize {
         self.replaced_calls + self.steps.iter().map(ChatStep::tool_calls).sum::<usize>()
     }
 
-    /// Removes the steps up to a fact, which a summary replaces.
     pub(crate) fn replace_steps(&mut self, up_to: Seq) {
         let (replies, calls) = (self.replies(), self.tool_calls());
         self.steps.retain(|step| step.seq() > up_to);
@@ -271,13 +250,11 @@ impl ChatTurn {
         self.replaced_calls = calls - self.steps.iter().map(ChatStep::tool_calls).sum::<usize>();
     }
 
-    /// Whether nothing new may begin in the turn: the user stopped it, or refused to raise the budget.
     pub(crate) fn is_stopping(&self) -> bool {
         self.cancelled || self.budget_refused
     }
 }
 
-/// A completed turn.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PastTurn {
     pub(crate) message: UserMessage,
@@ -291,8 +268,8 @@ pub(crate) struct PastTurn {
 }
 
 impl PastTurn {
-    /// The answer or the error of the run that the message started directly; otherwise the agent's last text, or why
-    /// there is none.
+    /// The answer or error of the run that the message started directly; otherwise the agent's last text, or why there
+    /// is none.
     pub(crate) fn answer(&self) -> &str {
         if let Some(result) = &self.direct {
             return result.final_answer.as_deref().or(result.error.as_deref()).unwrap_or_default();
@@ -305,7 +282,6 @@ impl PastTurn {
     }
 }
 
-/// The conversation's state after a run has ended.
 pub(crate) fn state_after_run(status: RunStatus) -> ChatState {
     match status {
         RunStatus::Completed => ChatState::ProcessingResults,

@@ -1,23 +1,19 @@
-//! Token estimates, for conversations and parts of them that no provider has counted.
+//! Token estimates, for conversations that no provider has counted.
 
 use althing_protocol::{Message, ToolCall};
 use althing_text::estimate_tokens;
 
-/// The estimated overhead of a message, in tokens.
 const MESSAGE_OVERHEAD: u64 = 4;
 
-/// Estimates the size of a text message, in tokens.
 pub(crate) fn estimate_message(text: &str) -> u64 {
     MESSAGE_OVERHEAD + estimate_tokens(text)
 }
 
-/// Estimates the size of a reply with its tool calls, in tokens.
 pub(crate) fn estimate_reply(text: &str, calls: &[ToolCall]) -> u64 {
     let calls = calls.iter().map(|call| estimate_tokens(&call.name) + estimate_tokens(&call.arguments));
     MESSAGE_OVERHEAD + estimate_tokens(text) + calls.sum::<u64>()
 }
 
-/// Estimates the size of a list of messages, in tokens.
 pub(crate) fn estimate_messages(messages: &[Message]) -> u64 {
     let message = |message: &Message| match message {
         Message::User(text) | Message::Tool { content: text, .. } => estimate_message(text),

@@ -5,7 +5,6 @@ use althing_protocol::ChatState::{
     Running,
 };
 
-/// Whether a transition is allowed.
 pub(crate) fn may_follow(from: ChatState, to: ChatState) -> bool {
     match from {
         Idle => to == Chatting,
@@ -18,8 +17,8 @@ pub(crate) fn may_follow(from: ChatState, to: ChatState) -> bool {
     }
 }
 
-/// The next state on the path to a target state. A crash may have lost state changes, so intermediate states are
-/// recorded again; the log never contains a transition that is not allowed.
+/// The next state on the way to `to`. A crash may have lost state changes, so intermediate states are recorded again:
+/// the log never contains a transition that is not allowed.
 pub(crate) fn next_state_towards(from: ChatState, to: ChatState) -> ChatState {
     if may_follow(from, to) {
         return to;

@@ -7,7 +7,7 @@ use crate::decider::{CallKey, SideTask, SideTaskKind, WantedEffects};
 use althing_protocol::Purpose;
 
 impl InteractiveSession {
-    /// The effects that should be running. The chat agent is the only member, with index 0.
+    /// The effects that should be running now. The chat agent is the only member, with index 0.
     pub fn wanted(&self) -> WantedEffects {
         let mut wanted = WantedEffects::default();
         let Some(turn) = self.turn.as_ref().filter(|turn| !turn.direct && !turn.is_stopping()) else {

@@ -5,7 +5,7 @@ use althing_protocol::LaunchRun;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-/// All parameters, with a description of their values.
+/// Each parameter with a description of its values.
 pub(super) const PARAMETERS: &[(&str, &str)] = &[
     ("task", "a text"),
     ("context", "a text"),
@@ -53,14 +53,12 @@ pub fn read_launch(arguments: &Map<String, Value>) -> Result<LaunchRun, String> 
     Ok(launch)
 }
 
-/// Fails if the task or the context of a launch by a model or an MCP client is too long: long texts should be summed
-/// up, and files should be named by their paths.
+/// Fails if the task or the context is too long.
 pub fn check_texts(launch: &LaunchRun) -> Result<(), String> {
     check_length("task", &launch.task)?;
     check_length("context", launch.context.as_deref().unwrap_or_default())
 }
 
-/// Parses the arguments from JSON text.
 pub(crate) fn read_text(arguments: &str) -> Result<LaunchRun, String> {
     match serde_json::from_str::<Value>(arguments) {
         Ok(Value::Object(arguments)) => read_launch(&arguments),

@@ -1,7 +1,5 @@
-//! Resolves a launch (a `launch_run` call, or a message that directly starts a run) into the exact run to start.
-//!
-//! Pure. The command line, the conversation, MCP clients, workflow tasks and edited approvals all use this module. Its
-//! error messages are written so that a model can correct its call.
+//! Resolves a launch (a `launch_run` call, or a message or command that directly starts a run) into the exact run to
+//! start. Pure. A model can correct its call from the error messages.
 
 mod arguments;
 mod overrides;
@@ -28,8 +26,7 @@ use althing_text::{hex, nearest};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 
-/// The maximum size in bytes of each text in a launch by a model or an MCP client: the task, the context and each
-/// system prompt. Longer texts belong in files. (The task of a message that directly starts a run is not limited.)
+/// The maximum size in bytes of each text (task, context, system prompts) in a launch by a model or an MCP client.
 const MAX_TEXT_BYTES: usize = 64 * 1024;
 
 /// Whether a person consents to a run's permissions before it begins.
@@ -37,8 +34,7 @@ const MAX_TEXT_BYTES: usize = 64 * 1024;
 pub enum Consent {
     /// A person approves the proposal first, or wrote it.
     Person,
-    /// Nobody consents: besides what all runs of the team may use, the run may only read in the team's
-    /// `readable_dirs`.
+    /// Nobody consents: besides what all runs of the team may use, the run may only read in the team's `readable_dirs`.
     Nobody,
 }
 
@@ -89,7 +85,6 @@ pub fn resolve_launch(
     let may_write: Vec<String> = may_write.map(|path| path.path.clone()).collect();
     let may_read = context_paths.iter().map(|path| &path.path).filter(|path| !may_write.contains(path));
     let may_read = may_read.cloned().collect();
-    // Agents need file tools to work on paths.
     if !context_paths.is_empty() {
         for member in &mut members {
             member.has_tools = true;
@@ -127,13 +122,11 @@ pub fn resolve_launch(
     Ok(ResolvedRun { spec, proposal })
 }
 
-/// The context paths of a team together with those that a person grants, or what is wrong with the grants.
 pub(crate) fn with_grants(team: &TeamSpec, grants: &[PathGrant]) -> Result<Vec<ContextPath>, String> {
     paths::resolve(team, grants, Consent::Person).map(|(paths, _)| paths)
 }
 
-/// Adds the plan of a planning run to the spec of the run that executes it, which was resolved before the plan
-/// existed.
+/// Adds the plan to the spec of the run that executes it, which was resolved before the plan existed.
 pub(crate) fn execution_run(mut execution: RunSpec, planned: &RunResult) -> RunSpec {
     let mut context = execution.context.take().map(|context| context + "\n\n").unwrap_or_default();
     let steps = planned.final_answer.as_deref().unwrap_or_default();
@@ -151,7 +144,6 @@ pub(crate) fn execution_run(mut execution: RunSpec, planned: &RunResult) -> RunS
     execution
 }
 
-/// The names of the modes that the user chose.
 fn chosen(choice: &ModeChoice) -> Vec<String> {
     let toggled = [
         ("agent_mode", choice.agent_mode.is_some()),
@@ -179,7 +171,6 @@ fn digest_of(proposal: &Proposal) -> Result<String, String> {
     Ok(hex(&Sha256::digest(&shown)))
 }
 
-/// A suggestion for the end of an error message: the nearest known word, or nothing if none is near.
 fn did_you_mean<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     nearest(given, known).map(|word| format!(" Did you mean `{word}`?")).unwrap_or_default()
 }

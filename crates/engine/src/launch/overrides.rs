@@ -1,6 +1,5 @@
-//! `coordination_overrides`: changes to a run's rules, by config key.
-//!
-//! A launch may shorten the user's time limits but not extend them, and it cannot set the keys in `USER_ONLY_KEYS`.
+//! `coordination_overrides`: changes to a run's rules, by config key. A launch may shorten the user's time limits but
+//! not extend them.
 
 use super::did_you_mean;
 use althing_protocol::{
@@ -10,7 +9,6 @@ use althing_protocol::{
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-/// The keys that a launch may set.
 pub(super) const KEYS: &[&str] = &[
     "max_new_answers_per_agent",
     "max_new_answers_global",
@@ -39,7 +37,6 @@ pub(super) const KEYS: &[&str] = &[
     "round_timeout_grace_seconds",
 ];
 
-/// The names of the voting sensitivities.
 const SENSITIVITIES: &[&str] = &[
     "lenient",
     "balanced",
@@ -56,11 +53,10 @@ const SENSITIVITIES: &[&str] = &[
     "checklist",
 ];
 
-/// Config keys that only the user may set. A launch that sets one of them is refused with an error that says so.
+/// A launch that sets one of these keys is refused.
 const USER_ONLY_KEYS: &[&str] =
     &["override_window_seconds", "interactive_mode", "context_paths", "budget_usd"];
 
-/// Applies changes to rules. Fails if a change sets a time limit that exceeds the limit in `configured`.
 pub(super) fn apply(
     rules: &mut RunRules,
     configured: &RunRules,
@@ -134,8 +130,8 @@ fn change(rules: &mut RunRules, configured: &RunRules, key: &str, value: &Value)
     Ok(())
 }
 
-/// Removes the changes that contradict the modes. Called only if the user turned refinement on or off, or if the
-/// modes make this a quick run of a single agent, to which no model calls may be added.
+/// Removes changes that contradict the modes. Called only if the user turned refinement on or off, or for a quick run
+/// of a single agent, to which no model calls may be added.
 pub(super) fn drop_overridden(modes: Modes, changes: &mut Map<String, Value>) -> Result<(), String> {
     let decided = serde_json::to_value(modes.overrides()).map_err(|error| error.to_string())?;
     let mut fixed: Vec<&str> =
@@ -146,7 +142,6 @@ pub(super) fn drop_overridden(modes: Modes, changes: &mut Map<String, Value>) ->
         // The mode only sets a default for the strategy, so the launch may change it.
         fixed.retain(|key| *key != "final_answer_strategy");
     }
-    // These keys would disable the refinement that the user chose.
     if modes.refinement {
         fixed.extend(["skip_voting", "max_new_answers_per_agent", "max_new_answers_global"]);
     }
@@ -181,7 +176,7 @@ fn seconds(key: &str, value: &Value) -> Result<Millis, String> {
         .ok_or_else(|| format!("`{key}` must be a number of seconds, at least 0."))
 }
 
-/// Parses a time limit: more than 0, and at most the configured one (`most`), if there is one.
+/// Parses a time limit: more than 0, and at most `most` if there is one.
 fn limit_within(key: &str, value: &Value, most: Option<Millis>) -> Result<Millis, String> {
     let limit = seconds(key, value)?;
     match most {

@@ -1,19 +1,14 @@
-//! The context paths of a launched run: the team's paths, and those that the launch adds for this run.
-//!
-//! With a person's consent a launch may add any path. Without consent it may add paths for reading that are in the
-//! team's `readable_dirs`, except files that often contain secrets; it can write only where the team's runs may write
-//! anyway. This module compares texts; the app makes sure that no link leads out of those directories. Protected paths
-//! stay protected in any case.
+//! The context paths of a launched run. With a person's consent a launch may add any path, but protected paths cannot
+//! be made writable. Without consent it may only read, in the team's `readable_dirs`, and no files that often contain
+//! secrets. This module compares texts; the app makes sure that no link leads out of those directories.
 
 use super::Consent;
 use althing_protocol::{ContextPath, PathGrant, Permission, TeamSpec, private_name};
 use std::path::Path;
 
-/// The maximum number of paths that a launch may add.
 const MAX_PATHS: usize = 32;
 
-/// Adds the granted paths to the team's context paths, or returns what is wrong with a grant. Also returns the paths
-/// that were added without a person's consent.
+/// Adds the granted paths to those of the team. Also returns the paths that were added without a person's consent.
 pub(super) fn resolve(
     team: &TeamSpec,
     grants: &[PathGrant],
@@ -30,7 +25,7 @@ pub(super) fn resolve(
         if wants_write && team.context_paths.iter().any(guarded) {
             return Err(format!("`context_paths`: `{path}` is protected and cannot be made writable."));
         }
-        // If an existing context path already allows the requested access to this path, nothing is added.
+        // If an existing context path already allows the requested access, nothing is added.
         let covers = |root: &&ContextPath| is_inside(&path, &root.path) && (root.writable || !wants_write);
         if paths.iter().any(|root| covers(&root)) {
             continue;
@@ -50,8 +45,6 @@ pub(super) fn resolve(
     Ok((paths, unapproved))
 }
 
-/// Checks a path that is to be added without a person's consent: fails if the path is to be written to, or may be read
-/// only with consent.
 fn check_readable(path: &str, wants_write: bool, team: &TeamSpec) -> Result<(), String> {
     let mut dirs = team.readable_dirs.iter();
     let Some(dir) = dirs.find(|dir| is_inside(path, dir)).filter(|_| !wants_write) else {
@@ -78,8 +71,7 @@ fn refusal(path: &str, wants_write: bool, team: &TeamSpec) -> String {
     )
 }
 
-/// Normalizes an absolute path, so that paths can be compared as text. Rejects relative paths, `..` and control
-/// characters.
+/// Paths are compared as text, so relative paths, `..` and control characters are rejected.
 fn normalize(path: &str) -> Result<String, String> {
     let trimmed = path.trim();
     if !trimmed.starts_with('/') {
@@ -93,7 +85,6 @@ fn normalize(path: &str) -> Result<String, String> {
     Ok(if joined.is_empty() { "/".into() } else { joined })
 }
 
-/// Whether a normalized path is `root` or below it.
 fn is_inside(path: &str, root: &str) -> bool {
     let root = root.trim_end_matches('/');
     path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

@@ -3,8 +3,8 @@
 use althing_plan::find_plan;
 use althing_protocol::PlanTask;
 
-/// The tasks of the plan in an answer, as text; None if the answer contains no valid plan. Nothing is left out, because
-/// a person who approves the plan approves all of it.
+/// The tasks of the plan in an answer as text. Nothing is left out, because a person who approves the plan approves all
+/// of it.
 pub(crate) fn plan_preview(answer: &str) -> Option<Vec<String>> {
     let described = |task: &PlanTask| {
         let after = match task.depends_on.as_slice() {
@@ -17,8 +17,6 @@ pub(crate) fn plan_preview(answer: &str) -> Option<Vec<String>> {
     Some(tasks(answer)?.iter().map(described).collect())
 }
 
-/// The tasks of the plan in an answer; None if the answer contains no valid plan. A plan is stored with the same
-/// parser.
 pub(super) fn tasks(answer: &str) -> Option<Vec<PlanTask>> {
     find_plan(answer).ok().map(|plan| plan.tasks)
 }

@@ -1,19 +1,17 @@
-//! A run's result for the agent or the MCP client that launched it. A long answer is replaced by a summary that
-//! follows its structure, a long error by an excerpt; both say where the full text is. For an agent, a long task, long
-//! reasons of ballots and a long list of files are shortened as well.
+//! A run's result for the chat agent or the MCP client that launched it. Long answers and errors are shortened, with a
+//! note on where the full text is; for an agent, other long parts are shortened as well.
 
 use crate::summary::{excerpt, structural_summary};
 use althing_protocol::{RunResult, WRITES_FILE};
 use serde_json::{Value, json};
 
-/// The maximum size of each ballot's reason, and separately of the task, in bytes.
+/// The maximum size of the task, and of each ballot's reason.
 const MAX_DETAIL_BYTES: usize = 300;
-/// The maximum size of the answer, and of the error, in the result that an MCP client gets, in bytes. A chat agent has
-/// the same limit with the default settings.
+/// The maximum size of the answer, and of the error, for an MCP client.
 const MAX_CLIENT_ANSWER_BYTES: usize = 16_000;
 
-/// The result of a run and, if there is one, of the run that executed its plan (`execution`), as JSON. `most` is the
-/// maximum size of the answer, in bytes; with two runs, each answer gets half of it.
+/// `execution` is the result of the run that executed the plan. `most` is the maximum size of the answer in bytes; with
+/// two runs, each answer gets half of it.
 pub(crate) fn result_text(result: &RunResult, execution: Option<&RunResult>, most: usize) -> String {
     let share = if execution.is_some() { most / 2 } else { most };
     let mut value = shortened(result, share);
@@ -24,15 +22,14 @@ pub(crate) fn result_text(result: &RunResult, execution: Option<&RunResult>, mos
     value.to_string()
 }
 
-/// The result of a run for an MCP client. Only the answer and the error are shortened, because some clients are
-/// programs that need the rest in full. (For a chat agent, more is shortened.)
+/// The result of a run for an MCP client. Only the answer and the error are shortened, because clients may be programs
+/// that need the rest in full.
 pub fn result_for_client(result: &RunResult) -> RunResult {
     let mut result = result.clone();
     shorten_answer(&mut result, MAX_CLIENT_ANSWER_BYTES);
     result
 }
 
-/// Replaces a long answer by a summary, and a long error by an excerpt.
 fn shorten_answer(result: &mut RunResult, most: usize) {
     let in_file = |file: &str| format!("the whole text is in {}/{file}", result.log_dir);
     let (answer, error) = (in_file("final_answer.md"), in_file("result.json"));

@@ -1,10 +1,9 @@
-//! Determines the members of a launched run.
+//! The members of a launched run.
 
 use super::did_you_mean;
 use althing_protocol::{AgentId, AgentMode, LaunchRun, Member, ModeChoice, TeamSpec};
 use std::collections::BTreeMap;
 
-/// The members of the run in config order, and the agent mode.
 pub(super) fn members(
     team: &TeamSpec,
     launch: &LaunchRun,
@@ -23,8 +22,8 @@ pub(super) fn members(
             };
             let by_user = choice.agent_mode == Some(AgentMode::Single);
             let member = match named.as_deref() {
-                // If the user chose both single-agent mode and an agent, that agent runs. If the user chose only an
-                // agent, it runs unless the launch names another.
+                // If the user chose single-agent mode and an agent, that agent runs. If the user chose only an agent,
+                // it runs unless the launch names another.
                 _ if by_user && tab.is_some() => tab.unwrap_or(first),
                 Some([_, _, ..]) if !by_user => {
                     return Err(
@@ -37,7 +36,6 @@ pub(super) fn members(
             };
             Ok((AgentMode::Single, vec![member.clone()]))
         }
-        // A team of one agent always runs in single-agent mode.
         AgentMode::Multi if team.members.len() == 1 => Ok((AgentMode::Single, vec![first.clone()])),
         AgentMode::Multi => {
             let members = named.unwrap_or_else(|| team.members.iter().collect());
@@ -46,7 +44,6 @@ pub(super) fn members(
     }
 }
 
-/// The members with these ids, in config order.
 fn named<'a>(team: &'a TeamSpec, ids: &[AgentId]) -> Result<Vec<&'a Member>, String> {
     if ids.is_empty() {
         return Err("`agents` is empty: name at least one agent, or leave `agents` out to use all.".into());
@@ -69,7 +66,6 @@ fn find<'a>(team: &'a TeamSpec, id: &AgentId) -> Result<&'a Member, String> {
     })
 }
 
-/// Appends text to the system messages of the named members, for this run.
 pub(super) fn add_prompts(members: &mut [Member], prompts: &BTreeMap<AgentId, String>) -> Result<(), String> {
     for (id, text) in prompts {
         super::check_length("agent_system_prompts", text)?;

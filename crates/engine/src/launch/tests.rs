@@ -1,4 +1,4 @@
-//! Resolving launches: the mode matrix, the members of the run, and the error messages.
+//! Tests of resolving launches: the mode matrix, the members of the run, and the error messages.
 
 use super::{Consent, ResolvedRun, execution_run, launch_run_spec, read_launch, read_text, resolve_launch};
 use crate::coordination::tests::harness::member;
@@ -93,7 +93,6 @@ fn all_rows_of_the_mode_matrix_set_up_their_run() {
     assert_eq!(resolved(json!({"task": "x"})).unwrap().spec.rules, resolved_with_it.rules);
     let execution = execution_run(resolved_with_it.clone(), &planned);
     assert!(!execution.modes.planning && execution.context.unwrap().contains("the answer of r1"));
-    // If the plan was stored, the spec of the executing run contains the plan's tasks.
     let kept = RunResult {
         final_answer: Some(r#"{"tasks": [{"id": "dig", "description": "Dig"}]}"#.into()),
         plan: Some(PlanRef { id: "p1".into(), path: "/plans/p1".into() }),

@@ -7,7 +7,7 @@ use serde_json::json;
 /// The name of the tool that starts a run.
 pub const LAUNCH_RUN: &str = "launch_run";
 
-/// The definition of `launch_run`. Its parameter `agents` accepts the ids of the team's agents.
+/// The definition of `launch_run`; its parameter `agents` accepts the ids of the team's agents.
 pub fn launch_run_spec(team: &TeamSpec) -> ToolSpec {
     let ids: Vec<&str> = team.members.iter().map(|member| member.id.as_str()).collect();
     // The chat agent must not see the names of tools that only agents of a run have, such as `new_answer`.

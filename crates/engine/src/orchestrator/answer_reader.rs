@@ -1,23 +1,17 @@
-//! Reads the text of an answer out of the arguments of `new_answer` while they stream.
-//!
-//! The text is only shown while it is written; the answer itself is read from the complete arguments.
+//! Reads the text of an answer out of the arguments of `new_answer` while they stream. This text is only shown as
+//! progress; the answer itself is read from the complete arguments.
 
-/// The longest key that is remembered.
 const LONGEST_KEY: usize = 64;
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// Between the parts of the object.
     #[default]
     Between,
     Key,
-    /// In the value of `content`.
     Content,
-    /// In a string that is not shown.
     Other,
 }
 
-/// Reads the string `content` of the outermost object.
 #[derive(Debug, Default)]
 pub(super) struct AnswerReader {
     place: Place,
@@ -25,14 +19,13 @@ pub(super) struct AnswerReader {
     key: String,
     /// Whether the next string is a value: a colon came after the last key.
     is_value: bool,
-    /// An escape sequence that is not complete, without its backslash.
+    /// An incomplete escape sequence, without its backslash.
     escape: Option<String>,
-    /// The first half of a character that JSON escapes in two parts.
+    /// The first half of a UTF-16 surrogate pair.
     high: Option<u16>,
 }
 
 impl AnswerReader {
-    /// Reads more of the arguments. Returns the part of the answer that they contain.
     pub(super) fn read(&mut self, json: &str) -> String {
         let mut answer = String::new();
         for c in json.chars() {
@@ -69,7 +62,7 @@ impl AnswerReader {
         }
     }
 
-    /// The letter that a character of a string ends; None within an escape sequence and at the end of the string.
+    /// The character that `c` completes; None within an escape sequence and at the end of the string.
     fn letter(&mut self, c: char) -> Option<char> {
         let Some(escape) = &mut self.escape else {
             match c {

@@ -1,4 +1,4 @@
-//! What a session records about its model calls: the digest of each request, and how long each call took.
+//! What a session records about its model calls: the digest of each request, and the times of each call.
 
 use super::EventMasker;
 use althing_protocol::{
@@ -8,7 +8,6 @@ use althing_text::hex;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
-/// The times of a running model call.
 pub(super) struct CallTimes {
     clock: Arc<dyn Clock>,
     began: Timestamp,
@@ -35,7 +34,6 @@ impl CallTimes {
         }
     }
 
-    /// The record of the call, which has just ended.
     pub(super) fn end(&self, digest: String) -> CallRecord {
         CallRecord {
             digest,
@@ -45,9 +43,7 @@ impl CallTimes {
     }
 }
 
-/// The digest of a request that was built from the log, to which `briefing` was then added. The secrets of the briefing
-/// are masked before the digest is computed, because they are masked in the log too; the rest of the request follows
-/// from the log, where secrets are masked already.
+/// The digest of a request. Secrets of the briefing are masked first, because they are masked in the log, too.
 pub(super) fn sent_digest(
     plain: &ModelRequest,
     briefing: Option<&Briefing>,
@@ -69,8 +65,7 @@ pub(super) fn masked(briefing: &Briefing, mask: &dyn EventMasker) -> Briefing {
     }
 }
 
-/// SHA-256 of everything in a request that the model reads. Each part begins with its kind and its length, so different
-/// requests never give the same bytes.
+/// Each part begins with its kind and its length, so different requests never give the same bytes.
 pub(crate) fn request_digest(request: &ModelRequest) -> String {
     let mut hash = Sha256::new();
     let mut add = |kind: u8, text: &str| {

@@ -1,4 +1,4 @@
-//! The running effects: model calls, side tasks and programs. Starts them, identifies them and stops them.
+//! Starts, identifies and stops the effects of a session: model calls, side tasks and programs.
 
 use super::call_record::{CallTimes, request_digest, sent_digest};
 use super::ending::{self, Alive, AliveObserver, Ending};
@@ -21,56 +21,50 @@ use std::sync::mpsc::Sender;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
-/// The error that is reported if Althing's own code for a side task or a program panics.
+/// Reported if Althing's own code for an effect panics.
 const INTERNAL_ERROR: &str = "the operation failed because of an internal error in Althing";
 
-/// Identifies a running effect: the task whose decider wants it, and its key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct EffectId {
     pub(crate) owner: TaskId,
     pub(crate) key: EffectKey,
 }
 
-/// How an effect ended.
 pub(crate) enum EffectOutcome {
     Replied(Box<CallOutcome>),
     ItemAdded(Item),
     Exited(ProgramEnd),
 }
 
-/// How a model call ended.
 pub(crate) struct CallOutcome {
     pub(crate) result: Result<Reply, BackendError>,
-    /// What was sent, and how long the call took; None if nothing was sent, or after an internal error.
+    /// The record of the call; None if nothing was sent, or after an internal error.
     pub(crate) record: Option<CallRecord>,
-    /// What the agent's environment added to the request.
     pub(crate) briefing: Option<Briefing>,
 }
 
 impl CallOutcome {
-    /// The outcome of a call without a record: it failed before anything was sent, or ended because of an internal error.
+    /// The outcome of a call that sent nothing, or ended with an internal error.
     fn unsent(error: BackendError) -> EffectOutcome {
         EffectOutcome::Replied(Box::new(Self { result: Err(error), record: None, briefing: None }))
     }
 }
 
-/// A model call with its inputs.
 pub(super) struct Call {
     pub(super) work: TaskId,
     pub(super) request: ModelRequest,
     pub(super) backend: Option<Arc<dyn Backend>>,
-    /// The agent's environment, if the agent has tools, and what the agent may see there.
+    /// The agent's environment, and what the agent may see there; None if the agent has no tools.
     pub(super) env: Option<(AgentEnvHandle, Visibility)>,
 }
 
-/// The running effects of a session. Dropping this stops all of them.
+/// Dropping this stops all running effects of the session.
 pub(super) struct Effects {
     runtime: Handle,
     feed: Feed,
     inbox: Sender<Input>,
     mask: Arc<dyn EventMasker>,
     clock: Arc<dyn Clock>,
-    /// The running calls that have sent something.
     pub(super) spoken: SpokenCalls,
     running: HashMap<TaskId, HashMap<EffectKey, (AbortHandle, AliveObserver)>>,
     ending: Ending,
@@ -98,21 +92,19 @@ impl Effects {
         self.running.get(owner).is_some_and(|keys| keys.contains_key(key))
     }
 
-    /// Whether all wanted effects are model calls, and the owner's running effects are exactly these calls. A fast
-    /// path: with hundreds of agents this is checked after every reply.
+    /// A fast path, checked after every reply: whether all wanted effects are model calls and exactly these run.
     pub(super) fn match_exactly(&self, owner: &TaskId, wanted: &[EffectKey]) -> bool {
         let all_there =
             wanted.iter().all(|key| matches!(key, EffectKey::Call(_)) && self.is_running_key(owner, key));
-        // All wanted calls are running, and no call is listed twice. If the counts are equal, nothing else is running.
+        // No call is listed twice, so equal counts mean that nothing else is running.
         all_there && self.running.get(owner).map_or(0, HashMap::len) == wanted.len()
     }
 
-    /// Removes an effect that ended; returns false if it had been removed before, for example because it was aborted.
+    /// False if the effect was removed before, for example because it was aborted.
     pub(super) fn remove(&mut self, id: &EffectId) -> bool {
         self.running.get_mut(&id.owner).is_some_and(|keys| keys.remove(&id.key).is_some())
     }
 
-    /// Aborts the effects that their owner no longer wants.
     pub(super) fn abort_unwanted(&mut self, owner: &TaskId, wanted: &[EffectKey]) {
         let Some(keys) = self.running.get_mut(owner) else { return };
         let (wanted, ending): (HashSet<&EffectKey>, _) = (wanted.iter().collect(), &mut self.ending);
@@ -136,22 +128,18 @@ impl Effects {
         }
     }
 
-    /// Forgets an aborted effect that has ended.
     pub(super) fn gone(&mut self, serial: u64) {
         self.ending.remove(serial);
     }
 
-    /// Whether an aborted effect has not ended yet.
     pub(super) fn is_ending(&self) -> bool {
         !self.ending.is_empty()
     }
 
-    /// Whether no effect is running or ending.
     pub(super) fn is_idle(&self) -> bool {
         self.ending.is_empty() && self.running.values().all(HashMap::is_empty)
     }
 
-    /// A new effect's [`Alive`] value, to be held by everything that belongs to the effect, and its observer.
     fn new_alive(&mut self) -> (Arc<Alive>, AliveObserver) {
         self.next_serial += 1;
         let (alive, observer) = ending::alive(self.next_serial, self.inbox.clone());
@@ -188,7 +176,6 @@ impl Effects {
         self.running.entry(id.owner).or_default().insert(id.key, (handle.abort_handle(), observer));
     }
 
-    /// Starts a model call.
     pub(super) fn call(&mut self, id: EffectId, call: Call) {
         let (feed, mask, clock) = (self.feed.clone(), self.mask.clone(), self.clock.clone());
         self.spoken.keep(|id| self.is_running(id));
@@ -233,7 +220,6 @@ impl Effects {
         });
     }
 
-    /// Starts a program.
     pub(super) fn program(&mut self, id: EffectId, job: ProgramJob, programs: Option<Arc<dyn Programs>>) {
         let (inbox, feed, mask) = (self.inbox.clone(), self.feed.clone(), self.mask.clone());
         let (alive, observer) = self.new_alive();
@@ -255,7 +241,6 @@ impl Effects {
         });
     }
 
-    /// Starts storing or reading a plan.
     pub(super) fn plan(&mut self, id: EffectId, plans: Option<Arc<dyn Plans>>, effect: PlanEffect) {
         let failed = |error: &str| EffectOutcome::ItemAdded(effect.outcome_item(Err(error.into())));
         let aborted = failed(INTERNAL_ERROR);
@@ -270,7 +255,6 @@ impl Effects {
         });
     }
 
-    /// Starts a side task.
     pub(super) fn side_task(
         &mut self,
         id: EffectId,
@@ -303,11 +287,8 @@ impl Drop for Effects {
     }
 }
 
-/// An effect on a stored plan.
 pub(super) enum PlanEffect {
-    /// Store the plan of a planning run.
     Store(PlanDraft),
-    /// Read the current version of a plan.
     Open(PlanRun),
 }
 
@@ -328,7 +309,6 @@ impl PlanEffect {
     }
 }
 
-/// The output of a side task.
 enum SideTaskOutput {
     Nothing,
     Tool(ToolOutcome),
@@ -363,7 +343,6 @@ async fn run_side_task(
     })
 }
 
-/// The item that records a side task's outcome in the log.
 fn outcome_item(kind: &SideTaskKind, result: Result<SideTaskOutput, String>) -> Item {
     let (output, error) = match result {
         Ok(output) => (output, None),
@@ -393,8 +372,8 @@ fn outcome_item(kind: &SideTaskKind, result: Result<SideTaskOutput, String>) -> 
     }
 }
 
-/// Reports an effect's outcome on drop. A panic in the effect also drops this guard, which then reports an internal
-/// error, so that the task does not wait forever.
+/// Reports an effect's outcome on drop. After a panic in the effect, it reports an internal error, so that the task
+/// does not wait forever.
 struct OutcomeGuard {
     inbox: Sender<Input>,
     id: EffectId,
@@ -410,7 +389,7 @@ impl OutcomeGuard {
 impl Drop for OutcomeGuard {
     fn drop(&mut self) {
         if let Some(outcome) = self.outcome.take() {
-            // Fails if the session has ended; then nobody waits for the outcome.
+            // Sending fails if the session has ended; then nobody waits for the outcome.
             let _ = self.inbox.send(Input::EffectEnded { id: self.id.clone(), outcome });
         }
     }

@@ -1,5 +1,5 @@
-//! Effects that were aborted but have not ended yet: a program that is asked to end may act until it is killed. Later
-//! effects that depend on them, and the end of the session, wait for a limited time until they have ended.
+//! Effects that were aborted but have not ended yet: a program that is asked to end may act until it is killed. Effects
+//! that depend on them, and the end of the session, wait for them for a limited time.
 
 use super::Input;
 use super::effects::EffectId;
@@ -11,8 +11,7 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// How long an effect waits for the aborted effects before it. A process that cannot be killed must not block a run
-/// forever.
+/// How long an effect waits for aborted effects: a process that cannot be killed must not block a run forever.
 const WAIT_LIMIT: Duration = Duration::from_secs(20);
 
 /// Held by everything that belongs to an effect. The effect has ended when the last copy is dropped.
@@ -34,7 +33,6 @@ impl Drop for Alive {
     }
 }
 
-/// Observes the end of an effect.
 #[derive(Clone)]
 pub(super) struct AliveObserver {
     pub(super) serial: u64,
@@ -42,7 +40,6 @@ pub(super) struct AliveObserver {
     closed: watch::Receiver<()>,
 }
 
-/// The `Alive` value of a new effect with this serial number, and the observer of the effect's end.
 pub(super) fn alive(serial: u64, inbox: Sender<Input>) -> (Alive, AliveObserver) {
     let (closes, closed) = watch::channel(());
     let is_aborted = Arc::new(AtomicBool::new(false));
@@ -50,12 +47,10 @@ pub(super) fn alive(serial: u64, inbox: Sender<Input>) -> (Alive, AliveObserver)
     (alive, AliveObserver { serial, is_aborted, closed })
 }
 
-/// The aborted effects that have not ended, by serial number.
 #[derive(Default)]
 pub(super) struct Ending(HashMap<u64, (EffectId, AliveObserver)>);
 
 impl Ending {
-    /// Adds an effect that is aborted, unless it has already ended.
     pub(super) fn add(&mut self, id: EffectId, observer: AliveObserver) {
         observer.is_aborted.store(true, Ordering::SeqCst);
         if observer.closed.has_changed().is_ok() {
@@ -72,8 +67,8 @@ impl Ending {
     }
 
     /// The aborted effects that must end before this one starts: those of the same agent. A program waits for all
-    /// aborted effects, and every effect waits for an aborted program, because a stage of a workflow may use what the
-    /// stage before it left.
+    /// aborted effects, and every effect waits for aborted programs, because a workflow stage may use what the stage
+    /// before it left.
     pub(super) fn before(&self, id: &EffectId) -> Vec<AliveObserver> {
         let precedes = |other: &EffectId| match (actor(&other.key), actor(&id.key)) {
             (Some(other_actor), Some(actor)) => other.owner == id.owner && other_actor == actor,
@@ -83,7 +78,7 @@ impl Ending {
     }
 }
 
-/// The member of a run that an effect belongs to; None for programs.
+/// The index of the member that an effect belongs to; None for programs.
 fn actor(key: &EffectKey) -> Option<usize> {
     match key {
         EffectKey::Call(call) => Some(call.member_index),
@@ -92,7 +87,6 @@ fn actor(key: &EffectKey) -> Option<usize> {
     }
 }
 
-/// Waits until these effects have ended, for a limited time.
 pub(super) async fn wait_for(effects: Vec<AliveObserver>) {
     let ended = async {
         for AliveObserver { mut closed, .. } in effects {

@@ -1,4 +1,4 @@
-//! The environments of agents with tools: opened when first needed, and added to the requests of model calls.
+//! The environments of agents with tools: opened on first use, and added to the requests of model calls.
 
 use super::SessionDeps;
 use crate::decider::{EnvOwner, Visibility};
@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::OnceCell;
 
-/// An open environment, None if the agent has none, or why it could not be opened.
+/// An environment. None if the agent has none; Err says why it could not be opened.
 type OpenedEnv = Result<Option<Arc<dyn AgentEnv>>, String>;
 
 /// The environments by task and member index. The chat agent's task is the conversation, and its index is 0.
@@ -28,7 +28,6 @@ pub(super) struct AgentEnvHandle {
 }
 
 impl AgentEnvCache {
-    /// The handle of an agent's environment.
     pub(super) fn handle(&mut self, deps: &SessionDeps, owner: EnvOwner) -> AgentEnvHandle {
         let (task, member_index) = match &owner {
             EnvOwner::Member { run, member_index, .. } => (run.clone(), *member_index),
@@ -45,7 +44,6 @@ impl AgentEnvCache {
 }
 
 impl AgentEnvHandle {
-    /// The environment, opened on first use.
     pub(super) async fn env(&self) -> OpenedEnv {
         let open = || async {
             match (&self.agent_envs, &self.owner) {
@@ -62,9 +60,8 @@ impl AgentEnvHandle {
         self.cell.get_or_init(open).await.clone()
     }
 
-    /// Adds the environment to a model request: its tools, briefing, grant and working directory. In the messages, the
-    /// paths of other members' workspaces are replaced with the paths at which this agent sees their snapshots. Returns
-    /// what was added to the text of the request.
+    /// Adds tools, briefing, grant and working directory to a model request. Paths of other members' workspaces are
+    /// replaced with the paths at which this agent sees their snapshots. Returns what was added to the text.
     pub(super) async fn add_context(
         &self,
         request: &mut ModelRequest,
@@ -74,7 +71,7 @@ impl AgentEnvHandle {
         env.show_snapshots(visibility.labels).await?;
         if let Some(call_context) = &mut request.call_context {
             call_context.workspace = Some(env.path().to_owned());
-            // The grant comes from the environment. The agent only plans if the request or the environment says so.
+            // The agent only plans if the request or the environment says so.
             let planning = call_context.grant.planning;
             call_context.grant = env.grant(visibility.access);
             call_context.grant.planning |= planning;
@@ -88,7 +85,7 @@ impl AgentEnvHandle {
         };
         let briefing = Briefing {
             system: env.briefing(visibility.access),
-            // The environment of a CLI agent contains no tools for files and commands, because the agent has its own.
+            // The environment of a CLI agent offers no file or command tools, because the agent has its own.
             tools: env.tool_host().tools(visibility.access),
             replaced_paths,
         };

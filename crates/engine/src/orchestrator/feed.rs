@@ -1,7 +1,6 @@
-//! The event feed for front ends: first history, then live events, without gaps or repeats.
-//!
-//! There is no back-pressure: the ring buffer holds only the newest items. A subscriber that missed facts there gets
-//! `Progress::Gap`, and then the missed facts from the log. Missed progress is lost.
+//! The event feed for front ends: first history, then live events, without gaps or repeats. A slow subscriber never
+//! slows the writer: if it missed facts in the ring buffer, it gets `Progress::Gap` and then the missed facts from the
+//! log. Missed progress is lost.
 
 use althing_protocol::{
     BoxFuture, DeltaKind, Event, EventStream, FeedItem, Interest, JournalError, JournalReader, Progress, Seq,
@@ -13,7 +12,7 @@ use tokio::sync::Notify;
 
 /// The maximum number of items in the ring buffer.
 const RING: usize = 8192;
-/// The maximum size of program output in the ring buffer, in bytes; bounds the memory if a program floods its output.
+/// The maximum number of bytes of program output in the ring buffer, because a program may flood its output.
 const RING_OUTPUT: usize = 8 << 20;
 
 /// Publishes events to subscribers. Cheap to clone.
@@ -23,30 +22,26 @@ pub struct Feed {
 }
 
 struct Shared {
-    // A std mutex: held only briefly, never across an await.
+    // The lock is held only briefly, never across an await.
     ring: Mutex<Ring>,
     changed: Notify,
-    /// The number of subscribers that want all progress; if it is 0, streaming text and program output are not
-    /// published.
+    /// Subscribers that want all progress. While there are none, streaming text and program output are not published.
     watchers: AtomicUsize,
     log: Arc<dyn JournalReader>,
 }
 
-/// The newest items. Every operation is atomic under the mutex, so that every interleaving of readers and writers is a
-/// sequence of these operations.
+/// The newest items. Every operation is atomic under the mutex.
 pub(crate) struct Ring {
     items: VecDeque<FeedItem>,
     /// The position of the first item, counted over all items ever published, beginning with 1.
     start: u64,
-    /// The newest published fact.
     last: Seq,
     capacity: usize,
-    /// The size of the program output in the buffer, in bytes.
+    /// The bytes of program output in the buffer.
     output: usize,
     closed: bool,
 }
 
-/// A reader's position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cursor {
     position: u64,
@@ -54,18 +49,15 @@ pub(crate) struct Cursor {
     last: Seq,
 }
 
-/// The result of reading the ring buffer.
 #[derive(Debug, PartialEq)]
 pub(crate) enum RingRead {
     Item(FeedItem),
-    /// No new item.
     Nothing,
-    /// The reader fell behind: all facts that it has not received, up to this one, must be read from the log.
+    /// The reader fell behind: it must read from the log all facts up to this one that it has not received.
     Behind(Seq),
     Closed,
 }
 
-/// The size of the program output in an item, in bytes.
 fn output(item: &FeedItem) -> usize {
     match item {
         FeedItem::Progress(progress) => match &**progress {
@@ -99,8 +91,8 @@ impl Ring {
         }
     }
 
-    /// A cursor for a reader that has received everything up to `from`. If facts after `from` were published already,
-    /// the first read returns `Behind`: position 0 is before the first item of any buffer.
+    /// A cursor for a reader that has everything up to `from`. Position 0 is before any item, so if later facts were
+    /// published already, the first read returns `Behind`.
     pub(crate) fn subscribe(&self, from: Seq) -> Cursor {
         let end = self.start + self.items.len() as u64;
         Cursor { position: if from < self.last { 0 } else { end }, last: from }
@@ -112,7 +104,7 @@ impl Ring {
                 if cursor.last < self.last {
                     return self.behind(cursor);
                 }
-                // The items that the reader missed are only progress, or facts that it already has.
+                // The reader missed only progress, or facts that it already has.
                 cursor.position = self.start;
                 continue;
             };
@@ -141,7 +133,6 @@ impl Ring {
         }
     }
 
-    /// Moves the cursor to the end; the reader must read all facts that it missed from the log.
     fn behind(&self, cursor: &mut Cursor) -> RingRead {
         cursor.position = self.start + self.items.len() as u64;
         cursor.last = self.last;
@@ -157,8 +148,7 @@ impl Feed {
     }
 
     fn ring(&self) -> MutexGuard<'_, Ring> {
-        // A poisoned mutex is safe to use: no foreign code is called while the buffer is changed, so no change is left
-        // half done by a panic.
+        // No foreign code is called while the buffer is changed, so a panic leaves no change half done.
         self.shared.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -167,12 +157,11 @@ impl Feed {
         self.shared.changed.notify_waiters();
     }
 
-    /// Whether a subscriber wants all progress.
     pub(crate) fn is_watched(&self) -> bool {
         self.shared.watchers.load(Ordering::Relaxed) > 0
     }
 
-    /// Publishes progress; `make` gets the number of the newest fact.
+    /// `make` gets the number of the newest fact.
     pub(crate) fn publish_progress(&self, make: impl FnOnce(Seq) -> Progress) {
         let mut ring = self.ring();
         let progress = make(ring.last);
@@ -208,12 +197,12 @@ impl Feed {
 pub struct Subscription {
     feed: Feed,
     cursor: Cursor,
-    /// The last fact that was delivered; before the first delivery, the fact after which the subscription begins.
+    /// The last delivered fact; before the first delivery, the fact after which the subscription begins.
     delivered: Seq,
     /// Items that were read from the log and not delivered yet.
     backlog: VecDeque<FeedItem>,
-    /// If set: before the next delivery, all facts up to this one must be read from the log. A field of the
-    /// subscription, so that it is not lost if a caller drops the future of `next` during the read.
+    /// All facts up to this one must be read from the log before the next delivery. Kept here so that it is not lost if
+    /// the future of `next` is dropped during the read.
     behind: Option<Seq>,
     /// Whether an item was delivered; reading history before that is not a gap.
     has_started: bool,
@@ -225,8 +214,7 @@ impl Subscription {
     pub async fn next(&mut self) -> Option<Result<FeedItem, JournalError>> {
         let feed = self.feed.clone();
         loop {
-            // The waiter is registered before the check, so that a change between the check and the wait
-            // still wakes this task.
+            // Registered before the check, so that a change between the check and the wait still wakes this task.
             let changed = feed.shared.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();

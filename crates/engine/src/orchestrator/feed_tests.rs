@@ -1,4 +1,5 @@
-//! The transition from history to live events, under every interleaving of a small model and under stress.
+//! Tests of the event feed: the transition from history to live events, under every interleaving of a small model and
+//! under stress.
 
 use super::*;
 use althing_protocol::{Fact, Notice, NoticeLevel, Timestamp};
@@ -9,7 +10,6 @@ fn event(seq: u64) -> Arc<Event> {
     Arc::new(Event { seq: Seq(seq), at: Timestamp(seq), task: None, cause: None, fact: Fact::Notice(notice) })
 }
 
-/// A log in memory; its events count as durable.
 #[derive(Default)]
 struct Memory(Mutex<Vec<Arc<Event>>>);
 
@@ -68,7 +68,6 @@ impl Model {
             .collect();
     }
 
-    /// All states that one atomic step of the writer or the reader leads to.
     fn steps(&self) -> Vec<Self> {
         let mut next = Vec::new();
         if self.durable < FACTS {

@@ -1,9 +1,6 @@
-//! The orchestrator: the only impure part of the engine.
-//!
-//! One thread owns a session (`session.rs`). It turns ops and the outcomes of effects into facts, records the facts
-//! that the deciders derive from them, writes everything to the journal in one batch, publishes the batch, and only
-//! then starts or stops effects (`reconcile.rs`). Therefore a crash cannot undo a fact that was shown or that started
-//! an effect, and everything that arrives while the disk is busy goes into the next batch.
+//! The orchestrator: the only impure part of the engine. One thread owns a session: it records facts, writes them to
+//! the journal in one batch, publishes the batch, and only then starts or stops effects. So a crash cannot undo a fact
+//! that was shown or that started an effect.
 
 mod answer_reader;
 mod call_record;
@@ -39,10 +36,9 @@ use std::time::Duration;
 
 /// The backends by agent.
 pub type Backends = HashMap<AgentId, Arc<dyn Backend>>;
-/// A callback for every fact, called once it is durable, before it is published and before any effect starts
-/// because of it.
+/// A callback for every fact, called once the fact is durable, before it is published and before effects start.
 pub type Observer = Box<dyn FnMut(&Event) + Send>;
-/// Renders the reports of tasks that have ended, from what the log contains: for each task, the text of its report.
+/// Renders the reports of tasks that have ended: for each task, the text of its report.
 pub type Reporter = Box<dyn FnMut(&[TaskId]) -> Vec<(TaskId, String)> + Send>;
 /// Masks secrets in everything that is written or shown.
 pub trait EventMasker: Send + Sync {
@@ -72,7 +68,7 @@ pub struct SessionDeps {
     pub agent_envs: Option<Arc<dyn AgentEnvs>>,
     /// Runs programs; None if the session cannot run programs.
     pub programs: Option<Arc<dyn Programs>>,
-    /// Stores and reads plans. Without it (None), a session can neither store nor read plans.
+    /// Stores and reads plans; None if the session can do neither.
     pub plans: Option<Arc<dyn Plans>>,
     /// Records what outlives the session, such as project files.
     pub observer: Option<Observer>,
@@ -82,7 +78,7 @@ pub struct SessionDeps {
     pub clock: Arc<dyn Clock>,
     /// Masks secrets.
     pub mask: Arc<dyn EventMasker>,
-    /// The directory of a task's files, in the form that the task's result contains.
+    /// The directory of a task's files, as in the task's result.
     pub task_dir: Box<dyn Fn(&TaskId) -> String + Send>,
     /// The async runtime on which effects run.
     pub runtime: tokio::runtime::Handle,
@@ -116,7 +112,7 @@ pub(crate) enum Input {
         id: EffectId,
         outcome: EffectOutcome,
     },
-    /// A notice for the user about an effect, which counts even if the effect was aborted.
+    /// A notice about an effect counts even if the effect was aborted.
     Noticed {
         id: EffectId,
         notice: Notice,
@@ -135,19 +131,18 @@ pub struct Orchestrator {
     thread: JoinHandle<SessionEnd>,
 }
 
-/// A cheap handle that only submits ops.
+/// Submits ops; cheap to clone.
 #[derive(Clone)]
 pub struct Submitter(Sender<Input>);
 
 impl Submitter {
-    /// Delivers an op to the session's thread. Ok does not mean that the session accepts the op: if it rejects the
-    /// op, it records a notice.
+    /// Delivers an op to the session's thread. If the session rejects the op, it records a notice.
     pub fn submit(&self, submission: Submission) -> Result<(), SubmitError> {
         self.0.send(Input::Op(submission)).map_err(|_| SubmitError)
     }
 }
 
-/// Closes the event feed on drop, so that subscribers do not wait forever after the session's thread panicked.
+/// Closes the feed, so that subscribers do not wait forever after the session's thread panicked.
 struct CloseFeedOnDrop(Feed);
 
 impl Drop for CloseFeedOnDrop {

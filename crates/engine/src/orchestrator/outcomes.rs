@@ -39,8 +39,7 @@ impl Session {
         }
     }
 
-    /// Records what the agent's environment added to a request, unless the last recorded briefing of the task is the
-    /// same.
+    /// A briefing that equals the last recorded one of the task is not recorded again.
     fn record_briefing(&mut self, task: &TaskId, attempt: u32, briefing: Option<Briefing>) {
         let Some(briefing) = briefing else { return };
         let last = self.briefings.get(task);
@@ -52,7 +51,6 @@ impl Session {
     }
 }
 
-/// The fact that records how a model call ended, and the notices of its reply.
 fn reply_fact(
     attempt: u32,
     result: Result<Reply, BackendError>,

@@ -1,5 +1,5 @@
-//! Routes the reports of a workflow's programs: content, questions, notices and reports that a program continued
-//! without an answer go to the session; output and screen changes go to the event feed.
+//! Routes the reports of a workflow's programs: output and screen changes go to the event feed, everything else to the
+//! session.
 
 use super::feed::Feed;
 use super::progress::mask_chunk;
@@ -8,14 +8,13 @@ use althing_protocol::{ProgramReport, Progress, ReportSink, TaskId};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The ends of the output so far, held back because they may be the beginning of a secret.
+/// The end of the output so far, held back because it may be the beginning of a secret.
 #[derive(Default)]
 struct MaskBuffers {
     raw: String,
     clean: String,
 }
 
-/// The sink for a program's reports.
 pub(super) fn report_sink(
     id: EffectId,
     task: TaskId,
@@ -43,7 +42,7 @@ pub(super) fn report_sink(
         | ProgramReport::Waiting(_)
         | ProgramReport::MovedOn
         | ProgramReport::Notice(_)) => {
-            // Fails if the session has ended; then nobody waits for the report.
+            // Sending fails if the session has ended; then nobody waits for the report.
             let _ = inbox.send(Input::ProgramReported { id: id.clone(), report });
         }
     })

@@ -6,18 +6,16 @@ use super::feed::Feed;
 use althing_protocol::{Delta, DeltaKind, Progress, TaskId};
 use std::sync::Arc;
 
-/// The published stream of one model call.
 pub(super) struct ProgressStream {
     feed: Feed,
     work: TaskId,
     mask: Arc<dyn EventMasker>,
-    /// The end of the text so far, held back because it may be the beginning of a secret.
+    /// The end of the text so far, held back because it may be the beginning of a secret; likewise `reasoning` and
+    /// `answer`.
     text: String,
-    /// The end of the reasoning so far, held back for the same reason.
     reasoning: String,
-    /// The end of the answer so far, held back for the same reason.
     answer: String,
-    /// Reads the answer out of the arguments; None unless the tool `new_answer` is being called.
+    /// Reads the answer out of the arguments; Some while the tool `new_answer` is being called.
     reader: Option<AnswerReader>,
 }
 
@@ -82,7 +80,7 @@ impl ProgressStream {
         self.reader = None;
     }
 
-    /// Ends the stream: publishes the text that is still held back, because it did not become a secret.
+    /// Publishes the text that was held back, because it did not become a secret.
     pub(super) fn finish(&mut self) {
         let (text, reasoning) = (std::mem::take(&mut self.text), std::mem::take(&mut self.reasoning));
         self.publish(DeltaKind::Text, text);
@@ -108,7 +106,7 @@ pub(super) fn mask_chunk(mask: &dyn EventMasker, held_back: &mut String, more: &
     held_back.push_str(more);
     let mut masked = mask.text(held_back);
     let safe = masked.len() - mask.unfinished(&masked).min(masked.len());
-    // A secret begins at a character boundary. If `safe` is not one, no secret begins there, and nothing is held back.
+    // A secret begins at a character boundary. If `safe` is not one, nothing is held back.
     *held_back = if masked.is_char_boundary(safe) { masked.split_off(safe) } else { String::new() };
     masked
 }
@@ -118,7 +116,6 @@ mod tests {
     use super::*;
     use althing_protocol::Event;
 
-    /// A mask for one secret.
     struct OneSecret(&'static str);
 
     impl EventMasker for OneSecret {

@@ -8,13 +8,11 @@ use althing_protocol::{Fact, Millis, ProgramJob, ProgramReport, TaskId, Timer};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-/// How long a session waits, in all, for stopped effects to end. Only the time in which no message arrives counts.
+/// How long a session waits for stopped effects to end; time in which messages arrive does not count.
 const ENDING_LIMIT: Duration = Duration::from_secs(8);
 const ENDING_POLL: Duration = Duration::from_millis(200);
 
 impl Session {
-    /// Sends the answers for programs, then starts and stops effects and timers, so that exactly the wanted ones are
-    /// running.
     pub(super) fn reconcile(&mut self) {
         for answer in std::mem::take(&mut self.program_answers) {
             if let Some(programs) = &self.deps.programs {
@@ -73,9 +71,7 @@ impl Session {
         }
     }
 
-    /// Ends the session: stops its effects, waits for a limited time until they have ended, commits the last facts and
-    /// closes the feed. If the session was asked to stop before its tasks had ended, returns the partial results of its
-    /// runs without a parent.
+    /// Stops the effects, waits for them for a limited time, commits the last facts and closes the feed.
     pub(super) fn stop(mut self, inbox: &Receiver<Input>) -> SessionEnd {
         self.effects.stop_all();
         self.wait_for_ending(inbox);
@@ -97,8 +93,8 @@ impl Session {
         }
     }
 
-    /// Waits until the stopped effects have ended, at most for [`ENDING_LIMIT`], and records notices about them. (The
-    /// runner kills a program that ignores the request to end.)
+    /// Waits for stopped effects for a limited time, and records notices about them. (The runner kills a program that
+    /// ignores the request to end.)
     fn wait_for_ending(&mut self, inbox: &Receiver<Input>) {
         let mut silent = Duration::ZERO;
         while self.effects.is_ending() && silent < ENDING_LIMIT {

@@ -1,8 +1,6 @@
-//! Rebuilds the requests of a session's model calls from its log.
-//!
-//! Requests are not in the log, because they follow from it: the deciders are folded event by event, as they were when
-//! the session ran, and asked for the request of each call that they want. What an agent's environment added is
-//! recorded. The digest that is recorded with each reply tells whether the rebuilt request is the one that was sent.
+//! Rebuilds the requests of a session's model calls from its log, where they are not recorded: the deciders are folded
+//! event by event and asked for each request. The recorded digest tells whether a rebuilt request is the one that was
+//! sent.
 
 use super::call_record::request_digest;
 use super::result_files::new_decider;
@@ -17,7 +15,7 @@ use std::sync::Arc;
 /// A model call of a session, with its rebuilt request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelCall {
-    /// The task that the call belongs to: the work of a member of a run, or the conversation.
+    /// The work of a member of a run, or the conversation.
     pub task: TaskId,
     /// The agent that was called.
     pub agent: Option<AgentId>,
@@ -27,7 +25,7 @@ pub struct ModelCall {
     pub purpose: Option<Purpose>,
     /// When the call began.
     pub began: Timestamp,
-    /// What was sent.
+    /// The rebuilt request.
     pub request: ModelRequest,
     /// Whether the rebuilt request is the one that was sent.
     pub fidelity: Fidelity,
@@ -94,7 +92,7 @@ pub fn model_calls(
     calls
 }
 
-/// A call that runs: its task, when it began, and its request without the briefing.
+/// A running call; its request is without the briefing.
 struct OpenCall {
     task: TaskId,
     agent: Option<AgentId>,
@@ -132,7 +130,6 @@ impl Rebuilder<'_> {
         }
     }
 
-    /// Notes the calls that are wanted now, and those that no longer are.
     fn start_calls(&mut self, at: Timestamp) {
         let mut wanted = Vec::new();
         for (owner, decider) in &self.deciders {
@@ -161,7 +158,6 @@ impl Rebuilder<'_> {
         }
     }
 
-    /// Ends the calls that are not kept: they were stopped.
     fn stop_calls(&mut self, keep: impl Fn(&(TaskId, CallKey)) -> bool) {
         let stopped: Vec<_> = self.open.keys().filter(|id| !keep(id)).cloned().collect();
         for id in stopped {
@@ -171,7 +167,6 @@ impl Rebuilder<'_> {
         }
     }
 
-    /// If this event is the reply to a call or its failure, ends the call.
     fn end_call(&mut self, event: &Event) {
         let Some(task) = event.task.as_ref().filter(|task| (self.is_wanted)(task)) else { return };
         let (attempt, record, end) = match &event.fact {
@@ -188,8 +183,8 @@ impl Rebuilder<'_> {
         };
         let open = self.open.iter().find(|(id, call)| call.task == *task && id.1.attempt == attempt);
         let Some(id) = open.map(|(id, _)| id.clone()) else { return };
-        // The call may have begun a few facts later than it was first wanted, namely at the end of the batch of facts
-        // that made it wanted. Then its request follows from a later state.
+        // The call may have begun a few facts after it was first wanted, at the end of the batch. Then its request
+        // follows from a later state.
         let later = self.request(&id).map(|(request, _)| request);
         let Some(mut call) = self.open.remove(&id) else { return };
         let digest = record.as_ref().map(|record| record.digest.as_str());

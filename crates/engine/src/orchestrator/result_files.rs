@@ -1,5 +1,5 @@
-//! The result files of a session's tasks (`final_answer.md`, `result.json`, …): derived from the facts, and written
-//! before the facts are published. A file that is missing later can be written again from the log.
+//! The result files of a session's tasks (`final_answer.md`, `result.json`, …), derived from the facts and written
+//! before the facts are published. A missing file can be written again from the log.
 
 use super::session::Session;
 use super::{Input, SessionDeps};
@@ -12,7 +12,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
-/// The name of the file with the report of a task.
 const REPORT: &str = "report.md";
 
 /// A result file: its task, its name and its text.
@@ -42,8 +41,8 @@ pub fn result_files(
     Ok(files)
 }
 
-/// The decider of a run, a workflow or a conversation; None for a program and for the work of a member, which the
-/// decider of their workflow or run decides about.
+/// Creates the decider of a task. None for a program and for the work of a member: the decider of their workflow or run
+/// decides about them.
 pub(super) fn new_decider(
     session: &SessionId,
     id: &TaskId,
@@ -60,8 +59,8 @@ pub(super) fn new_decider(
 }
 
 impl Session {
-    /// Writes the result files of the tasks that have ended, once per task. A failure that cannot pass is recorded as a
-    /// warning. A failure that may pass is returned, and the next call tries again.
+    /// Writes each task's result files once. A lasting failure is recorded as a warning; a failure that may pass is
+    /// returned, and the next call tries again.
     pub(super) fn write_result_files(&mut self) -> Option<JournalError> {
         let (mut passing, mut lasting, mut ended) = (None, Vec::new(), Vec::new());
         for (task, decider) in &self.deciders {
@@ -95,7 +94,7 @@ impl Session {
         passing
     }
 
-    /// Writes the reports of tasks that have ended. A report that cannot be written can be rendered again from the log.
+    /// A report that cannot be written can be rendered again from the log.
     fn write_reports(&mut self, ended: &[TaskId]) -> Option<(String, Option<String>)> {
         let SessionDeps { journal, reporter, .. } = &mut self.deps;
         let reports = reporter.as_mut().filter(|_| !ended.is_empty()).map(|render| render(ended));
@@ -104,15 +103,14 @@ impl Session {
         written.find_map(Result::err).map(|error| (error.to_string(), error.hint))
     }
 
-    /// Writes the result files. While the disk is full, or the files cannot be written for another reason that may
-    /// pass, this retries until the files are written, `journal_retry_timeout` is over, or the session must stop. Until
-    /// then nothing is published. Input that arrives meanwhile is added to `late`.
+    /// Retries while the failure may pass, until `journal_retry_timeout` is over or the session must stop. Nothing is
+    /// published meanwhile. Input that arrives is added to `late`.
     pub(super) fn write_result_files_or_wait(&mut self, inbox: &Receiver<Input>, late: &mut Vec<Input>) {
         let began = self.deps.clock.now();
         while let Some(error) = self.write_result_files() {
             let waited = self.deps.clock.now().since(began).duration();
             if self.gave_up_files || self.halting || waited >= self.deps.journal_retry_timeout {
-                // The facts are durable, so the files can be written later: when the session is resumed.
+                // The facts are durable, so the files can be written when the session is resumed.
                 self.gave_up_files = true;
                 return;
             }

@@ -17,45 +17,39 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
-/// The maximum number of inputs in one batch after its first input, so that a flood of inputs cannot delay the write
-/// forever.
+/// The maximum number of inputs in a batch after the first, so that a flood of inputs cannot delay the write forever.
 const BATCH: usize = 512;
-/// The longest time between two attempts to write to an unavailable journal; an input causes an attempt earlier.
+/// The longest time between two attempts to write to an unavailable journal; an input causes an earlier attempt.
 pub(super) const DISK_RETRY: Duration = Duration::from_millis(250);
 
-/// The state of a session.
 pub(super) struct Session {
     pub(super) deps: SessionDeps,
     pub(super) feed: Feed,
     pub(super) effects: Effects,
     pub(super) timers: Timers,
     pub(super) envs: AgentEnvCache,
-    /// The deciders by task: the conversation or the workflow, and any number of runs.
+    /// The conversation or the workflow, and any number of runs.
     pub(super) deciders: BTreeMap<TaskId, Box<dyn Decider>>,
-    /// The number of runs created so far, including subagent runs.
+    /// The number of runs so far, including subagent runs.
     runs: u32,
-    /// The tasks whose result files were written, or could not be written for a reason that does not pass. The files
-    /// are not written again, except those of a workflow after a retry of one of its tasks.
+    /// The tasks whose result files were written, or cannot be written. They are not written again, except those of a
+    /// workflow after a retry of one of its tasks.
     pub(super) files_written: BTreeSet<TaskId>,
-    /// Whether the session has given up waiting until result files can be written. It does not wait a second time.
+    /// The session has given up waiting until result files can be written, and does not wait again.
     pub(super) gave_up_files: bool,
-    /// The last recorded briefing of each task.
     pub(super) briefings: BTreeMap<TaskId, Briefing>,
-    /// The parents of the tasks that have one.
     parents: BTreeMap<TaskId, TaskId>,
     next_seq: Seq,
-    /// Facts that are recorded but not durable yet; they are not published and have no effects yet.
+    /// Facts that are recorded but not durable yet: they are not published and have no effects.
     pending: Vec<Arc<Event>>,
     /// The open questions, with the numbers of the facts that opened them.
     questions: BTreeMap<InteractionId, Seq>,
-    /// Answers for programs, sent once the corresponding facts are durable.
+    /// Answers that are sent to programs once the corresponding facts are durable.
     pub(super) program_answers: Vec<ProgramAnswer>,
-    /// The ids of the accepted ops, for deduplication.
+    /// The ids of accepted ops, for deduplication.
     accepted_ids: BTreeSet<OpId>,
-    /// The id of the op that is being accepted.
     current_id: Option<OpId>,
     opening: Option<SessionOpened>,
-    /// The op that the session was opened with.
     opened_for: Option<Op>,
     pub(super) closed: bool,
     pub(super) halting: bool,
@@ -105,8 +99,8 @@ impl Session {
             self.record(None, None, Fact::SessionOpened(Box::new(opening)));
             self.begin(op);
         }
-        // After a resume, this writes the files of all ended tasks again: the earlier process may have been killed
-        // before it wrote them. If writing fails for a reason that may pass, the first commit tries again.
+        // On a resume, the files of all ended tasks are written again: the earlier process may have been killed before
+        // it wrote them. After a failure that may pass, the first commit tries again.
         drop(self.write_result_files());
         loop {
             if self.pending.is_empty() && !self.wait_for_input(inbox) {
@@ -114,8 +108,8 @@ impl Session {
                 self.record(None, None, Fact::accepted(Op::Shutdown, Origin::System));
                 self.settle();
             }
-            // As long as effects have not ended, notices about them may still arrive. In that case, `stop` records the
-            // end of the session.
+            // As long as effects have not ended, notices about them may still arrive; then `stop` records the end of
+            // the session.
             if self.is_over() && !self.closed && self.effects.is_idle() {
                 self.record(None, None, Fact::SessionClosed {});
             }
@@ -130,18 +124,16 @@ impl Session {
         }
     }
 
-    /// Whether everything that was requested is done: there is a task without a parent, and all such tasks have ended.
+    /// Whether the session is done: there is a task without a parent, and all such tasks have ended.
     pub(super) fn is_over(&self) -> bool {
         let mut top = self.deciders.iter().filter(|(task, _)| self.is_root_task(task)).peekable();
         top.peek().is_some() && top.all(|(_, decider)| decider.is_over())
     }
 
-    /// Whether a task has no parent.
     pub(super) fn is_root_task(&self, task: &TaskId) -> bool {
         !self.parents.contains_key(task)
     }
 
-    /// Executes the op that the session was opened with.
     fn begin(&mut self, op: Option<Op>) {
         if let Some(op) = op {
             self.accept(op, Origin::User);
@@ -149,7 +141,7 @@ impl Session {
         }
     }
 
-    /// Waits for input or a timer and records what happened. False if no sender of the inbox exists any more.
+    /// Waits for input or a timer, and records it. False if no sender of the inbox exists any more.
     fn wait_for_input(&mut self, inbox: &Receiver<Input>) -> bool {
         let first = match self.timers.next_in(self.deps.clock.now()) {
             Some(wait) => inbox.recv_timeout(wait),
@@ -174,17 +166,16 @@ impl Session {
             };
             self.record(Some(task), None, Fact::TimerFired(timer));
         }
-        // Settle only after all inputs are recorded, so that replies that arrived together are judged by what
-        // their agents knew when they replied.
+        // Replies that arrived together must be judged by what their agents knew, so all inputs are recorded before
+        // settling.
         self.settle();
         true
     }
 
-    /// Handles one input. The facts that follow from what is recorded here are recorded later, by `settle`.
     fn handle_input(&mut self, input: Input) {
         match input {
             Input::Op(submission) => self.handle_submission(submission),
-            // The outcome of an effect that has been aborted in the meantime is ignored.
+            // The outcome of an aborted effect is ignored.
             Input::EffectEnded { id, outcome } if self.effects.remove(&id) => {
                 self.record_outcome(&id, outcome)
             }
@@ -198,7 +189,7 @@ impl Session {
         }
     }
 
-    /// Records a notice about an effect. The notice is true even if the effect was aborted.
+    /// A notice about an effect is true even if the effect was aborted.
     pub(super) fn record_notice(&mut self, id: &EffectId, notice: Notice) {
         if let Some(decider) = self.deciders.get(&id.owner) {
             let task = decider.task_of(&id.key);
@@ -220,12 +211,12 @@ impl Session {
         self.record_all(facts, None);
     }
 
-    /// Accepts or rejects an op. An op with the id of an op that was accepted before is ignored.
+    /// An op with the id of an op that was accepted before is ignored.
     fn handle_submission(&mut self, Submission { op, by, id }: Submission) {
         if id.as_ref().is_some_and(|id| self.accepted_ids.contains(id)) {
             return;
         }
-        // An op that starts a task is recorded by its `TaskCreated`; an extra fact is needed only to record its id.
+        // An op that starts a task is recorded by its `TaskCreated`; an `OpAccepted` is needed only to record its id.
         let starts = matches!(op, Op::StartRun { .. } | Op::StartWorkflow { .. } | Op::StartChat { .. });
         if starts && id.is_some() {
             self.record(None, None, Fact::OpAccepted { op: op.clone(), by, id: id.clone() });
@@ -235,7 +226,6 @@ impl Session {
         self.current_id = None;
     }
 
-    /// The fact that the current op is accepted, with its id.
     fn accepted(&self, op: Op, by: Origin) -> Fact {
         Fact::OpAccepted { op, by, id: self.current_id.clone() }
     }
@@ -283,7 +273,7 @@ impl Session {
                     }
                 }
             }
-            // The window may have closed just before.
+            // The override window may have closed just before.
             Op::PauseCountdown { ref interaction, .. } => {
                 if self.questions.contains_key(interaction) {
                     self.record(None, None, self.accepted(op, by));
@@ -291,7 +281,7 @@ impl Session {
             }
             Op::Resume => {
                 self.record(None, None, self.accepted(op, by));
-                // A crash may have happened after the session's opening and before its op was executed.
+                // A crash may have happened after the session was opened and before its op was executed.
                 if self.deciders.is_empty() {
                     let op = self.opened_for.clone();
                     self.begin(op);
@@ -301,7 +291,7 @@ impl Session {
                 self.halting = true;
                 self.record(None, None, self.accepted(op, by));
             }
-            // Input is never recorded, because keystrokes may contain passwords.
+            // Terminal input is never recorded, because keystrokes may contain passwords.
             Op::Input { task, bytes } => {
                 let programs = self.deps.programs.as_ref();
                 if !programs.is_some_and(|programs| programs.input(&task, &bytes)) {
@@ -324,20 +314,18 @@ impl Session {
         }
     }
 
-    /// Records that an op was rejected.
     fn refuse(&mut self, why: &str) {
         self.refuse_because_of(None, why);
     }
 
-    /// Records that an op was rejected; `cause` is the fact that the op refers to. For a rejected answer to an open
-    /// question, this is the fact that opened the question, which stays open: the front end shows it again.
+    /// `cause` is the fact that the op refers to. If an answer is rejected, this is the fact that opened the question,
+    /// which stays open.
     fn refuse_because_of(&mut self, cause: Option<Seq>, why: &str) {
         let text = format!("rejected: {why}");
         self.record(None, cause, Fact::Notice(Notice { level: NoticeLevel::Warning, text, hint: None }));
     }
 
-    /// Creates a run. Its `TaskCreated` contains the whole op, so no `OpAccepted` is recorded here;
-    /// `handle_submission` records one if the op has an id.
+    /// The run's `TaskCreated` contains the whole op, so no `OpAccepted` is needed.
     fn start_run(&mut self, spec: RunSpec) {
         let id = TaskId::run(self.runs + 1);
         let spec = TaskSpec::Run(Box::new(spec));
@@ -359,8 +347,7 @@ impl Session {
         }
     }
 
-    /// Gives a fact its number and time, masks its secrets, and folds it into the state. The fact becomes durable and
-    /// is published with the next commit.
+    /// The fact becomes durable and is published with the next commit.
     pub(super) fn record(&mut self, task: Option<TaskId>, cause: Option<Seq>, fact: Fact) -> Seq {
         let (seq, at) = (self.next_seq, self.deps.clock.now());
         let event = Arc::new(self.deps.mask.event(Event { seq, at, task, cause, fact }));
@@ -420,11 +407,9 @@ impl Session {
         }
     }
 
-    /// Records the facts that the deciders derive, until there are none.
     pub(super) fn settle(&mut self) {
         loop {
-            // The deciders are asked in reverse order of task ids, so that a child task is settled before the
-            // parent that waits for it.
+            // In reverse order of task ids, so that a child task is settled before the parent that waits for it.
             let facts: Vec<_> =
                 self.deciders.values().rev().flat_map(|decider| decider.consequences()).collect();
             if facts.is_empty() {
@@ -435,8 +420,8 @@ impl Session {
         }
     }
 
-    /// Tells subscribers that the disk cannot be written, and waits until an input arrives, but at most [`DISK_RETRY`].
-    /// A shutdown is recorded at once; any other input is added to `late`.
+    /// Waits for an input for at most [`DISK_RETRY`]. A shutdown is recorded at once; any other input is added to
+    /// `late`.
     pub(super) fn wait_for_disk(
         &mut self,
         error: JournalError,
@@ -455,10 +440,9 @@ impl Session {
         }
     }
 
-    /// Makes all recorded facts durable, then publishes them. If the disk is full (ENOSPC), or the journal cannot be
-    /// written for another reason that may pass, this retries until the write succeeds, `journal_retry_timeout` is
-    /// over, or the session must stop. Until then no fact is published, no effect starts, and subscribers get
-    /// `Progress::Stalled`.
+    /// Makes the recorded facts durable, then publishes them. While a failure may pass (such as ENOSPC), it retries
+    /// until `journal_retry_timeout` is over or the session must stop; until then no fact is published and no effect
+    /// starts.
     pub(super) fn commit_or_wait_for_disk(&mut self, inbox: &Receiver<Input>) -> Result<(), JournalError> {
         if self.pending.is_empty() {
             return Ok(());
@@ -473,7 +457,7 @@ impl Session {
             self.wait_for_disk(error, inbox, &mut late);
         }
         let written = std::mem::take(&mut self.pending);
-        // Write the files before publishing, because a subscriber that sees a result may read its files.
+        // A subscriber that sees a result may read its files, so they are written before publishing.
         self.write_result_files_or_wait(inbox, &mut late);
         if let Some(observer) = &mut self.deps.observer {
             for event in &written {

@@ -13,13 +13,11 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A journal in memory whose writes can be made to fail.
 #[derive(Clone)]
 struct Memory {
     log: Arc<Mutex<Vec<Arc<Event>>>>,
     /// The number of appends that will fail.
     refusals: Arc<AtomicUsize>,
-    /// The error kind of those appends.
     refusal_kind: Arc<Mutex<JournalErrorKind>>,
     /// Blocks the first write of a result file.
     gate: Arc<Mutex<Option<Gate>>>,
@@ -36,7 +34,6 @@ impl Default for Memory {
     }
 }
 
-/// Signals that a writer has arrived, and blocks it until the gate is opened.
 struct Gate {
     arrived: tokio::sync::oneshot::Sender<()>,
     opened: mpsc::Receiver<()>,
@@ -73,7 +70,6 @@ impl JournalReader for Memory {
     }
 }
 
-/// The system clock.
 struct SystemClock;
 
 impl Clock for SystemClock {
@@ -84,7 +80,6 @@ impl Clock for SystemClock {
     }
 }
 
-/// A mask that knows no secrets.
 struct NoSecrets;
 
 impl EventMasker for NoSecrets {
@@ -101,7 +96,6 @@ impl EventMasker for NoSecrets {
     }
 }
 
-/// Pretends to store plans: returns an id and a path, and stores nothing.
 struct UnstoredPlans;
 
 impl Plans for UnstoredPlans {
@@ -116,7 +110,7 @@ impl Plans for UnstoredPlans {
 
 type Behavior = fn(&ModelRequest) -> Option<Result<Reply, BackendError>>;
 
-/// A backend with scripted behavior. If the behavior returns None, the call never ends.
+/// A backend with scripted behavior; if the behavior returns None, the call never ends.
 struct Scripted {
     info: BackendInfo,
     behavior: Behavior,
@@ -141,7 +135,6 @@ impl Backend for Scripted {
     }
 }
 
-/// Answers, votes for the first agent, and presents.
 #[expect(clippy::unnecessary_wraps, reason = "other behaviors may hang")]
 fn sensible(request: &ModelRequest) -> Option<Result<Reply, BackendError>> {
     let offered = |name: &str| request.tools.iter().any(|tool| tool.name == name);
@@ -191,7 +184,7 @@ fn start(orchestrator: &Orchestrator, agents: &[&str], rules: RunRules) {
     orchestrator.submitter().submit(Submission::new(Op::StartRun { spec }, Origin::User)).unwrap();
 }
 
-/// Follows the session to its end; returns the run's result and whether the journal stalled.
+/// Follows the session to its end; returns the run's result, and whether the journal stalled.
 async fn follow(orchestrator: &Orchestrator) -> (Option<RunResult>, bool) {
     let mut events = orchestrator.feed().subscribe(Seq(0), Interest::Everything);
     let (mut result, mut stalled) = (None, false);

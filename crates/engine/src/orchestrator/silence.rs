@@ -1,4 +1,4 @@
-//! Which running model calls have sent something, and the timers that run only while a call is silent.
+//! Which running model calls have sent something, and the timers that run only while a call is silent (stragglers).
 
 use super::effects::EffectId;
 use super::session::Session;
@@ -7,21 +7,18 @@ use althing_protocol::{Delta, Millis, TaskId, Timer};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The calls that have sent something.
 #[derive(Clone, Default)]
 pub(super) struct SpokenCalls(Arc<Mutex<HashSet<EffectId>>>);
 
 impl SpokenCalls {
-    /// Notes that a call has sent something. A retry or a wait for a rate limit does not count: the model sent nothing.
-    /// A wait for a local server counts: a slow machine may be silent for minutes while it works, and the limits of the
-    /// backend apply.
+    /// Notes that a call has sent something. Retries and waits for a rate limit do not count. A wait for a local server
+    /// counts: a slow machine may work silently for minutes, and the backend's own limits apply.
     pub(super) fn hear(&self, id: &EffectId, delta: &Delta<'_>) {
         if !matches!(delta, Delta::Retry { .. } | Delta::RateLimited { .. }) {
             self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone());
         }
     }
 
-    /// Forgets the calls that are no longer running.
     pub(super) fn keep(&self, is_running: impl Fn(&EffectId) -> bool) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(is_running);
     }
@@ -32,16 +29,16 @@ impl SpokenCalls {
 }
 
 impl Session {
-    /// The timers that should run for a task now: all that its decider wants, except the timer for a silent call if that
-    /// call has sent something.
+    /// The timers that should run for a task: all wanted ones, without the silence timer if its call has sent
+    /// something.
     pub(super) fn timers_of(&self, owner: &TaskId, wanted: &WantedEffects) -> Vec<(Timer, Millis)> {
         let silent = wanted.silence_timer.iter().filter(|timer| self.is_silent(owner, timer));
         let silent = silent.map(|timer| (timer.timer.clone(), timer.after));
         wanted.timers.iter().cloned().chain(silent).collect()
     }
 
-    /// Whether an expired timer counts. The timer for a silent call does not count if the call has sent something
-    /// meanwhile, or if the timer is no longer wanted.
+    /// The timer of a silent call does not count if the call has sent something meanwhile, or if the timer is no longer
+    /// wanted.
     pub(super) fn counts(&self, owner: &TaskId, timer: &Timer) -> bool {
         if !matches!(timer, Timer::Straggler { .. }) {
             return true;

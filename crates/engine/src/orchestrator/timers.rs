@@ -1,18 +1,16 @@
-//! The running timers by task. A timer starts when a decider first wants it, and is dropped when the decider no longer
-//! does.
+//! The running timers of a session. A timer starts when a decider first wants it, and is dropped when the decider no
+//! longer does.
 
 use althing_protocol::{Millis, TaskId, Timer, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// The running timers with their due times.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     due: BTreeMap<(TaskId, Timer), Timestamp>,
 }
 
 impl Timers {
-    /// Sets the timers of a task: wanted timers that run already continue, new ones start now, others are dropped.
     pub(super) fn set_wanted(&mut self, task: &TaskId, wanted: Vec<(Timer, Millis)>, now: Timestamp) {
         let still: BTreeSet<&Timer> = wanted.iter().map(|(timer, _)| timer).collect();
         self.due.retain(|(owner, timer), _| owner != task || still.contains(timer));
@@ -21,12 +19,10 @@ impl Timers {
         }
     }
 
-    /// The time until the next timer expires; None if no timer is running.
     pub(super) fn next_in(&self, now: Timestamp) -> Option<Duration> {
         self.due.values().min().map(|due| due.since(now).duration())
     }
 
-    /// Removes and returns the expired timers.
     pub(super) fn take_due(&mut self, now: Timestamp) -> Vec<(TaskId, Timer)> {
         let passed: Vec<_> =
             self.due.iter().filter(|(_, due)| **due <= now).map(|(key, _)| key.clone()).collect();

@@ -1,5 +1,5 @@
-//! The briefing of an agent with tools about its environment: what it may write and read, and where other members'
-//! work is.
+//! The briefing of an agent with tools about its environment: its workspace, what it may write and read, and where
+//! other members' work is.
 
 use super::markers::enclose_alone;
 use althing_protocol::{ContextAccess, ContextPath};
@@ -80,7 +80,7 @@ pub struct ProjectBriefing {
 }
 
 impl ProjectBriefing {
-    /// The briefing as prompt text, with a description of the project workspace, if the conversation has one.
+    /// The briefing as prompt text; `known` describes the project workspace, if the conversation has one.
     pub fn text(&self, known: Option<&str>) -> String {
         let project = sanitize::line(&self.project);
         let mut text = match (self.is_cli_agent, self.writable) {

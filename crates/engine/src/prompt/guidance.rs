@@ -1,5 +1,5 @@
-//! Guidance for an agent with tools: project instructions, skills, its notes, its task list, and whether it plans
-//! first. The guidance is sent with every call, so each section is short, and an empty section is omitted.
+//! Guidance for an agent with tools: project instructions, skills, notes, task list, and whether it plans first. It is
+//! sent with every call, so each section is short and an empty section is omitted.
 
 use super::markers::enclose_alone;
 use althing_protocol::ContextAccess;
@@ -49,12 +49,11 @@ pub struct AgentNotes {
     pub dir: String,
     /// The short-term notes, which are included with their text.
     pub short_term: Vec<FileExcerpt>,
-    /// The long-term notes: path and first line.
+    /// The long-term notes: path and first line of each.
     pub long_term: Vec<(String, String)>,
 }
 
-/// Whether agents plan before the presenter acts in the same run. (Planning mode of a whole run has its own prompt
-/// section.)
+/// Whether agents plan before the presenter acts in the same run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Planning {
     /// Agents act.
@@ -64,7 +63,6 @@ pub enum Planning {
     First(Option<String>),
 }
 
-/// The default instruction for agents that plan first.
 const PLAN_FIRST: &str = "For now only plan: say exactly what you would do and why, without doing it. You have no tools that \
     act. The agent that gives the final answer will execute the plan.";
 
@@ -149,7 +147,7 @@ impl FileExcerpt {
     }
 }
 
-/// Adds lines whose texts come from files, between marker lines.
+/// The texts come from files, so they stand between marker lines.
 fn add_list(text: &mut String, name: &str, lines: impl Iterator<Item = String>) {
     let list: Vec<String> = lines.map(|line| format!("- {}", sanitize::line(&line))).collect();
     text.push('\n');

@@ -6,14 +6,13 @@ use crate::coordination::{AttemptTurn, MemberAttempt, RejectedAnswer, RunState};
 use althing_protocol::{Answer, Message, PlanProgress, PlanStatus, PlanTask, Purpose, Revision};
 use std::fmt::Write;
 
-/// The conversation of an agent that answers or judges.
 pub(super) fn contribution(
     state: &RunState,
     member_index: usize,
     attempt: &MemberAttempt,
     markers: Markers<'_>,
 ) -> Vec<Message> {
-    // If newer answers arrive before the agent's first reply, the first message shows them, and no update is sent.
+    // If newer answers arrived before the agent's first reply, the first message shows them, and no update is sent.
     let (knows, turns) = match attempt.turns.split_first() {
         Some((AttemptTurn::Update { to, .. }, rest)) => (*to, rest),
         _ => (initially_known(attempt), attempt.turns.as_slice()),
@@ -26,7 +25,6 @@ pub(super) fn contribution(
     conversation(&text, state, member_index, turns, markers)
 }
 
-/// The conversation of the presenter.
 pub(super) fn presentation(
     state: &RunState,
     member_index: usize,
@@ -45,7 +43,6 @@ pub(super) fn presentation(
     conversation(&text, state, member_index, &attempt.turns, markers)
 }
 
-/// The conversation of the agent that evaluates the final answer.
 pub(super) fn evaluation(
     state: &RunState,
     member_index: usize,
@@ -59,7 +56,6 @@ pub(super) fn evaluation(
     conversation(&text, state, member_index, &attempt.turns, markers)
 }
 
-/// The first message and the turns since.
 fn conversation(
     first: &str,
     state: &RunState,
@@ -108,8 +104,7 @@ fn task(state: &RunState, attempt: &MemberAttempt, markers: Markers<'_>) -> Stri
     text
 }
 
-/// Writes the plan with the progress that was recorded when the attempt began, so that completed tasks are not
-/// repeated.
+/// Writes the plan with its progress at the start of the attempt.
 fn write_plan(text: &mut String, tasks: &[PlanTask], progress: &[PlanProgress], markers: Markers<'_>) {
     let mut listed = String::new();
     for task in tasks {
@@ -172,7 +167,7 @@ fn message(
             Message::Assistant { text: reply.text.clone(), tool_calls: reply.tool_calls.clone() }
         }
         AttemptTurn::ToolResult { call, content, is_error } => {
-            // A tool result is a message of its own, which the wire format delimits.
+            // A tool result needs no markers: the wire format delimits it.
             Message::Tool { call: call.clone(), content: content.clone(), is_error: *is_error }
         }
         AttemptTurn::Reminder { call, text, restates_task } => {

@@ -1,6 +1,5 @@
-//! The model requests of a run's members: system prompt, conversation and tools, derived from the run's state.
-//!
-//! Pure and cheap to rebuild. Prompts are not recorded in the log, because they follow from the facts there.
+//! The model requests of a run's members: system prompt, conversation and tools, derived from the run's state. Pure.
+//! Prompts are not in the log, because they follow from it.
 
 mod briefing;
 mod guidance;
@@ -23,42 +22,33 @@ use althing_protocol::{
 use markers::with_markers;
 use sections::Section;
 
-/// The input of the sections of a system prompt.
 pub(crate) struct PromptInput<'a> {
     pub(crate) identity: Option<&'a str>,
     pub(crate) agents: usize,
-    /// Whether agents vote.
     pub(crate) votes: bool,
-    /// Whether the run is a planning run (`modes.planning`).
     pub(crate) planning: bool,
-    /// Whether the agent may start subagents.
     pub(crate) subagents: bool,
-    /// Whether the agent may change files in the writable context paths in this attempt.
+    /// Whether the agent may write to the writable context paths in this attempt.
     pub(crate) writes: bool,
     pub(crate) turn: TurnKind,
     pub(crate) sensitivity: VotingSensitivity,
     /// Whether the agent has a workspace, and tools other than those of the run itself.
     pub(crate) has_tools: bool,
-    /// The user's criteria for judging answers.
     pub(crate) criteria: &'a [String],
-    /// The number of the approach that the agent should take, if approaches are given.
     pub(crate) approach: Option<usize>,
-    /// The date on which the run began (UTC).
+    /// The date on which the run began, in UTC.
     pub(crate) today: Option<String>,
 }
 
-/// What the agent should do in this attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TurnKind {
-    /// Answer; with `tool`, by calling `new_answer`, otherwise in plain text.
-    Answer { tool: bool },
-    /// Vote or improve.
+    /// Answer: with `tool`, by calling `new_answer`; otherwise in plain text.
+    Answer {
+        tool: bool,
+    },
     Judge,
-    /// Vote.
     VoteOnly,
-    /// Write the final answer.
     Present(FinalAnswerStrategy),
-    /// Evaluate the final answer.
     Evaluate,
 }
 
@@ -155,7 +145,8 @@ impl Coordination {
         tools
     }
 
-    /// Whether the agent may answer in plain text: in a quick run of a single agent, where a tool call adds nothing.
+    /// Whether the agent may answer in plain text: only in a quick run of a single agent, where a tool call adds
+    /// nothing.
     fn accepts_plain_text(&self) -> bool {
         self.state.spec.rules.skip_voting && self.state.members.len() == 1
     }

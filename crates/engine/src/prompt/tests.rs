@@ -99,7 +99,6 @@ fn a_judge_that_is_shown_a_newer_answer_before_its_next_call() {
     insta::assert_snapshot!(rendered(&world, 1));
 }
 
-/// What a member was shown after its last reply.
 fn shown_since_the_reply(world: &World, member_index: usize) -> Vec<String> {
     let messages = world.run.request(member_index).expect("asked").messages;
     let at = messages.iter().rposition(|message| matches!(message, Message::Assistant { .. })).unwrap();
@@ -221,8 +220,7 @@ fn the_date_in_a_prompt_is_that_of_the_log() {
     assert_eq!(world.folded().request(0).unwrap().system, world.run.request(0).unwrap().system);
 }
 
-/// The prompts of runs that were started before there was a second version. Their texts must never change: the digest
-/// of a recorded request is compared with the request that is built again from its log.
+/// These texts must never change: the digest of a recorded request is compared with the request rebuilt from its log.
 #[test]
 fn the_first_version_of_the_prompts_stays_as_it_was() {
     let old = || RunRules { decision: DecisionRules::of_0_1(), ..RunRules::default() };

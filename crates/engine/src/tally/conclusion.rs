@@ -1,9 +1,9 @@
-//! The normal form in which conclusions are compared. The comparison is exact, never fuzzy: two conclusions that are
-//! wrongly taken for equal would end a run without a vote.
+//! The normal form in which conclusions are compared. The comparison is exact: two conclusions that are wrongly taken
+//! for equal would end a run without a vote.
 
-/// The normal form of a conclusion: lower case; one space between words; no final period; minus signs as `-`; numbers
-/// without thousands separators, without a plus sign, without zeros at the end of their decimals, and with a digit
-/// before the decimal point. None if nothing is left.
+/// The normal form: lower case, single spaces, no final period, `-` as minus sign, numbers without thousands
+/// separators, plus signs or trailing zeros of decimals, and with a digit before the decimal point. None if nothing is
+/// left.
 pub fn same_form(conclusion: &str) -> Option<String> {
     let text = conclusion.to_lowercase().replace('\u{2212}', "-");
     let words: Vec<String> = text.split_whitespace().map(word).collect();
@@ -21,7 +21,6 @@ fn word(text: &str) -> String {
     }
 }
 
-/// A decimal number without decoration; None if the text is not a number.
 fn plain_number(text: &str) -> Option<String> {
     let (sign, digits) = match text.strip_prefix('-') {
         Some(rest) => ("-", rest),

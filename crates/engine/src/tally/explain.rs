@@ -1,14 +1,12 @@
-//! Says in one line of plain words how an election was decided.
+//! Explains in one line of plain words how an election was decided.
 
 use super::{Count, Election, Rule, TieBreak, same_form};
 use althing_protocol::{AgentId, DecisionRule};
 use althing_text::{count as counted, sanitize, truncate_chars};
 use std::fmt::Write;
 
-/// The maximum number of candidates whose points are listed.
 const MAX_LISTED: usize = 8;
 
-/// The maximum length of a conclusion that is quoted.
 const MAX_CONCLUSION: usize = 80;
 
 impl TieBreak {
@@ -23,7 +21,6 @@ impl TieBreak {
     }
 }
 
-/// Explains a count.
 pub(super) fn explain(election: &Election, rule: Rule, count: &Count) -> String {
     let name = |at: &usize| election.candidates.get(*at).map(|candidate| &candidate.agent);
     let names: Vec<&AgentId> = count.ranking.iter().filter_map(name).collect();
@@ -65,7 +62,6 @@ pub(super) fn explain(election: &Election, rule: Rule, count: &Count) -> String 
     text
 }
 
-/// Explains a decision without a vote.
 pub(super) fn unanimous(election: &Election, count: &Count) -> String {
     let winner = count.winner(election).map_or("", AgentId::as_str);
     let conclusion = election.candidates.first().and_then(|first| first.conclusion.as_deref());
@@ -80,7 +76,8 @@ fn counted_points(points: u32) -> String {
     counted(u64::from(points), "point")
 }
 
-/// The agents with the winner's conclusion, the winner included, if there are others.
+/// The agents that reached the winner's conclusion, including the winner; None if there are no others, or if
+/// conclusions are not merged.
 fn concluding_alike(election: &Election, rule: Rule, winner: &AgentId) -> Option<String> {
     let form = |of: &super::Contender| of.conclusion.as_deref().and_then(same_form);
     let wins = election.candidates.iter().find(|candidate| candidate.agent == *winner).and_then(form)?;

@@ -1,7 +1,5 @@
-//! Counts ballots, without favoring agents that come earlier in the config.
-//!
-//! Pure functions of candidates, ballots, rule and seed, so that the recorded ballots of a run can be counted again
-//! under any rule ([`crate::Coordination::election`]).
+//! Counts the votes (ballots) of a run, without favoring agents that come earlier in the config. Pure, so that recorded
+//! ballots can be counted again under any rule.
 
 mod conclusion;
 mod explain;
@@ -36,8 +34,7 @@ pub struct Contender {
     pub agent: AgentId,
     /// The agent's position among all members of the run, counted from 0.
     pub member_index: usize,
-    /// The conclusion of the agent's newest answer, if it may be compared with others
-    /// ([`althing_protocol::RunSpec::compares_conclusions`]).
+    /// The conclusion of the agent's newest answer, if conclusions may be compared.
     pub conclusion: Option<String>,
     /// The revision of the agent's newest answer. If nobody voted, the newest answer wins.
     pub newest: u32,
@@ -50,7 +47,7 @@ pub struct Rule {
     pub method: DecisionRule,
     /// Whether candidates with the same conclusion are counted as one.
     pub merge_conclusions: bool,
-    /// Whether nothing is counted if all conclusions are equal; the seed draws the winner.
+    /// Whether the seed draws the winner, without counting, if all conclusions are equal.
     pub unanimity: bool,
 }
 
@@ -78,7 +75,7 @@ pub enum TieBreak {
 pub struct Count {
     /// The candidates, as indexes into [`Election::candidates`], best first.
     pub ranking: Vec<usize>,
-    /// The first choices of each agent that has any. Empty after a unanimous decision.
+    /// The number of first choices of each agent that has any. Empty after a unanimous decision.
     pub votes: BTreeMap<AgentId, u32>,
     /// How a tie for the first place was broken; None if points decided, and after a unanimous decision.
     pub tie_break: Option<TieBreak>,
@@ -141,7 +138,7 @@ pub fn count(election: &Election, rule: Rule) -> Count {
     count
 }
 
-/// Whether no ballots of `outstanding` more voters can change who wins, provided that no candidate is added and no
+/// Whether the ballots of `outstanding` more voters cannot change who wins, provided that no candidate is added and no
 /// conclusion changes.
 pub fn is_decided(election: &Election, rule: Rule, outstanding: usize) -> bool {
     let leads = |field: &Field<'_>, among: &[usize]| {
@@ -164,7 +161,6 @@ pub fn is_decided(election: &Election, rule: Rule, outstanding: usize) -> bool {
     party.is_some_and(|party| leads(&singles, parties.members(party)).is_some())
 }
 
-/// The outcome if all conclusions are equal: the seed alone decides.
 fn unanimous(election: &Election) -> Count {
     let draw = |at: &usize| election.candidates.get(*at).map(|candidate| election.draw(candidate));
     let mut ranking: Vec<usize> = (0..election.candidates.len()).collect();
@@ -185,15 +181,15 @@ fn unanimous(election: &Election) -> Count {
 }
 
 impl Election {
-    /// Whether at least two candidates gave a conclusion, all candidates did, and all conclusions are equal.
+    /// Whether there are at least two candidates, all gave a conclusion, and all conclusions are equal.
     pub fn agrees(&self) -> bool {
         let mut forms = self.candidates.iter().map(|one| one.conclusion.as_deref().and_then(same_form));
         let Some(Some(first)) = forms.next() else { return false };
         self.candidates.len() > 1 && forms.all(|form| form.as_ref() == Some(&first))
     }
 
-    /// The candidates, grouped by conclusion if conclusions are merged. If all are equal, merging would leave nothing
-    /// to count, so each candidate stands alone.
+    /// The candidates, grouped by conclusion with `merge`. If all conclusions are equal, merging would leave nothing to
+    /// count, so each candidate stands alone.
     fn parties(&self, merge: bool) -> Vec<Vec<usize>> {
         let mut parties: Vec<(Option<String>, Vec<usize>)> = Vec::new();
         for (at, candidate) in self.candidates.iter().enumerate() {
@@ -214,7 +210,7 @@ impl Election {
     }
 }
 
-/// A ballot as the places of the parties: 0 is the first; None if the ballot does not rank the party.
+/// The place of each party on a ballot: 0 is the first; None if the ballot does not rank the party.
 struct Sheet<'a> {
     voter: &'a AgentId,
     places: Vec<Option<usize>>,
@@ -225,14 +221,13 @@ impl Sheet<'_> {
         *self.places.get(party)?
     }
 
-    /// Whether the ballot ranks one party above another.
     fn prefers(&self, one: usize, other: usize) -> bool {
         let rank = |party| self.place(party).unwrap_or(usize::MAX);
         rank(one) < rank(other)
     }
 }
 
-/// What a party has got: fields are compared in this order, larger first.
+/// Fields are compared in this order, larger first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Standing {
     points: u32,
@@ -245,7 +240,7 @@ struct Standing {
 }
 
 impl Standing {
-    /// What decides between two that are ranked one after the other, if not the points.
+    /// What decides between two neighbors in the ranking; None if their points differ.
     fn tie_break(&self, second: &Self) -> Option<TieBreak> {
         if self.points != second.points {
             None
@@ -268,18 +263,15 @@ fn first_tie_break(ranked: &[(usize, Standing)]) -> Option<TieBreak> {
     }
 }
 
-/// The parties that compete, and the ballots about them. A party is one candidate, or all candidates with the same
-/// conclusion.
+/// A party is one candidate, or all candidates with the same conclusion.
 struct Field<'a> {
     election: &'a Election,
     method: DecisionRule,
-    /// The candidates of each party.
     parties: Vec<Vec<usize>>,
     sheets: Vec<Sheet<'a>>,
 }
 
 impl<'a> Field<'a> {
-    /// Each candidate alone.
     fn singles(election: &'a Election, method: DecisionRule) -> Self {
         let index: BTreeMap<&AgentId, usize> =
             election.candidates.iter().enumerate().map(|(at, candidate)| (&candidate.agent, at)).collect();
@@ -293,7 +285,7 @@ impl<'a> Field<'a> {
         Self { election, method, parties: (0..count).map(|at| vec![at]).collect(), sheets }
     }
 
-    /// The same ballots about these parties: the place of a party is that of its best-ranked candidate.
+    /// The same ballots for parties: the place of a party is that of its best-ranked candidate.
     fn merged(&self, parties: Vec<Vec<usize>>) -> Self {
         let sheets = self.sheets.iter().map(|single| {
             let best =
@@ -345,7 +337,7 @@ impl<'a> Field<'a> {
         standing
     }
 
-    /// Some parties, best first.
+    /// These parties, best first.
     fn ranked(&self, among: &[usize]) -> Vec<(usize, Standing)> {
         let mut ranked: Vec<(usize, Standing)> =
             among.iter().map(|party| (*party, self.standing(*party))).collect();
@@ -405,7 +397,7 @@ impl<'a> Field<'a> {
     }
 }
 
-/// A sheet that ranks these of `count` parties, best first. Of a party that is named twice, the first place counts.
+/// `ranked` lists parties, best first. Of a party that is named twice, the first place counts.
 fn sheet(voter: &AgentId, ranked: impl Iterator<Item = usize>, count: usize) -> Sheet<'_> {
     let mut places = vec![None; count];
     let mut next = 0;

@@ -48,7 +48,6 @@ fn rankings(n: usize) -> Vec<Vec<usize>> {
     all
 }
 
-/// Calls `test` with all elections of `n` candidates and `voters` ballots.
 fn all_elections(n: usize, voters: usize, test: &mut dyn FnMut(&[&[usize]])) {
     let rankings = rankings(n);
     let mut chosen = vec![0; voters];
@@ -61,8 +60,8 @@ fn all_elections(n: usize, voters: usize, test: &mut dyn FnMut(&[&[usize]])) {
     }
 }
 
-/// The points of the candidates, computed pair by pair: for each candidate, the conclusions (or other candidates) that
-/// each ballot ranks below its own.
+/// The points, computed pair by pair: for each candidate, the conclusions (or other candidates) that each ballot ranks
+/// below its own.
 fn naive_points(n: usize, alike: &dyn Fn(usize, usize) -> bool, ballots: &[&[usize]]) -> Vec<usize> {
     let same = |one: usize, other: usize| one == other || alike(one, other);
     let place =
@@ -114,7 +113,6 @@ fn borda_is_the_naive_count_on_all_small_elections() {
     }
 }
 
-/// Two candidates with the same points: the one that more ballots prefer wins.
 fn assert_duel(
     counted: &Count,
     one: usize,
@@ -139,7 +137,7 @@ fn assert_duel(
     }
 }
 
-/// The rule of 0.1.0, written down from its source: most votes, then votes from others, then the random order.
+/// The rule of 0.1.0: most votes, then votes from others, then the random order.
 fn winner_of_0_1(n: usize, ballots: &[&[usize]], seed: u64) -> usize {
     let key = |one: usize| {
         let mine = || ballots.iter().enumerate().filter(move |(_, ballot)| ballot[0] == one);

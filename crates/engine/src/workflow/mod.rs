@@ -1,8 +1,5 @@
-//! The decider of a workflow: stages run in order, the tasks of a stage run in parallel, and all of them end before
-//! the next stage begins.
-//!
-//! Pure: no clock, no I/O, no `async`. `session.rs` is the state and folds facts into it; `rules.rs` derives the facts
-//! that follow, `template.rs` expands prompts, `report.rs` builds the report.
+//! The decider of a workflow: stages run in order, the tasks of a stage run in parallel, and all of them end before the
+//! next stage begins. Pure: no clock, no I/O, no `async`.
 
 mod decide;
 mod report;
@@ -21,7 +18,7 @@ use althing_protocol::{
 };
 use session::StageTaskState;
 
-/// The decider of one workflow: what follows from the state of the workflow, and what should be running.
+/// The decider of one workflow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkflowExecutor {
     session: WorkflowSession,
@@ -48,13 +45,12 @@ impl WorkflowExecutor {
         self.session.program(key)
     }
 
-    /// Folds one event into the state. Events of unrelated tasks only add to the active time.
+    /// Folds an event into the state. Events of unrelated tasks only add to the active time.
     pub fn apply(&mut self, event: &Event) {
         self.session.apply(event);
     }
 
-    /// The facts that follow when a program asks a person; none if the question is open already or the program's
-    /// attempt is over.
+    /// The facts that follow when a program asks a person; none if the question is open already or the attempt is over.
     pub fn question_asked(&self, key: &ProgramKey, ask: Ask) -> Vec<Consequence> {
         let Some(state) = self.session.tasks.get(&key.task).filter(|state| state.is_current(key)) else {
             return Vec::new();
@@ -77,7 +73,7 @@ impl WorkflowExecutor {
         state.close(&key.task, Decision::MovedOn)
     }
 
-    /// Checks a person's answer to a task's question. Returns the facts that follow and the answer for the program, or
+    /// Checks a person's answer to a task's question; returns the facts that follow and the answer for the program, or
     /// why the answer is rejected.
     pub fn answer(
         &self,

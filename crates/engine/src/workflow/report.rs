@@ -16,8 +16,8 @@ pub struct WorkflowReport {
     /// The active time, without downtime before a resume.
     #[serde(rename = "duration_ms")]
     pub duration: Millis,
-    /// The id of the first failed task in the order of the workflow file, and why it failed; if no task failed and the
-    /// cost limit ended the workflow, that limit; otherwise None.
+    /// The first failed task in the order of the workflow file, and why it failed; else the cost limit, if it ended the
+    /// workflow.
     pub error: Option<String>,
 }
 
@@ -38,13 +38,11 @@ pub struct TaskReport {
     pub id: String,
     /// The status of the task.
     pub status: TaskStatus,
-    /// The exit code of the task's program; None if the task has no program, if the program has not exited, or if a
-    /// signal ended the program.
+    /// The exit code of the task's program; None if there is no program, if it has not exited, or if a signal ended it.
     pub exit_code: Option<i32>,
     /// The run's final answer, or the program's final message or output; None until the task has ended.
     pub output: Option<String>,
-    /// The error of the task's program or run; None if there was none. A run with a partial result also has an error:
-    /// the limit that it reached.
+    /// The error of the task's program or run. A run with a partial result names the limit that it reached.
     pub error: Option<String>,
 }
 

@@ -1,13 +1,12 @@
-//! Retrying a task that has failed: which tasks can be retried, and how a retry changes the state.
-//!
-//! A program gets another attempt. A run gets a new task, because its files, answers and costs belong to the old one.
+//! Retries of failed tasks of a workflow. A program gets another attempt; a run gets a new task, because its files,
+//! answers and costs belong to the old one.
 
 use super::WorkflowExecutor;
 use super::session::{StageTaskState, WorkflowSession};
 use althing_protocol::{Op, TaskId, TaskStatus, TurnProgress};
 
 impl WorkflowSession {
-    /// The task that stands for a task of the workflow file now: the newest retry, if there is one.
+    /// The task that stands for a task of the workflow file: the newest retry, if there is one.
     pub(super) fn current_task(&self, name: &str) -> TaskId {
         let task = self.task.stage_task(name);
         match self.run_retries.get(&task) {
@@ -16,7 +15,7 @@ impl WorkflowSession {
         }
     }
 
-    /// The name in the workflow file and the state of a task that can be retried; or why it cannot.
+    /// Returns the name in the workflow file and the state, or why the task cannot be retried.
     fn retryable(&self, task: &TaskId) -> Result<(&str, &StageTaskState), String> {
         let first = task.without_retry();
         let known = self.spec.stages.iter().flat_map(|stage| &stage.tasks);
@@ -49,7 +48,7 @@ impl WorkflowSession {
 }
 
 impl StageTaskState {
-    /// Resets what the earlier attempts left behind. The program begins a new conversation.
+    /// Resets the task; its program begins a new conversation.
     fn start_over(&mut self) {
         self.status = TaskStatus::Pending;
         (self.cancelled, self.expired, self.suspended, self.restart_approved) = (false, false, false, false);
@@ -59,7 +58,6 @@ impl StageTaskState {
 }
 
 impl WorkflowExecutor {
-    /// Why an op is rejected in the current state; None if it is acceptable.
     pub(super) fn refusal(&self, op: &Op) -> Option<String> {
         match op {
             Op::Retry { task } => self.session.retryable(task).err(),

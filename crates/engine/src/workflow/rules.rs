@@ -45,7 +45,6 @@ impl WorkflowExecutor {
             return if is_ended || self.failed_before(index) {
                 vec![self.finish()]
             } else {
-                // The next stage begins.
                 vec![(self.session.task.clone(), Fact::PhaseChanged { phase: Phase::Stage(index) })]
             };
         }
@@ -62,7 +61,7 @@ impl WorkflowExecutor {
         }
     }
 
-    /// The effects that should be running.
+    /// The effects that should be running now.
     pub fn wanted(&self) -> WantedEffects {
         let mut wanted = WantedEffects::default();
         if self.is_over() || self.session.halted {
@@ -82,7 +81,6 @@ impl WorkflowExecutor {
         wanted
     }
 
-    /// The first stage that has not ended; None if all have.
     fn current_stage(&self) -> Option<(u32, &StageSpec)> {
         let over = |stage: &StageSpec| {
             let done = |task: &StageTask| {
@@ -94,7 +92,7 @@ impl WorkflowExecutor {
         (0..).zip(&self.session.spec.stages).find(|(_, stage)| !over(stage))
     }
 
-    /// Whether a task of an earlier stage failed or was cancelled, and does not have `continue_on_failure`.
+    /// Whether a task of an earlier stage without `continue_on_failure` is not done.
     fn failed_before(&self, index: u32) -> bool {
         let earlier = self.session.spec.stages.iter().take(index as usize).flat_map(|stage| &stage.tasks);
         earlier
@@ -139,7 +137,6 @@ impl WorkflowExecutor {
         (id.clone(), Fact::TaskCreated { id, parent: Some(self.session.task.clone()), spec })
     }
 
-    /// The facts that follow for one task.
     fn task_consequences(&self, id: &TaskId, state: &StageTaskState) -> Vec<Consequence> {
         let status = |status, why| (id.clone(), Fact::StatusChanged { status, why });
         // The status of a run is recorded by its own decider.
@@ -219,7 +216,6 @@ impl WorkflowExecutor {
     }
 }
 
-/// The facts that follow after the interruption of a task.
 fn after_interruption(id: &TaskId, state: &StageTaskState) -> Vec<Consequence> {
     let status = |status, why: Option<&str>| {
         vec![(id.clone(), Fact::StatusChanged { status, why: why.map(str::to_owned) })]
@@ -247,7 +243,6 @@ fn after_interruption(id: &TaskId, state: &StageTaskState) -> Vec<Consequence> {
     }
 }
 
-/// Starts a task, or continues an interrupted one.
 fn start(id: &TaskId, state: &StageTaskState) -> Vec<Consequence> {
     let mut facts = Vec::new();
     if state.status != TaskStatus::Running {

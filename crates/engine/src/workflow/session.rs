@@ -1,6 +1,5 @@
-//! The state of a workflow, folded from the log: its goal, its stages, its status, and what is known of its tasks.
-//!
-//! Pure, and without any rule: `rules.rs` decides what follows from the state.
+//! The state of a workflow, folded from the log: its goal, its stages, its status, and its tasks. Pure; `rules.rs`
+//! decides what follows.
 
 use crate::decider::{Consequence, ProgramKey};
 use althing_protocol::{
@@ -10,64 +9,53 @@ use althing_protocol::{
 };
 use std::collections::BTreeMap;
 
-/// The state of one workflow. It contains the goal and everything else that the workflow needs from its start to its
-/// end; when the session is resumed, the state is folded again from the log.
+/// The state of one workflow; when the session is resumed, it is folded again from the log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkflowSession {
     pub(crate) task: TaskId,
     pub(super) spec: WorkflowSpec,
     pub(super) status: TaskStatus,
-    /// The current stage, once the first has begun.
+    /// The current stage; None until the first stage begins.
     pub(super) stage: Option<u32>,
     pub(super) tasks: BTreeMap<TaskId, StageTaskState>,
-    /// The number of retries of each run of the workflow file, by the run's first task. A program is retried in the
-    /// same task.
+    /// The number of retries of each run, by the run's first task. A program is retried in the same task.
     pub(super) run_retries: BTreeMap<TaskId, u32>,
     pub(super) cancelled: bool,
     pub(super) halted: bool,
-    /// The active time: the time between facts, without downtime before a resume.
+    /// The time between facts, without downtime before a resume.
     pub(super) active: Millis,
     pub(super) last_at: Option<Timestamp>,
     /// What the tasks that have ended cost, in US dollars.
     pub(super) spent_usd: f64,
 }
 
-/// The state of a task that has been created.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct StageTaskState {
     /// The program to run; None for a run, which has its own decider.
     pub(super) program: Option<ProgramSpec>,
     pub(super) status: TaskStatus,
-    /// The number of the newest attempt.
     pub(super) attempts: u32,
-    /// Whether the newest attempt is running.
     pub(super) running: bool,
-    /// Whether the newest attempt was still running when the session was resumed; its `AttemptEnded` is not recorded
-    /// yet.
+    /// Whether the attempt was running when the session was resumed; its `AttemptEnded` is not recorded yet.
     pub(super) interrupted: bool,
-    /// Whether the last attempt was interrupted. Reset when the task starts again, or a person decides that it must
-    /// not.
+    /// Whether the last attempt was interrupted. Reset when the task starts again, or when a person decides that it
+    /// must not.
     pub(super) suspended: bool,
-    /// Whether a person approved starting the task again after an interruption.
+    /// A person approved starting the task again after an interruption.
     pub(super) restart_approved: bool,
-    /// Whether the task's time limit passed.
     pub(super) expired: bool,
     /// The last warning about the newest attempt, for example that its program cannot reach its model.
     pub(super) warning: Option<String>,
     pub(super) cancelled: bool,
     /// The id of the program's own conversation, if the program keeps one.
     pub(super) conversation: Option<String>,
-    /// How far the turn has come that the task's prompt begins.
     pub(super) turn: TurnProgress,
     /// How the last attempt or, for a run, the run ended. None before that, and after an interruption.
     pub(super) end: Option<TaskEnd>,
-    /// The open question to a person.
     pub(super) question: Option<Interaction>,
-    /// The number of questions so far.
     pub(super) question_count: u32,
 }
 
-/// How a task ended, for later stages and for the report.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct TaskEnd {
     pub(super) ok: bool,
@@ -98,7 +86,6 @@ impl StageTaskState {
     }
 }
 
-/// Whether a program has finished its turn and waits for a person.
 fn is_your_turn(interaction: &Interaction) -> bool {
     matches!(&interaction.kind, InteractionKind::Program(ask) if ask.about == AskKind::YourTurn)
 }
@@ -126,22 +113,20 @@ impl WorkflowSession {
         self.status.is_final()
     }
 
-    /// The spec of a program's attempt, and the program's own conversation to resume, if any. None if the task is
-    /// unknown or runs no program.
+    /// The spec of a program, and the program's own conversation to resume, if any. None if the task is unknown or runs
+    /// no program.
     pub fn program(&self, key: &ProgramKey) -> Option<(&ProgramSpec, Option<ResumedConversation>)> {
         let state = self.tasks.get(&key.task)?;
         let spec = state.program.as_ref()?;
-        // The conversation is resumed, except with `on_interrupt: restart`, and if it has not begun.
         let restart = spec.on_interrupt == Some(OnInterrupt::Restart);
-        // A program in a terminal begins its conversation with the prompt. A task without a prompt is a program that a
-        // person uses.
+        // A program in a terminal begins its conversation with the prompt. Without a prompt, a person uses the program.
         let in_terminal = spec.mode == ExecutionMode::Interactive && !spec.prompt.trim().is_empty();
         let restart = restart || (in_terminal && state.turn == TurnProgress::NotBegun);
         let resume = |id: &String| ResumedConversation { id: id.clone(), turn: state.turn };
         Some((spec, state.conversation.as_ref().filter(|_| !restart).map(resume)))
     }
 
-    /// Folds one event into the state. Events of unrelated tasks only add to the active time.
+    /// Folds an event into the state. Events of unrelated tasks only add to the active time.
     pub fn apply(&mut self, event: &Event) {
         self.count_time(event);
         match (&event.fact, &event.task) {
@@ -170,7 +155,7 @@ impl WorkflowSession {
         self.spec.cost_micro_usd.map(|limit| limit.saturating_sub(spent))
     }
 
-    /// Why no further task may start: what the ended tasks cost has reached the limit. None if it has not.
+    /// Why no further task may start; None unless the cost of the ended tasks has reached the limit.
     pub(super) fn cost_problem(&self) -> Option<String> {
         let limit = self.spec.cost_micro_usd.filter(|_| self.left_micro_usd() == Some(0))?;
         Some(format!(
@@ -225,19 +210,18 @@ impl WorkflowSession {
         self.tasks.get(&self.current_task(&task.id)).map_or(TaskStatus::Pending, |state| state.status)
     }
 
-    /// The task of the workflow file that an id stands for.
     pub(super) fn stage_task(&self, id: &TaskId) -> Option<&StageTask> {
         let mut all = self.spec.stages.iter().flat_map(|stage| &stage.tasks);
         all.find(|task| self.task.stage_task(&task.id) == *id)
     }
 
-    /// The output of an earlier task without trailing line breaks, like command substitution in a shell.
+    /// The output of a task without trailing line breaks, like command substitution in a shell.
     pub(super) fn output_of(&self, name: &str) -> Option<String> {
         let end = self.end_of(name)?;
         Some(end.output.trim_end_matches(['\n', '\r']).to_owned())
     }
 
-    /// How a task ended. For a planning run whose plan was executed, how the execution ended.
+    /// How a task ended; for a planning run whose plan was executed, how the execution ended.
     pub(super) fn end_of(&self, name: &str) -> Option<&TaskEnd> {
         let task = self.current_task(name);
         let state = self.tasks.get(&task.execution()).or_else(|| self.tasks.get(&task))?;
@@ -255,7 +239,7 @@ impl StageTaskState {
         self.question.as_ref().map(closed).map(|fact| (task.clone(), fact)).into_iter().collect()
     }
 
-    /// What a fact of the task adds to the cost, in US dollars. The cost of a run is known at its end.
+    /// What a fact adds to the cost, in US dollars. The cost of a run is known at its end.
     fn cost(&self, fact: &Fact) -> f64 {
         let cost = match fact {
             Fact::AttemptEnded { usage, .. } if self.program.is_some() => usage.cost_usd,

@@ -50,7 +50,6 @@ fn workflow(stages: Vec<Vec<StageTask>>) -> WorkflowSpec {
     }
 }
 
-/// A workflow, its runs, and everything that happened.
 #[derive(Clone)]
 struct World {
     flow: WorkflowExecutor,
@@ -69,7 +68,6 @@ impl World {
         world
     }
 
-    /// The world after a crash, folded again from these events.
     fn folded(spec: &WorkflowSpec, log: &[Event]) -> Self {
         let flow = WorkflowExecutor::new(TaskId::workflow(), spec.clone());
         let mut world = Self { flow, runs: BTreeMap::new(), log: Vec::new(), batch: 0 };
@@ -352,7 +350,6 @@ fn a_run_is_a_task_like_any_other_and_its_answer_goes_into_the_next_stage() {
     assert_eq!(world.flow.program(&key).unwrap().0.prompt, "use 3");
 }
 
-/// One step of a random history.
 fn step(world: &mut World, rng: &mut Rng, spec: &WorkflowSpec) {
     let wanted = world.flow.wanted();
     let pick = |rng: &mut Rng, len: usize| rng.usize(0..len.max(1));

@@ -1,4 +1,4 @@
-//! The checkpoint and the session list match the log even if `session.json` is missing, damaged or outdated.
+//! Tests that the checkpoint and the session list match the log even if `session.json` is missing, damaged or outdated.
 
 use super::{batches, event, id, log_path, manager, opened, run_spec, session, stored};
 use crate::{SessionError, rebuild_checkpoint};
@@ -142,7 +142,6 @@ fn a_failed_checkpoint_is_retried_and_never_stops_the_session() {
     assert_eq!(manager(&disk).checkpoint(&id()), rebuild_checkpoint(&events[..3]), "the queued checkpoint");
 }
 
-/// Creates a session with the id `name` whose only event was recorded at the time `at`.
 fn make(disk: &SimDisk, name: &str, at: u64) -> SessionId {
     let id = SessionId::from(name);
     let mut head = opened();

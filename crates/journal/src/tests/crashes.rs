@@ -1,5 +1,5 @@
-//! D1: a power cut at every single change of the disk. Whatever part of the unsynced data survives, no
-//! acknowledged event is lost and none is repeated.
+//! D1: a power cut at every single change of the disk. Whatever unsynced data survives, no acknowledged event is lost
+//! and none is repeated.
 
 use super::{STATE, batches, id, manager, scale, session};
 use crate::{CheckpointFold, SessionError, SessionManager, rebuild_checkpoint};
@@ -8,16 +8,12 @@ use althing_protocol::{Event, Journal, Seq};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What happened before the power cut.
 #[derive(Default)]
 struct Progress {
-    /// The number of acknowledged events.
     acknowledged: usize,
-    /// The number of events that were passed to `append`.
     submitted: usize,
 }
 
-/// Runs a session until it ends or the disk crashes.
 fn run_session(disk: &SimDisk, events: &[Arc<Event>]) -> Progress {
     let mut progress = Progress::default();
     let made = SessionManager::on_disk(Arc::new(disk.clone()), Path::new(STATE));
@@ -40,7 +36,6 @@ fn run_session(disk: &SimDisk, events: &[Arc<Event>]) -> Progress {
     progress
 }
 
-/// Checks what a crash left behind, and completes the session.
 fn check(disk: &SimDisk, events: &[Arc<Event>], progress: &Progress, case: &str) {
     disk.reboot();
     let sessions = manager(disk);
@@ -51,8 +46,7 @@ fn check(disk: &SimDisk, events: &[Arc<Event>], progress: &Progress, case: &str)
         Ok(opened) => opened,
         Err(SessionError::Blank { .. } | SessionError::NotFound { .. }) if progress.acknowledged == 0 => {
             sessions.create(&id()).map_or_else(
-                // The remains of an append that was never acknowledged: they stay, and are not taken for a new
-                // session.
+                // The remains of an append that was never acknowledged stay, and are not taken for a new session.
                 |e| assert!(matches!(e, SessionError::Exists { .. }), "{case}: {e}"),
                 |_| (),
             );

@@ -1,5 +1,5 @@
-//! D3: logs that were truncated or overwritten, and logs with flipped bits or with duplicate, swapped or
-//! missing lines. No panic, no session that looks empty, and no damaged byte is thrown away.
+//! D3: logs that were truncated or overwritten, or have flipped bits, duplicate, swapped or missing lines. No panic, no
+//! session that looks empty, and no damaged byte is thrown away.
 
 use super::{batches, event, id, log_path, manager, opened, scale, session, stored};
 use crate::{Damage, DamageKind, SessionError, rebuild_checkpoint};
@@ -8,7 +8,6 @@ use althing_disk::sim::SimDisk;
 use althing_protocol::{Event, Fact, Journal, JournalErrorKind, NoticeLevel, SessionOpened};
 use std::sync::Arc;
 
-/// A good log and its structure.
 struct Good {
     events: Vec<Arc<Event>>,
     bytes: Vec<u8>,
@@ -30,7 +29,6 @@ impl Good {
         Self { events, bytes, starts, batch }
     }
 
-    /// The line that contains this byte, counted from 0.
     fn line_of(&self, at: usize) -> usize {
         self.starts.partition_point(|start| *start <= at) - 1
     }
@@ -40,7 +38,6 @@ impl Good {
     }
 }
 
-/// A disk with this log and without a checkpoint.
 fn disk_with(log: &[u8]) -> SimDisk {
     let disk = SimDisk::new(3);
     drop(manager(&disk).create(&id()).unwrap());
@@ -52,8 +49,6 @@ fn damaged_bytes(disk: &SimDisk) -> Option<Vec<u8>> {
     disk.read(&log_path().with_file_name("events.jsonl.damaged-1")).ok()
 }
 
-/// Expects that opening repairs the log: the first `kept` events are there, the rest is saved to a separate
-/// file, and the session continues.
 fn expect_tail(good: &Good, log: &[u8], kept: usize, case: &str) {
     let disk = disk_with(log);
     let read = manager(&disk).read(&id()).unwrap();
@@ -74,8 +69,6 @@ fn expect_tail(good: &Good, log: &[u8], kept: usize, case: &str) {
     assert_eq!((read.events.as_slice(), read.damage), (good.events.as_slice(), None), "{case}");
 }
 
-/// Expects that opening is refused, that reading returns the events before the damage (unless the first line is
-/// damaged), and that nothing is changed.
 fn expect_refused(good: &Good, disk: &SimDisk, log: &[u8], kept: usize, case: &str) {
     let error = manager(disk).open(&id()).err().unwrap_or_else(|| panic!("{case}: opened"));
     assert!(error.kind() != JournalErrorKind::Unavailable && error.hint().is_some(), "{case}: {error}");
@@ -174,8 +167,8 @@ fn doubled_swapped_and_missing_lines_are_found_wherever_they_are() {
     }
 }
 
-/// Checks the rule of the scan, stated differently: do the lines from the first wrong line on prove that the
-/// line that belongs there was once durable?
+/// States the rule of the scan differently: do the lines from the first wrong one on prove that the expected line was
+/// once durable?
 fn check_order(good: &Good, log: &[u8], order: &[usize], case: &str) {
     let kept = (0..order.len()).find(|n| order[*n] != *n).unwrap();
     let proof = (kept..order.len()).any(|place| {

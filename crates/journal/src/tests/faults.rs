@@ -1,6 +1,5 @@
-//! D4: any operation fails because the disk is full, broken or read-only, once or for longer. Nothing is
-//! acknowledged that is not durable, the same events succeed once the fault is gone, and no partial file is
-//! ever visible.
+//! D4: any operation fails because the disk is full, broken or read-only, once or for longer. Nothing is acknowledged
+//! that is not durable, and no partial file is ever visible.
 
 use super::{STATE, batches, event, id, log_path, manager, opened, session};
 use crate::{CheckpointFold, SessionError, SessionManager, SessionWriter, open_state, rebuild_checkpoint};
@@ -25,8 +24,8 @@ fn create_home(disk: &SimDisk) {
     disk.sync_dir(Path::new("/")).unwrap();
 }
 
-/// Retries a failed call, which must succeed once the fault is gone. While a lasting fault is not healed, the
-/// call must fail again.
+/// Retries a failed call, which must succeed once the fault is gone. While a lasting fault is not healed, the call must
+/// fail again.
 fn retry<T, E: std::fmt::Display>(
     disk: &SimDisk,
     triggered: &mut bool,
@@ -44,7 +43,7 @@ fn retry<T, E: std::fmt::Display>(
     act().unwrap_or_else(|e| panic!("{case}: still failing when the fault is gone: {e}"))
 }
 
-/// Runs a whole session with one fault; returns whether the fault was triggered.
+/// Runs a session with one fault; returns whether the fault was triggered.
 fn run_with_fault(events: &[Arc<Event>], n: u64, kind: FaultKind, duration: FaultDuration) -> bool {
     let case = format!("operation {n} fails, {kind:?}, {duration:?}");
     let disk = SimDisk::new(n);
@@ -74,9 +73,8 @@ fn run_with_fault(events: &[Arc<Event>], n: u64, kind: FaultKind, duration: Faul
     triggered
 }
 
-/// Checks that the checkpoint and the task's file are complete, if they are visible.
 fn whole_files_only(disk: &SimDisk, case: &str) {
-    // `peek` bypasses the fault: only the content matters here.
+    // `peek` bypasses the fault.
     let dir = log_path().with_file_name("");
     if let Ok(bytes) = disk.peek(&dir.join("session.json")) {
         assert!(serde_json::from_slice::<serde_json::Value>(&bytes).is_ok(), "{case}: half a checkpoint");

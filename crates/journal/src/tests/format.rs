@@ -1,5 +1,4 @@
-//! The log format is stable: `golden.jsonl` was written by the first version, and every later version must be
-//! able to read it.
+//! The log format is stable: every version must be able to read `golden.jsonl`, which the first version wrote.
 
 use super::{event, id, manager, opened, read, session, stored};
 use crate::event_json::{parse_canonical, read_event};

@@ -31,7 +31,6 @@ fn masker() -> Masker {
     Masker::new(CANARIES)
 }
 
-/// A masker whose search could not be built.
 fn broken() -> Masker {
     Masker::with_search(CANARIES, |_| Search::Failed)
 }
@@ -60,7 +59,6 @@ fn in_json(text: &str) -> String {
     serde_json::to_string(text).unwrap()
 }
 
-/// The forms of all canaries that occur in this text.
 fn leaks(text: &str) -> Vec<String> {
     let forms = |canary: &str| {
         let once = in_json(canary).trim_matches('"').to_owned();
@@ -104,8 +102,6 @@ fn short_values_are_ignored_and_white_space_is_trimmed() {
     assert_eq!(format!("{masker:?}"), "Masker(…)");
 }
 
-/// Events with this text as goal, config, task, context, system message, reply, reasoning, tool argument, notice
-/// and hint.
 fn carriers(text: &str) -> Vec<Arc<Event>> {
     let arguments = format!("{{\"content\":{}}}", in_json(text));
     let call = ToolCall { id: "c1".into(), name: "new_answer".into(), arguments };
@@ -177,7 +173,6 @@ fn a_secret_that_equals_a_format_word_breaks_no_event() {
     assert_eq!(after, *carriers("my key is [secret]")[3]);
 }
 
-/// What an environment adds to requests.
 fn briefed(text: &str) -> Item {
     let parameters = json!({"type": text, "agent": {"enum": [text]}});
     let tool = ToolSpec { name: text.into(), description: text.into(), parameters };
@@ -185,7 +180,6 @@ fn briefed(text: &str) -> Item {
     Item::Briefed(Briefing { system: text.into(), tools: vec![tool], replaced_paths })
 }
 
-/// Events with this text in the names and texts that models, programs and people choose.
 fn named_by_others(text: &str) -> Vec<Arc<Event>> {
     let call = |id: &str| ToolCall { id: id.into(), name: text.into(), arguments: "{}".into() };
     let reply =
@@ -268,7 +262,6 @@ fn named_by_others(text: &str) -> Vec<Arc<Event>> {
     (1..).zip(facts).map(|(n, fact)| event(n, Some("r1"), fact)).collect()
 }
 
-/// The JSON pointers of all strings in a value.
 fn texts(value: &Value, at: &str, found: &mut Vec<String>) {
     match value {
         Value::String(_) => found.push(at.to_owned()),
@@ -282,8 +275,6 @@ fn texts(value: &Value, at: &str, found: &mut Vec<String>) {
     }
 }
 
-/// Whether a JSON pointer leads to one of Althing's own ids (tasks, agents, sessions, interactions, plans), to a
-/// digest, or to the name of a backend or model from the config.
 fn is_our_id(place: &str) -> bool {
     let place = place.replace(|c: char| c.is_ascii_digit(), "");
     let ends = |ends: &[&str]| ends.iter().any(|end| place.ends_with(end));

@@ -1,7 +1,5 @@
-//! The guarantees of this crate, tested on the simulated disk, on real files and with real processes.
-//!
-//! This file contains what the tests share: a session to store, and the size of the tests. Labels such as `D1`
-//! are rows of the tables in `docs/reliability.md`.
+//! The guarantees of this crate, tested on the simulated disk, on real files and with real processes. Labels such as
+//! `D1` are rows of the tables in `docs/reliability.md`.
 
 mod checkpoints;
 mod crashes;
@@ -24,7 +22,7 @@ use std::sync::Arc;
 
 pub(super) const STATE: &str = "/home/state";
 
-/// The size of a test: `pr` unless `ALTHING_TEST_SCALE=nightly`.
+/// The size of a test: `pr`, unless `ALTHING_TEST_SCALE=nightly`.
 pub(super) fn scale(pr: u64, nightly: u64) -> u64 {
     althing_testkit::scale(pr as usize, nightly as usize) as u64
 }
@@ -87,7 +85,7 @@ pub(super) fn event(seq: u64, task: Option<&str>, fact: Fact) -> Arc<Event> {
     Arc::new(Event { seq: Seq(seq), at, task: task.map(TaskId::from), cause, fact })
 }
 
-/// A session with this many events of various kinds and sizes; deterministic.
+/// A deterministic session with events of various kinds and sizes.
 pub(super) fn session(len: u64) -> Vec<Arc<Event>> {
     let mut rng = fastrand::Rng::with_seed(42);
     (1..=len)
@@ -153,7 +151,6 @@ pub(super) fn manager(disk: &SimDisk) -> SessionManager {
     SessionManager::on_disk(Arc::new(disk.clone()), Path::new(STATE)).unwrap()
 }
 
-/// Appends a batch and queues the checkpoint after it.
 pub(super) fn write(writer: &mut SessionWriter, fold: &mut CheckpointFold, batch: &[Arc<Event>]) {
     writer.append(batch).unwrap();
     for event in batch {
@@ -162,7 +159,6 @@ pub(super) fn write(writer: &mut SessionWriter, fold: &mut CheckpointFold, batch
     writer.checkpoint(fold.checkpoint().unwrap());
 }
 
-/// A disk on which `events` are stored in these batches, and the bytes of the log.
 pub(super) fn stored(events: &[Arc<Event>], batches: &[&[Arc<Event>]]) -> (SimDisk, Vec<u8>) {
     assert_eq!(batches.iter().map(|b| b.len()).sum::<usize>(), events.len());
     let disk = SimDisk::new(1);

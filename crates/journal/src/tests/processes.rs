@@ -1,5 +1,5 @@
-//! D8: several processes compete for one session, and its owner is killed again and again. There is one writer
-//! at a time, the lock of a dead owner is free at once, and no event is written twice.
+//! D8: several processes compete for one session, and its owner is killed again and again. There is one writer at a
+//! time, the lock of a dead owner is free at once, and no event is written twice.
 
 use super::{event, id, opened, scale};
 use crate::{SessionError, open_state};
@@ -10,22 +10,18 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-/// The environment variable that child processes get: the state directory in which they compete.
+/// The variable of child processes that contains the state directory in which they compete.
 const CHILD: &str = "ALTHING_STORAGE_CHILD";
 
-/// What a child reports on its standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ChildMessage {
-    /// The child owns the session, whose last event is this one.
     Holds(u64),
-    /// Another process owns the session.
     Locked,
-    /// The child has made this event durable.
     Wrote(u64),
 }
 
-/// Not a test: in a child process (with the variable `CHILD`), this is the main loop, which runs until the child
-/// is killed. In the test process it does nothing.
+/// Not a test: in a child process (with the variable `CHILD`), this is the main loop. In the test process it does
+/// nothing.
 #[test]
 fn a_child_competes_for_the_session_until_it_is_killed() {
     let Ok(state) = std::env::var(CHILD) else { return };
@@ -82,7 +78,7 @@ fn spawn(number: usize, state: &Path, messages: &Sender<(usize, ChildMessage)>) 
 struct Competition {
     children: Vec<Child>,
     messages: Receiver<(usize, ChildMessage)>,
-    /// For each child, whether it was killed; messages that still arrive from a killed child are old.
+    /// Whether each child was killed. Messages that still arrive from a killed child are old.
     killed: Vec<bool>,
     last_acknowledged: u64,
 }
@@ -106,7 +102,6 @@ impl Competition {
         (child, message)
     }
 
-    /// Waits for the next owner.
     fn next_owner(&mut self) -> (usize, u64) {
         loop {
             match self.next_message() {
@@ -116,8 +111,8 @@ impl Competition {
         }
     }
 
-    /// Waits until the owner has written three times and another child was refused. Meanwhile, no other child
-    /// may own the session or write.
+    /// Waits until the owner has written and another child was refused. Meanwhile, no other child may own the session
+    /// or write.
     fn watch(&mut self, owner: usize, round: usize) {
         let (mut wrote, mut refused) = (0, 0);
         while wrote < 3 || refused < 1 {
@@ -138,8 +133,7 @@ impl Competition {
 
 #[test]
 fn one_process_writes_at_a_time_and_a_killed_ones_lock_is_free() {
-    // The rounds run in sets, each with its own session: a log that grew over a thousand rounds takes long to
-    // read.
+    // Each set has its own session: a log that grew over a thousand rounds takes long to read.
     let sets = [(2, 10), (4, 20), (16, 10)];
     for (competition, rounds) in sets.into_iter().cycle().take(sets.len() * scale(1, 25) as usize) {
         compete(competition, rounds);
@@ -160,7 +154,6 @@ fn compete(count: usize, rounds: usize) {
     let (mut owner, _) = competition.next_owner();
     for round in 0..rounds {
         competition.watch(owner, round);
-        // SIGKILL, while the owner writes.
         competition.children[owner].kill().unwrap();
         competition.killed[owner] = true;
         competition.children[owner].wait().unwrap();

@@ -1,4 +1,4 @@
-//! The real disk: modes, links, names, locks, and errors with hints for the user.
+//! Tests on the real disk: modes, links, names, locks, and errors with hints for the user.
 
 use super::{batches, id, session, write};
 use crate::{CheckpointFold, SessionError, open_existing_state, open_state, rebuild_checkpoint};

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A path for every protected row of [`RUNS_CODE`].
+/// One path for every protected row.
 const PROTECTED: &[&str] = &[
     "x/.claude/settings.json",
     ".codex/config.toml",
@@ -116,7 +116,7 @@ const PROTECTED: &[&str] = &[
     ".devcontainer.json",
 ];
 
-/// A path for every row of [`RUNS_CODE`] that is not protected but only reported to the user.
+/// One path for every row that is not protected but only reported.
 const POINTED_OUT: &[&str] = &[
     ".rvmrc",
     ".tmux.conf",

@@ -1,4 +1,4 @@
-//! An agent's part in a run: its attempts and its answers.
+//! An agent's part in the report of a run: its attempts and its answers.
 
 use super::diff;
 use super::spent::Spent;
@@ -9,47 +9,43 @@ use althing_protocol::{
 };
 use serde::Serialize;
 
-/// An agent's part in a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AgentReport {
     pub id: AgentId,
-    /// The task of the agent's work in the log, such as `r1.a1`.
+    /// The task of the agent's work, such as `r1.a1`.
     pub task: TaskId,
-    /// The name by which the other agents knew it, such as `agent1`.
+    /// The name by which the other agents knew this agent, such as `agent1`.
     pub anonymous: String,
     pub backend: String,
     pub model: String,
     pub offline: bool,
     pub status: String,
-    /// Why the agent dropped out.
     pub error: Option<String>,
     pub answers: Vec<AnswerReport>,
     pub attempts: Vec<AttemptReport>,
     pub usage: Spent,
-    /// The time that the agent's attempts took together.
+    /// The time of all attempts together.
     #[serde(rename = "time_ms")]
     pub time: Millis,
     #[serde(skip)]
     is_snapshot_taken: bool,
 }
 
-/// An answer of an agent.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AnswerReport {
     pub label: AnswerLabel,
     pub at: Timestamp,
     pub content: String,
-    /// The snapshot of the agent's workspace that belongs to the answer.
+    /// The path of the workspace snapshot that belongs to the answer.
     pub snapshot: Option<String>,
-    /// What changed since the agent's previous answer, as a unified diff; None for the first answer.
+    /// A unified diff since the agent's previous answer; None for the first answer.
     pub diff: Option<String>,
 }
 
-/// One attempt of an agent.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AttemptReport {
     pub attempt: u32,
-    /// What the agent did: `answering`, `judging`, `presenting`, …
+    /// What the agent did, such as `answering`, `judging` or `presenting`.
     pub activity: &'static str,
     /// The answers that the agent was shown, the newest of each agent.
     pub saw: Vec<AnswerLabel>,
@@ -115,7 +111,6 @@ impl AgentReport {
         }
     }
 
-    /// Adds what a call of this agent spent.
     pub(super) fn add_spent(&mut self, attempt: u32, spent: Spent) {
         self.usage += spent;
         if let Some(current) = self.attempt(attempt) {
@@ -127,14 +122,12 @@ impl AgentReport {
         self.attempts.iter_mut().rfind(|attempt| attempt.attempt == number)
     }
 
-    /// Notes the answers that the agent is shown in its current attempt from now on.
     pub(super) fn see(&mut self, saw: Vec<AnswerLabel>) {
         if let Some(attempt) = self.attempts.last_mut() {
             attempt.saw = saw;
         }
     }
 
-    /// The agent's newest answer.
     pub(super) fn newest(&self) -> Option<&AnswerReport> {
         self.answers.last()
     }

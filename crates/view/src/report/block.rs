@@ -1,23 +1,19 @@
-//! The parts of a report, and the two forms in which they are written: as Markdown and as plain text.
-//!
-//! All text is sanitized here, because reports are read in terminals. In Markdown, long texts of models and users are
-//! in fenced blocks, and special characters in all other text are escaped. So nothing is interpreted: no heading, no
-//! link, no image that a viewer would fetch.
+//! The blocks of a report, written as Markdown or as plain text. All text is sanitized here, because reports are read
+//! in terminals. In Markdown, foreign text is fenced or escaped, so that no heading, link or image in it is
+//! interpreted.
 
 use althing_text::sanitize;
 use std::fmt::Write;
 
-/// A part of a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Block {
     Heading {
-        /// 1 for the title.
+        /// The level of the heading; 1 for the title.
         level: usize,
         text: String,
     },
     /// Text of Althing's own, written as one line. It may contain values such as paths or the task of a run.
     Paragraph(String),
-    /// Names and values.
     Fields(Vec<(&'static str, String)>),
     Table {
         head: Vec<&'static str>,
@@ -26,11 +22,9 @@ pub enum Block {
     List(Vec<String>),
     /// Text that somebody else wrote, with its line breaks.
     Quote(String),
-    /// A unified diff.
     Diff(String),
 }
 
-/// The blocks as Markdown.
 pub fn markdown(blocks: &[Block]) -> String {
     let mut out = String::new();
     for block in blocks {
@@ -62,7 +56,6 @@ pub fn markdown(blocks: &[Block]) -> String {
     out
 }
 
-/// The blocks as plain text, for a terminal.
 pub fn plain(blocks: &[Block]) -> String {
     let mut out = String::new();
     for block in blocks {
@@ -113,7 +106,6 @@ fn indented(out: &mut String, prefix: &str, text: &str) {
     }
 }
 
-/// A line of text in Markdown: characters with a meaning are escaped.
 fn inline(text: &str) -> String {
     let mut out = String::new();
     for c in sanitize::line(text).chars() {
@@ -125,7 +117,7 @@ fn inline(text: &str) -> String {
     out
 }
 
-/// A fenced block. The fence is longer than any fence in the text, so the text cannot end it.
+/// Writes a fenced block. The fence is longer than any fence in the text, so the text cannot end it.
 fn fenced(out: &mut String, kind: &str, text: &str) {
     let text = sanitize::text(text);
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or_default();
@@ -142,10 +134,9 @@ fn markdown_table(out: &mut String, head: &[&str], rows: &[Vec<String>]) {
     }
 }
 
-/// The width to which a column is padded at most.
 const MAX_WIDTH: usize = 60;
 
-/// A table with aligned columns. The last column may be long and is not padded.
+/// Writes a table with aligned columns. The last column may be long and is not padded.
 fn plain_table(out: &mut String, head: &[&str], rows: &[Vec<String>]) {
     let head = head.iter().map(|name| (*name).to_owned()).collect();
     let all: Vec<Vec<String>> = std::iter::once(head)

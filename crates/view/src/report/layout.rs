@@ -1,4 +1,4 @@
-//! Lays a report out as blocks: what stands where, and in which words.
+//! Lays a report out as blocks.
 
 use super::agent::{AgentReport, AnswerReport};
 use super::block::Block;
@@ -8,14 +8,12 @@ use crate::labels;
 use althing_protocol::{AgentId, AnswerLabel, FileWrite, Millis, SessionKind};
 use althing_text::{count, shell_word, short_number};
 
-/// The report of a run.
 pub fn run_blocks(run: &RunReport) -> Vec<Block> {
     let mut blocks = vec![heading(1, format!("Run {}", run.run_id))];
     blocks.extend(run_sections(run, 2));
     blocks
 }
 
-/// The report of a session, with all its runs.
 pub fn session_blocks(report: &SessionReport) -> Vec<Block> {
     let mut blocks = vec![heading(1, format!("Session {}", report.session)), session_fields(report)];
     if report.kind == SessionKind::Chat {

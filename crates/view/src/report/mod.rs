@@ -1,7 +1,5 @@
-//! The report of a session: what happened, who said what, how it was decided, what it cost, and where everything lies.
-//!
-//! One pure function from the events of a session to a structure. The structure is the JSON form of the report; the
-//! other forms (text for a terminal, Markdown for `report.md`) are made from the same blocks.
+//! The report of a session: what happened, who said what, how it was decided, what it cost, and where its files are. A
+//! pure function of the events; the structure itself is the JSON form.
 
 mod agent;
 mod block;
@@ -27,72 +25,60 @@ use similar::TextDiff;
 use spent::Callers;
 use std::sync::Arc;
 
-/// How many unchanged lines a diff shows before and after a change.
+/// The number of unchanged lines before and after a change in a diff.
 const DIFF_CONTEXT: usize = 2;
 
-/// Where a session's files are.
 pub struct Places<'a> {
-    /// The directory of the session.
     pub session: String,
-    /// The directory of a task.
     pub task: &'a dyn Fn(&TaskId) -> String,
 }
 
-/// Everything about one session.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SessionReport {
     pub session: String,
     pub kind: SessionKind,
-    /// The goal that was recorded when the session was opened (see `SessionView::goal`).
+    /// The goal as recorded when the session was opened.
     pub goal: String,
     pub started: Timestamp,
-    /// When the last event was recorded.
     pub updated: Timestamp,
     /// Whether the session has ended, so that nothing is left to resume.
     pub closed: bool,
     /// The directory in which the session was started.
     pub directory: String,
     pub project: Option<String>,
-    /// Where the config came from.
     pub config: String,
-    /// The version of Althing that started the session.
     pub version: String,
     /// For a conversation: the messages, and the runs, tool calls and compactions between them.
     pub conversation: Vec<MessageReport>,
-    /// For a workflow: its tasks.
     pub tasks: Vec<TaskReport>,
     /// The runs, in the order in which they began.
     pub runs: Vec<RunReport>,
     /// Warnings and errors that belong to no run.
     pub warnings: Vec<Warning>,
-    /// What the whole session used.
     pub usage: Spent,
-    /// The name of the chat agent, for a conversation with one.
     pub chat_agent: Option<String>,
-    /// What the chat agent used, without runs.
+    /// The usage of the chat agent, without runs.
     pub chat_usage: Spent,
-    /// The number of events in the log.
     pub events: u64,
     pub files: Vec<FilePlace>,
 }
 
-/// A message of a conversation, or a run, tool call or compaction in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MessageReport {
     pub at: Timestamp,
-    /// `you`, the name of the chat agent (`agent` if there is none), `run` for a run, or `althing` for a compaction.
+    /// Who wrote the message: `you`, the name of the chat agent (`agent` if there is none), `run` for a run, or
+    /// `althing` for a compaction.
     pub who: String,
     pub text: String,
     /// The run that stands here in the conversation; then the text is the run's task.
     pub run: Option<String>,
 }
 
-/// A task of a workflow.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TaskReport {
     pub id: String,
     pub stage: Option<String>,
-    /// What runs the task: an adapter, or `run`.
+    /// What runs the task: the name of an adapter, or `run`.
     pub runs: String,
     pub status: &'static str,
     pub error: Option<String>,
@@ -103,7 +89,6 @@ pub struct TaskReport {
     pub usage: Spent,
 }
 
-/// A warning or an error that the user was shown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Warning {
     pub at: Timestamp,
@@ -113,7 +98,7 @@ pub struct Warning {
 }
 
 impl SessionReport {
-    /// The report of a session; None if its log does not begin with the opening of the session.
+    /// The report of a session; None if the log does not begin with the opening of the session.
     pub fn of(events: &[Arc<Event>], places: &Places<'_>) -> Option<Self> {
         let first = events.first()?;
         let Fact::SessionOpened(opened) = &first.fact else { return None };
@@ -301,7 +286,7 @@ impl TaskReport {
     }
 }
 
-/// The warning in an event, if any. Notes are not warnings; they are in the timeline.
+/// The warning in an event. Notes are not warnings; they are in the timeline.
 fn warning(event: &Event) -> Option<Warning> {
     match &event.fact {
         Fact::Notice(notice) if notice.level != NoticeLevel::Info => Some(Warning {
@@ -314,7 +299,6 @@ fn warning(event: &Event) -> Option<Warning> {
     }
 }
 
-/// The changes from one text to another as a unified diff.
 fn diff(before: &str, after: &str, (old, new): (&str, &str)) -> String {
     // Blanks at the end of a text are no change that a reader can see.
     let lines = |text: &str| format!("{}\n", text.trim_end());

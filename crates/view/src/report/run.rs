@@ -11,18 +11,15 @@ use althing_protocol::{
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Everything about one run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunReport {
-    /// `<session>.<run>`.
+    /// The id `<session>.<run>`.
     pub run_id: String,
     pub task: String,
-    /// The background that the run was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
-    /// `completed`, `partial`, `cancelled` or `failed`; before the end, the status of the run's task.
+    /// The status: `completed`, `partial`, `cancelled` or `failed`; before the end, that of the run's task.
     pub status: String,
-    /// Why there is no answer or only a partial one.
     pub error: Option<String>,
     pub modes: Modes,
     /// The rules of the run, one sentence each.
@@ -38,9 +35,8 @@ pub struct RunReport {
     pub agents: Vec<AgentReport>,
     pub decision: DecisionReport,
     pub final_answer: Option<String>,
-    /// What the final answer changed in the newest answer of its author, as a unified diff; None if nothing.
+    /// A unified diff from the newest answer of its author to the final answer; None if they are equal.
     pub final_diff: Option<String>,
-    /// The files that the run changed in context paths.
     pub context_path_writes: Vec<FileWrite>,
     /// The context paths that could be written, if nothing was changed there.
     pub unchanged_paths: Vec<String>,
@@ -50,13 +46,12 @@ pub struct RunReport {
     pub warnings: Vec<Warning>,
     pub usage: Spent,
     pub files: Vec<FilePlace>,
-    /// Whether the run is a subagent of another run.
     pub is_subagent: bool,
     #[serde(skip)]
     pub(super) id: TaskId,
     #[serde(skip)]
     pub(super) is_over: bool,
-    /// All answers in the order in which they were stored.
+    /// The answers in the order in which they were stored.
     #[serde(skip)]
     stored: Vec<AnswerLabel>,
     /// The number of answers before the last restart, which agents are no longer shown.
@@ -64,14 +59,12 @@ pub struct RunReport {
     discarded: usize,
 }
 
-/// Where something of a run or a session is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FilePlace {
     pub what: String,
     pub path: String,
 }
 
-/// A line of a run's timeline.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TimelineLine {
     pub at: Timestamp,
@@ -82,28 +75,24 @@ pub struct TimelineLine {
     pub what: String,
 }
 
-/// How a run was decided.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct DecisionReport {
-    /// The decision in words.
     pub words: Vec<String>,
     pub winner: Option<AgentId>,
     pub presenter: Option<AgentId>,
     pub overridden: bool,
-    /// The first choices of each agent.
+    /// The number of first choices of each agent.
     pub votes: BTreeMap<AgentId, u32>,
-    /// Rule, points, pairwise table and explanation; None in logs of 0.1.
+    /// How the winner was chosen; None in logs of 0.1.
     #[serde(flatten)]
     pub report: Option<althing_protocol::DecisionReport>,
     /// All votes, oldest first.
     pub ballots: Vec<BallotReport>,
-    /// Why the run started over, for each restart.
     pub restarts: Vec<String>,
     #[serde(skip)]
     pub(super) tie_break: Option<String>,
 }
 
-/// A vote.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BallotReport {
     pub at: Timestamp,
@@ -113,14 +102,11 @@ pub struct BallotReport {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ranking: Vec<AgentId>,
     pub reason: String,
-    /// Whether the vote was counted in the end.
     pub counted: bool,
-    /// Why the vote was not counted, if that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_counted_because: Option<&'static str>,
 }
 
-/// The voter did not know a newer answer when it voted.
 const OVERTAKEN: &str = "a newer answer had arrived";
 const REPLACED: &str = "the agent voted again later";
 const STARTED_OVER: &str = "the run started over";
@@ -196,15 +182,13 @@ impl RunReport {
         self.timeline.extend(line.map(|(who, what)| TimelineLine { at, after, who, what }));
     }
 
-    /// The agent whose work is this task.
     pub(super) fn agent_of(&mut self, task: &TaskId) -> Option<&mut AgentReport> {
         let number =
             task.as_str().strip_prefix(self.id.as_str())?.strip_prefix(".a")?.parse::<usize>().ok()?;
         self.agents.get_mut(number.checked_sub(1)?)
     }
 
-    /// The labels of the answers that this fact shows to an agent (only the newest answer of each agent); None if the fact
-    /// shows no answers.
+    /// The newest answer of each agent that this fact shows to an agent; None if it shows no answers.
     fn shown(&self, fact: &Fact) -> Option<Vec<AnswerLabel>> {
         let most = match fact {
             Fact::AttemptStarted { purpose: Purpose::Judge { knows, .. }, .. }
@@ -336,12 +320,10 @@ impl RunReport {
         changed.then(|| diff(&newest.content, answer, (&newest.label.to_string(), "final answer")))
     }
 
-    /// The id of the run's task within its session.
     pub fn task_id(&self) -> &TaskId {
         &self.id
     }
 
-    /// Whether the run has ended as failed or cancelled.
     pub(super) fn has_failed(&self) -> bool {
         [RunStatus::Failed, RunStatus::Cancelled].iter().any(|status| self.status == status.as_str())
     }
@@ -362,7 +344,6 @@ fn outcome(status: AgentOutcome) -> &'static str {
 }
 
 impl DecisionReport {
-    /// Marks the votes that were counted.
     fn count(&mut self, counted: &[Ballot]) {
         for ballot in &mut self.ballots {
             ballot.counted = false;

@@ -7,26 +7,25 @@ use std::collections::BTreeMap;
 use std::ops::AddAssign;
 use std::sync::Arc;
 
-/// What a number of model calls used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Spent {
-    /// The number of model calls, including failed ones and retries.
+    /// The number of calls, including failed ones and retries.
     pub calls: u64,
     pub input_tokens: u64,
-    /// The input tokens that the provider had cached; part of `input_tokens`.
+    /// The cached input tokens, which are part of `input_tokens`.
     pub cached_input_tokens: u64,
     pub output_tokens: u64,
-    /// The output tokens spent on reasoning; part of `output_tokens`.
+    /// The tokens spent on reasoning, which are part of `output_tokens`.
     pub reasoning_tokens: u64,
-    /// The cost of all calls whose cost is known; None (in JSON: null) if the cost of no call is known.
+    /// The sum of the known costs; None (in JSON: null) if the cost of no call is known.
     pub cost_usd: Option<f64>,
     /// The number of calls whose cost is not known.
     pub unpriced_calls: u64,
 }
 
 impl Spent {
-    /// What a reply or a failed call used. A log of 0.1 (`is_old`) does not say whether a cost of zero is known; it
-    /// counts as unknown, except for the offline model, which costs nothing.
+    /// With `is_old`, the log does not say whether a cost of zero is known; it counts as unknown, except for the
+    /// offline model, which costs nothing.
     pub fn of(usage: &Usage, is_old: bool, offline: bool) -> Self {
         let used = usage.input_tokens > 0 || usage.output_tokens > 0;
         let unclear = is_old && usage.cost_usd == 0.0 && used;
@@ -59,12 +58,10 @@ impl Spent {
         }
     }
 
-    /// The tokens in one line.
     pub fn tokens(&self) -> String {
         format!("{} tokens in, {} out", short_number(self.input_tokens), short_number(self.output_tokens))
     }
 
-    /// Calls, tokens and cost in one line.
     pub fn line(&self) -> String {
         format!(
             "{} · {} tokens in, {} out · cost {}",
@@ -95,7 +92,6 @@ impl AddAssign for Spent {
     }
 }
 
-/// Who makes the model calls of a task.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Caller {
     agent: String,
@@ -114,7 +110,6 @@ impl Caller {
     }
 }
 
-/// Finds in a session's events who spent what.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Callers {
     tasks: BTreeMap<TaskId, Caller>,
@@ -149,7 +144,6 @@ impl Callers {
         self.tasks.insert(id.clone(), caller);
     }
 
-    /// What this event says was spent, if anything.
     pub(super) fn spent(&self, event: &Event) -> Option<Spent> {
         let (usage, is_old) = match &event.fact {
             Fact::ItemAdded { item: Item::Reply(reply), .. } => (&reply.usage, reply.call.is_none()),
@@ -168,7 +162,6 @@ impl Callers {
     }
 }
 
-/// How costs are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CostGroup {
     Model,
@@ -178,7 +171,7 @@ pub enum CostGroup {
 }
 
 impl CostGroup {
-    /// The heading of the column with the names of the groups; also the name of the field in JSON.
+    /// The heading of the column with the groups' names; also the name of the field in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Model => "model",
@@ -216,7 +209,7 @@ pub fn add_costs(
     any
 }
 
-/// The project that a session belongs to; without one, the directory in which the session was started.
+/// The project of a session; without one, the directory in which the session was started.
 fn project_of(opened: &SessionOpened) -> String {
     opened.project.clone().unwrap_or_else(|| opened.cwd.clone())
 }

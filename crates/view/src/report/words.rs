@@ -1,4 +1,4 @@
-//! The rules of a run and its decision, in words.
+//! The rules of a run and its decision, in plain words for the report.
 
 use super::agent::AgentReport;
 use super::run::RunReport;
@@ -81,7 +81,7 @@ pub(super) fn decision(run: &RunReport) -> Vec<String> {
         None if run.is_over => said.push("Nobody won, because there is no answer.".into()),
         None => said.push("Nothing is decided yet.".into()),
     }
-    // The explanation of a report says how a tie was broken.
+    // If there is a decision report, its explanation says how a tie was broken.
     let tie_break = decision.tie_break.as_ref().filter(|_| decision.report.is_none());
     if let Some(tie_break) = tie_break.filter(|_| decision.winner.is_some()) {
         said.push(sentence(tie_break));
@@ -117,7 +117,6 @@ fn agent_answers(agent: Option<&AgentReport>) -> String {
     count(agent.map_or(0, |agent| agent.answers.len() as u64), "answer")
 }
 
-/// How the winner won.
 fn won(run: &RunReport, winner: &str) -> String {
     let decision = &run.decision;
     if let Some(report) = &decision.report {
@@ -150,7 +149,6 @@ fn won(run: &RunReport, winner: &str) -> String {
     format!("{winner} won with {mine} of {all} votes; {}.", others.join(", "))
 }
 
-/// A text as a sentence: with a capital letter and a full stop.
 fn sentence(text: &str) -> String {
     let mut chars = text.chars();
     let first: String = chars.next().map(|c| c.to_uppercase().collect()).unwrap_or_default();
@@ -190,7 +188,6 @@ mod tests {
         }
     }
 
-    /// A run that has ended, in which these agents gave this many answers.
     fn run(agents: &[(&str, u32)]) -> RunReport {
         let names: Vec<&str> = agents.iter().map(|(name, _)| *name).collect();
         let spec = spec(&names, Modes::default());

@@ -29,7 +29,8 @@ pub(super) fn reason(outcome: &AttemptOutcome) -> Option<&'static str> {
 }
 
 impl RunView {
-    /// The number of agents and, if some dropped out, why: `3 agents`, or `1 of 4 agents · 3 out: bad key, rate limit`.
+    /// How many agents took part and why others dropped out, such as `3 agents`, or `1 of 4 agents · 3 out: bad key,
+    /// rate limit`.
     pub fn agents_label(&self) -> String {
         let all = self.agents.len();
         let out = || self.agents.iter().filter(|agent| agent.dropped_out);

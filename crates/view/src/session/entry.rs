@@ -1,4 +1,4 @@
-//! Entries of the conversation, and open questions.
+//! Entries of the conversation, queued messages, and open questions.
 
 use althing_protocol::{Interaction, NoticeLevel, Seq, TaskId, Timestamp};
 
@@ -12,38 +12,33 @@ pub struct ConversationEntry {
     pub pinned: bool,
 }
 
-/// The content of a conversation entry.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EntryBody {
-    /// A message of the user.
     User {
         text: String,
         /// Whether the message was sent in plan mode.
         planning: bool,
     },
-    /// Text of the chat agent.
-    Agent { text: String },
+    Agent {
+        text: String,
+    },
     /// A tool call of the chat agent itself.
     Tool {
-        /// The call id that the model chose.
+        /// The model's id for the call.
         call: String,
-        /// The tool's name.
         name: String,
-        /// The arguments as JSON.
         arguments: String,
         /// The result, and whether it is an error; None while the call runs.
         result: Option<(String, bool)>,
     },
     /// The card of a run that is not a subagent run.
     Run(TaskId),
-    /// The card of a program task.
     Program(TaskId),
     /// The final answer of a run. If a chat agent summarizes the run, only a run with an answer has this entry.
     Final(TaskId),
     /// A run that was proposed and rejected.
     Rejected {
         task: String,
-        /// Why, if a reason was given.
         reason: Option<String>,
     },
     /// The user stopped the chat agent's turn.
@@ -51,8 +46,10 @@ pub enum EntryBody {
         /// The text that had streamed by then; empty in a replayed log, which contains no streamed text.
         partial: String,
     },
-    /// A notice for the user.
-    Notice { level: NoticeLevel, text: String },
+    Notice {
+        level: NoticeLevel,
+        text: String,
+    },
     /// A compaction replaced the older part of the conversation with a summary.
     Compacted {
         summary: String,
@@ -70,35 +67,29 @@ pub struct QueuedMessage {
     pub text: String,
     /// Whether the message was sent in plan mode.
     pub planning: bool,
-    /// Whether the user pinned the message.
     pub pinned: bool,
 }
 
 impl QueuedMessage {
-    /// The entry of the conversation that the message becomes when its turn starts.
     pub fn into_entry(self) -> ConversationEntry {
         let body = EntryBody::User { text: self.text, planning: self.planning };
         ConversationEntry { seq: self.seq, at: self.at, body, pinned: self.pinned }
     }
 }
 
-/// An open question to the user.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
     pub interaction: Interaction,
     /// The task that asks.
     pub task: Option<TaskId>,
-    /// When the question was opened. If the countdown was paused or started again since then, this is when the countdown
-    /// would have started without that.
+    /// When the question was opened, adjusted for pauses and restarts of its countdown.
     pub since: Timestamp,
-    /// The event that opened the question.
     pub opened: Seq,
     /// Since when the countdown is paused; None while it runs.
     pub paused: Option<Timestamp>,
 }
 
 impl Question {
-    /// Folds a pause of the countdown, or its end, into the question.
     pub(super) fn pause(&mut self, pauses: bool, at: Timestamp) {
         if let Some(paused) = self.paused.take() {
             self.since.0 += at.since(paused).0;
@@ -106,14 +97,13 @@ impl Question {
         self.paused = pauses.then_some(at);
     }
 
-    /// Folds a new start of the countdown into the question.
     pub(super) fn restart_countdown(&mut self, at: Timestamp) {
         if self.interaction.countdown.is_some() {
             (self.since, self.paused) = (at, None);
         }
     }
 
-    /// Seconds, rounded up, until the question's countdown ends; None without a countdown.
+    /// The seconds left of the countdown, rounded up; None without a countdown.
     pub fn seconds_left(&self, now: Timestamp) -> Option<u64> {
         let countdown = self.interaction.countdown?;
         Some(countdown.minus(self.paused.unwrap_or(now).since(self.since)).0.div_ceil(1000))

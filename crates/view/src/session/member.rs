@@ -14,36 +14,30 @@ pub struct TimelineEntry {
     pub event: TimelineEvent,
 }
 
-/// What a timeline entry records.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TimelineEvent {
-    /// The agent began an attempt; contains what it does there, such as `judging`.
+    /// What the agent does in the attempt that began, such as `judging`.
     Began(&'static str),
-    /// The agent produced reasoning.
     Reasoning(String),
-    /// The agent produced text.
     Text(String),
-    /// The agent called a tool.
     Tool {
-        /// The call id that the model chose; empty for a tool of a workflow's program.
+        /// The model's id for the call; empty for a tool of a workflow's program.
         call: String,
-        /// The tool's name.
         name: String,
         /// The arguments as JSON; for a tool of a workflow's program, what it was used on.
         arguments: String,
         /// The text of the result, the time of its arrival, and whether it is an error; None if there is none yet.
         result: Option<(String, Timestamp, bool)>,
     },
-    /// The agent answered.
-    Answer { label: AnswerLabel, content: String },
-    /// The agent was shown newer answers. Contains the labels of the newest answers of the other agents.
+    Answer {
+        label: AnswerLabel,
+        content: String,
+    },
+    /// The agent was shown newer answers: the newest answers of the other agents.
     Update(Vec<AnswerLabel>),
-    /// The agent was sent a reminder or a time warning, or a problem occurred with its context paths, with files to be
-    /// copied for it, or with its prompt.
+    /// A reminder, a time warning, or a problem with context paths, copied files or the prompt.
     Note(String),
-    /// A task of the plan changed its status.
     Plan(String),
-    /// The agent voted.
     Vote {
         target: AgentId,
         reason: String,
@@ -52,10 +46,8 @@ pub enum TimelineEvent {
     },
     /// The agent changed files in context paths.
     Files(Vec<FileWrite>),
-    /// The agent presented the final answer.
     Presented(String),
-    /// The agent's attempt ended with an evaluation, a failure, a timeout, an interruption or a pause for a
-    /// compaction, or because the agent gave up.
+    /// How an attempt ended, if the timeline does not show it otherwise.
     Ended(String),
 }
 
@@ -68,11 +60,9 @@ pub struct MemberView {
     /// The agent's current round, counted from 1; 0 before its first attempt to answer or judge, and always for a
     /// program.
     pub round: u32,
-    /// Tokens and cost so far.
     pub usage: Usage,
     /// What the agent did, oldest first.
     pub timeline: Vec<TimelineEntry>,
-    /// Text that is still streaming.
     pub streaming: StreamingText,
     /// The agent that this agent voted for; None before it votes, and once a newer answer voids the vote.
     pub vote: Option<AgentId>,
@@ -87,7 +77,6 @@ pub struct MemberView {
 }
 
 impl MemberView {
-    /// A member that has not started.
     pub fn new(member: Member) -> Self {
         Self {
             member,
@@ -104,7 +93,6 @@ impl MemberView {
         }
     }
 
-    /// The current activity, taking streaming text into account.
     pub fn activity(&self) -> String {
         self.streaming.activity().unwrap_or_else(|| self.activity.clone())
     }
@@ -117,7 +105,6 @@ impl MemberView {
         }
     }
 
-    /// The agent's answers, oldest first.
     pub fn answers(&self) -> impl DoubleEndedIterator<Item = (AnswerLabel, &str)> {
         self.timeline.iter().filter_map(|entry| match &entry.event {
             TimelineEvent::Answer { label, content } => Some((*label, content.as_str())),
@@ -129,7 +116,6 @@ impl MemberView {
         self.timeline.push(TimelineEntry { at, event });
     }
 
-    /// Folds one event of the agent's work into the member's view.
     pub fn apply(&mut self, at: Timestamp, fact: &Fact) {
         match fact {
             Fact::AttemptStarted { purpose, continues, .. } => {
@@ -168,8 +154,7 @@ impl MemberView {
             AttemptOutcome::Presented { text, rejected: None } => {
                 self.add(at, TimelineEvent::Presented(text.clone()));
             }
-            // These outcomes need no timeline entry: the timeline already shows what the agent did, or the attempt was
-            // no longer needed.
+            // The timeline already shows what the agent did, or the attempt was no longer needed.
             AttemptOutcome::Voted
             | AttemptOutcome::Said
             | AttemptOutcome::Exited { ok: true, .. }
@@ -191,7 +176,7 @@ impl MemberView {
                     self.add(at, TimelineEvent::Text(reply.text.clone()));
                 }
                 for call in &reply.tool_calls {
-                    // Calls to `new_answer` and `vote` appear as an answer or a vote instead.
+                    // These calls appear as an answer or a vote instead.
                     if !matches!(call.name.as_str(), "new_answer" | "vote") {
                         self.activity = format!("running {}", call.name);
                         self.add(

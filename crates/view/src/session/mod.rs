@@ -1,6 +1,5 @@
-//! The state of a session for people: a pure fold of its feed, shared by all front ends.
-//!
-//! No clock, no I/O, no decisions about what happens next. The same items give the same state, live or replayed.
+//! The state of a session for people: a pure fold of its event feed, shared by all front ends. The same events give the
+//! same state, live or replayed.
 
 mod dropouts;
 mod entry;
@@ -27,77 +26,66 @@ use althing_protocol::{
 };
 use std::collections::BTreeMap;
 
-/// The state of a session: its conversation, runs, tasks and open questions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SessionView {
     pub session: Option<SessionId>,
     pub kind: Option<SessionKind>,
-    /// The goal that was recorded when the session was opened. For a conversation: the message on the command line, or
+    /// The goal as recorded when the session was opened. For a conversation: the message on the command line, or
     /// `conversation` if there was none.
     pub goal: String,
-    /// The chat agent, if the session has one.
     pub chat_agent: Option<Member>,
     /// The members that may take part in runs.
     pub team: Vec<Member>,
     pub project: Option<String>,
-    /// The budget of the session (the conversation and its runs), with what the user added by approvals, in micro-USD;
-    /// None if there is none.
+    /// The budget of the conversation and its runs in micro-USD, including what the user added by approvals; None if
+    /// there is no budget.
     pub budget_micro_usd: Option<u64>,
     /// The user's mode choices, as last recorded in the log. Approving a plan clears the choice of `planning`.
     pub choice: ModeChoice,
-    /// The state of the conversation.
     pub state: ChatState,
     /// The conversation, oldest first.
     pub entries: Vec<ConversationEntry>,
     /// The messages whose turns have not started, oldest first.
     pub queue: Vec<QueuedMessage>,
-    /// Text that the chat agent is streaming.
     pub streaming: StreamingText,
-    /// When the current model call for the conversation started; None if there is none.
+    /// When the current model call for the conversation started.
     pub replying_since: Option<Timestamp>,
     pub runs: BTreeMap<TaskId, RunView>,
-    /// All tasks except the work of single agents: the conversation, workflows and their tasks, runs. In order of
-    /// creation.
+    /// All tasks except the work of single agents, in order of creation.
     pub tasks: Vec<TaskView>,
-    /// Open questions, oldest first.
+    /// The open questions, oldest first.
     pub questions: Vec<Question>,
     /// The question whose answer was rejected last, and the reason. The question may be closed by now.
     pub refused: Option<(InteractionId, String)>,
-    /// Usage of the conversation itself, without runs.
+    /// The usage of the conversation itself, without runs.
     pub chat_usage: Usage,
-    /// Why events cannot be written to disk at the moment, with a hint; None if they can. The next event resets this
-    /// to None.
+    /// Why events cannot be written to disk at the moment, with a hint. The next event resets this to None.
     pub stalled: Option<(String, Option<String>)>,
-    /// Index of the workflow's current stage.
     pub stage: Option<u32>,
-    /// Whether the session has ended.
     pub closed: bool,
-    /// The last event folded.
     pub last: Seq,
-    /// When the last event was recorded.
     pub at: Timestamp,
     /// The plan that the next run will execute; planning runs and subagent runs do not count as the next run.
     pub pending_plan: Option<PlanRef>,
-    /// Whether the message of the current or last turn was sent in plan mode and therefore started a run directly,
-    /// without the chat agent.
+    /// Whether the message of the current or last turn was sent in plan mode, so that it started a run without the chat
+    /// agent.
     turn_is_planning: bool,
     /// Whether the user asked to stop the current turn.
     is_stopping: bool,
     /// Whether the chat agent's model is writing a summary instead of a reply.
     is_compacting: bool,
-    /// By the task of each agent of a run: the run, and the agent's index in `RunView::agents`.
+    /// The run and the index in `RunView::agents` of each agent, by the task of its work.
     work_tasks: BTreeMap<TaskId, (TaskId, usize)>,
-    /// Whether the transcript is dropped: then the conversation and the timelines stay empty.
+    /// Whether the conversation and the timelines stay empty.
     without_transcript: bool,
 }
 
 impl SessionView {
-    /// An empty view that folds states but no transcript, for front ends that show none.
+    /// A view for front ends that show no transcript: the conversation and the timelines stay empty.
     pub fn without_transcript() -> Self {
         Self { without_transcript: true, ..Self::default() }
     }
 
-    /// Folds one item of the feed into the view.
     pub fn apply(&mut self, item: &FeedItem) {
         match item {
             FeedItem::Event(event) => self.apply_event(event),
@@ -205,7 +193,7 @@ impl SessionView {
         }
     }
 
-    /// Pins a message; without a number the newest one, queued messages included.
+    /// Pins a message; without a number, the newest one, queued messages included.
     fn pin(&mut self, message: Option<Seq>) {
         let queued = self.queue.iter_mut().rfind(|queued| message.is_none_or(|seq| queued.seq == seq));
         let spoken = |entry: &&mut ConversationEntry| match message {
@@ -273,7 +261,7 @@ impl SessionView {
         if task.kind == TaskKind::Run {
             task.status = TaskStatus::Running;
         }
-        // A workflow's task already has a row in the tasks panel. Keep the place, the stage and the name of that row.
+        // A workflow's task already has a row. Keep the place, the stage and the name of that row.
         match self.tasks.iter_mut().find(|existing| existing.id == *id) {
             Some(existing) => {
                 (task.stage, task.name) = (existing.stage.take(), std::mem::take(&mut existing.name));
@@ -287,7 +275,7 @@ impl SessionView {
         }
     }
 
-    /// Changes the conversation state. Leaving `Idle` starts the turn of the oldest queued message.
+    /// Leaving `Idle` starts the turn of the oldest queued message.
     fn set_chat_state(&mut self, event: &Event, state: ChatState) {
         let before = std::mem::replace(&mut self.state, state);
         if state == ChatState::Idle {
@@ -302,14 +290,13 @@ impl SessionView {
         }
     }
 
-    /// Records in the conversation that the user stopped the turn, once the turn has ended.
+    /// Records that the user stopped the turn, once the turn has ended.
     fn end_stopping(&mut self, event: &Event, partial: String) {
         if std::mem::take(&mut self.is_stopping) {
             self.add_entry(event, EntryBody::Stopped { partial });
         }
     }
 
-    /// Folds an event of the conversation itself into the view.
     fn apply_chat_fact(&mut self, event: &Event, fact: &Fact) {
         match fact {
             Fact::PhaseChanged { phase: Phase::Chat(state) } => self.set_chat_state(event, *state),
@@ -359,7 +346,6 @@ impl SessionView {
         }
     }
 
-    /// Folds an event of a run, a program or an agent's work into the view of its task.
     fn apply_task_fact(&mut self, event: &Event, fact: &Fact) {
         let Some(id) = &event.task else { return };
         if let Some((run, member_index)) = self.work_tasks.get(id) {
@@ -414,8 +400,7 @@ impl SessionView {
     fn apply_progress(&mut self, progress: &Progress) {
         match progress {
             Progress::Delta { after, task, kind, text } => {
-                // A late delta of the chat agent is ignored if its complete reply was already folded. Late deltas of
-                // other tasks are not detected.
+                // A late delta of the chat agent is ignored if its complete reply was already folded.
                 if *after < self.last && self.is_settled(task, *after) {
                     return;
                 }
@@ -451,9 +436,8 @@ impl SessionView {
         }
     }
 
-    /// Whether the chat agent already finished the text that a delta after event `after` belongs to; false for the
-    /// deltas of other tasks. Each delta carries the number of the event before it, and the feed keeps the order, so
-    /// only a delta that arrives late after a gap is older than the folded state.
+    /// Whether the chat agent already finished the text that a delta after event `after` belongs to. Only a delta that
+    /// arrives late after a gap is older than the folded state. False for other tasks.
     fn is_settled(&self, task: &TaskId, after: Seq) -> bool {
         *task == TaskId::chat()
             && self.streaming.is_empty()

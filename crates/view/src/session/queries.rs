@@ -4,14 +4,13 @@ use super::{MemberView, Question, RunView, SessionView, TaskKind, TaskView};
 use althing_protocol::{ChatState, InteractionKind, Phase, PlanRef, RunResult, TaskId, TaskStatus, Usage};
 
 impl SessionView {
-    /// All runs of the session in order of creation, without subagent runs, which belong to the run that started
-    /// them.
+    /// The runs in order of creation, without subagent runs.
     pub fn own_runs(&self) -> impl DoubleEndedIterator<Item = &RunView> {
         let runs = self.tasks.iter().filter_map(|task| self.runs.get(&task.id));
         runs.filter(|run| !run.is_subagent_run)
     }
 
-    /// The live run; the newest one if there are several. Subagent runs are excluded.
+    /// The newest live run. Subagent runs are excluded.
     pub fn live_run(&self) -> Option<&RunView> {
         self.own_runs().rfind(|run| run.is_live())
     }
@@ -25,12 +24,10 @@ impl SessionView {
         self.tasks.iter().find(|task| task.id == *id)
     }
 
-    /// The result of a run, once it has ended.
     pub fn result(&self, run: &TaskId) -> Option<&RunResult> {
         self.runs.get(run)?.result.as_deref()
     }
 
-    /// Whether the chat agent summarizes the result of a run.
     pub fn is_summarized(&self, run: &TaskId) -> bool {
         self.runs.get(run).is_some_and(|run| run.is_summarized)
     }
@@ -43,14 +40,12 @@ impl SessionView {
         self.own_runs().rfind(made).map(|run| run.task.as_str())
     }
 
-    /// The newest finished run that is not a subagent run or a workflow's task. Its `result` contains the session's
-    /// final answer.
+    /// The newest run with a result that is not a subagent run or a workflow's task; it has the session's final answer.
     pub fn finished_run(&self) -> Option<&RunView> {
         let runs = self.tasks.iter().rev().filter_map(|task| self.runs.get(&task.id));
         runs.filter(|run| !run.id.is_subtask()).find(|run| run.result.is_some())
     }
 
-    /// The workflow task, if the session is a workflow.
     pub fn workflow(&self) -> Option<&TaskView> {
         self.tasks.iter().find(|task| matches!(task.kind, TaskKind::Workflow(_)))
     }
@@ -61,7 +56,7 @@ impl SessionView {
         chatting || self.live_run().is_some() || self.tasks.iter().any(TaskView::is_running_program)
     }
 
-    /// Total usage of the conversation, runs and programs.
+    /// The usage of the conversation, runs and programs.
     pub fn usage(&self) -> Usage {
         let mut sum = self.chat_usage;
         for run in self.own_runs() {
@@ -73,7 +68,7 @@ impl SessionView {
         sum
     }
 
-    /// Number of programs and agents that wait for the user.
+    /// The number of programs and agents that wait for the user.
     pub fn waiting(&self) -> usize {
         let tasks = self.tasks.iter().filter(|task| task.status == TaskStatus::WaitingForUser);
         let agents =
@@ -81,12 +76,10 @@ impl SessionView {
         tasks.filter(|task| matches!(task.kind, TaskKind::Program { .. })).count() + agents.count()
     }
 
-    /// The open question of a task.
     pub fn question_of(&self, task: &TaskId) -> Option<&Question> {
         self.questions.iter().find(|question| question.task.as_ref() == Some(task))
     }
 
-    /// Number of messages whose turn has not started.
     pub fn queued(&self) -> usize {
         self.queue.len()
     }
@@ -99,7 +92,6 @@ impl SessionView {
         (self.state != ChatState::Idle).then_some("turn")
     }
 
-    /// Whether the chat agent's model is working on a reply.
     pub fn is_replying(&self) -> bool {
         let busy = match self.state {
             ChatState::Chatting
@@ -124,8 +116,8 @@ impl SessionView {
         Some((run, agent))
     }
 
-    /// The oldest open question of an override window. A run that has ended has none any more, although logs of 0.1 do
-    /// not close the window of a run that was cancelled.
+    /// The oldest open question of an override window. Questions of ended runs are skipped, because logs of 0.1 do not
+    /// close the window of a cancelled run.
     pub fn override_question(&self) -> Option<&Question> {
         let is_live = |question: &&Question| {
             question.task.as_ref().and_then(|task| self.runs.get(task)).is_none_or(RunView::is_live)

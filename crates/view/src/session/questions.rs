@@ -5,7 +5,6 @@ use crate::money::exact_money;
 use althing_protocol::{Decision, Event, InteractionId, InteractionKind, NoticeLevel, Op};
 
 impl SessionView {
-    /// Folds an op that changes countdowns into the open questions; other ops change nothing here.
     pub(super) fn apply_op_to_questions(&mut self, event: &Event, op: &Op) {
         match op {
             Op::PauseCountdown { interaction, paused } => {

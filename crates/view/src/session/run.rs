@@ -1,4 +1,4 @@
-//! The state of a run: its members, its progress and its result.
+//! The state of a run for people: its members, its progress and its result.
 
 use super::member::{MemberView, TimelineEvent};
 use crate::labels;
@@ -9,14 +9,12 @@ use althing_protocol::{
 };
 use std::collections::BTreeMap;
 
-/// The outcome of the vote.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VoteResult {
     pub winner: AgentId,
     pub votes: BTreeMap<AgentId, u32>,
     /// How a tie for the first place was broken, or how the winner was found if nobody voted.
     pub tie_break: Option<String>,
-    /// How the final answer is produced.
     pub strategy: FinalAnswerStrategy,
     /// How the winner was chosen; None in logs of 0.1.
     pub decision: Option<Box<DecisionReport>>,
@@ -42,7 +40,6 @@ impl VoteResult {
     }
 }
 
-/// The state of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunView {
     pub id: TaskId,
@@ -51,11 +48,9 @@ pub struct RunView {
     /// The members, in config order.
     pub agents: Vec<MemberView>,
     pub phase: Option<Phase>,
-    /// The run's status as a task.
     pub status: TaskStatus,
     pub started: Timestamp,
     pub ended: Option<Timestamp>,
-    /// The outcome of the vote, once decided.
     pub vote: Option<VoteResult>,
     /// The presenter, if the user overrode the vote.
     pub chosen: Option<AgentId>,
@@ -67,7 +62,6 @@ pub struct RunView {
     pub checklist: Vec<(PlanTask, PlanStatus)>,
     /// Whether the chat agent is given the result and summarizes it; false until the run has a result.
     pub is_summarized: bool,
-    /// Whether an agent of another run started this run as a subagent run.
     pub is_subagent_run: bool,
     /// Whether the user has undone the changes of the run since. The log does not say this: the front end sets it.
     pub is_undone: bool,
@@ -75,7 +69,7 @@ pub struct RunView {
     stored: Vec<AnswerLabel>,
 }
 
-/// The tasks of a plan with their status when its run begins.
+/// The tasks of a plan with their status at the start of the run.
 fn checklist(run: &PlanRun) -> Vec<(PlanTask, PlanStatus)> {
     let status_of = |task: &PlanTask| {
         let begun = run.progress.iter().rev().find(|progress| progress.task == task.id);
@@ -85,7 +79,6 @@ fn checklist(run: &PlanRun) -> Vec<(PlanTask, PlanStatus)> {
 }
 
 impl RunView {
-    /// A run that just started.
     pub fn new(id: TaskId, spec: &RunSpec, at: Timestamp) -> Self {
         Self {
             id,
@@ -109,12 +102,10 @@ impl RunView {
         }
     }
 
-    /// Whether the run is still running.
     pub fn is_live(&self) -> bool {
         self.result.is_none() && !self.status.is_final()
     }
 
-    /// The highest round of any member.
     pub fn rounds(&self) -> u32 {
         match &self.result {
             Some(result) => result.coordination_summary.rounds,
@@ -122,8 +113,7 @@ impl RunView {
         }
     }
 
-    /// The time from the run's start until now or, if the run has ended, until its end. Once there is a result, the
-    /// result's duration: the run's active time.
+    /// The time from the run's start until now or until its end; once there is a result, the run's active time.
     pub fn elapsed(&self, now: Timestamp) -> Millis {
         match &self.result {
             Some(result) => result.duration,
@@ -131,7 +121,7 @@ impl RunView {
         }
     }
 
-    /// Usage of the members so far; once the run has ended, the total usage, which includes subagents.
+    /// The usage of the run; subagents are included once the run has ended.
     pub fn usage(&self) -> Usage {
         if let Some(result) = &self.result {
             return result.usage;
@@ -143,7 +133,6 @@ impl RunView {
         sum
     }
 
-    /// The status label of the run's card.
     pub fn status_label(&self) -> &'static str {
         match &self.result {
             Some(result) => labels::run_status(result.status),
@@ -155,7 +144,7 @@ impl RunView {
         labels::phase(self.phase)
     }
 
-    /// The vote counts by agent, in config order: those of the decided vote or, before that, the current ones.
+    /// The votes for each agent, in config order: those of the decided vote or, before that, the current ones.
     pub fn tally(&self) -> Vec<(&AgentId, u32)> {
         self.agents
             .iter()
@@ -170,8 +159,8 @@ impl RunView {
             .collect()
     }
 
-    /// The agent that presents the final answer or, if nobody presents, the agent whose answer is the final answer;
-    /// None if there is no winner (yet).
+    /// The presenter or, if nobody presents, the agent whose answer is the final answer; None if there is no winner
+    /// (yet).
     pub fn presenter(&self) -> Option<&AgentId> {
         let summary = self.result.as_ref().map(|result| &result.coordination_summary);
         summary
@@ -180,7 +169,6 @@ impl RunView {
             .or(self.vote.as_ref().map(|vote| &vote.winner))
     }
 
-    /// Folds one event of the run itself into its view.
     pub fn apply(&mut self, at: Timestamp, fact: &Fact) {
         match fact {
             Fact::PhaseChanged { phase } => self.phase = Some(*phase),
@@ -215,7 +203,6 @@ impl RunView {
         }
     }
 
-    /// Folds one event of a member's work into the run's view.
     pub fn apply_work(&mut self, member_index: usize, at: Timestamp, fact: &Fact) {
         if let Fact::ItemAdded { item: Item::Answer(answer), .. } = fact {
             self.stored.push(answer.label);

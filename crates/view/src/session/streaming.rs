@@ -1,8 +1,7 @@
-//! Text that is still streaming.
+//! Text of a reply that is still streaming.
 
 use althing_protocol::DeltaKind;
 
-/// Text streamed since the last complete reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StreamingText {
     pub text: String,
@@ -11,18 +10,17 @@ pub struct StreamingText {
     pub tool: Option<String>,
     /// The answer that the model is writing as the argument of the tool `new_answer`.
     pub answer: String,
-    /// Why the model call is being retried.
     pub retry: Option<String>,
     /// What the model call waits for, until something streams.
     pub waiting: Option<String>,
 }
 
-/// Once the streamed text has this many bytes, further text is dropped; the same holds for reasoning. The finished
-/// reply contains the complete text.
+/// The maximum size of the streamed text, and of the reasoning, in bytes. The finished reply contains the complete
+/// text.
 const MOST: usize = 1 << 20;
 
 impl StreamingText {
-    /// Adds one delta. A retry discards everything that has streamed so far.
+    /// Adds a delta. A retry discards everything that has streamed so far.
     pub fn add(&mut self, kind: DeltaKind, piece: &str) {
         match kind {
             DeltaKind::Text => {
@@ -72,14 +70,13 @@ impl StreamingText {
         }
     }
 
-    /// The first line of what is being written, if something is being written.
+    /// The first line of what is being written.
     pub fn opening(&self) -> Option<&str> {
         let written = if self.answer.is_empty() { &self.text } else { &self.answer };
         let is_writing = self.retry.is_none() && (self.tool.is_none() || !self.answer.is_empty());
         written.lines().map(str::trim).find(|line| !line.is_empty()).filter(|_| is_writing)
     }
 
-    /// An estimate of the tokens that have streamed.
     pub fn estimated_tokens(&self) -> u64 {
         (self.text.len() + self.reasoning.len() + self.answer.len()).div_ceil(4) as u64
     }

@@ -7,11 +7,11 @@ use althing_protocol::{
     TaskStatus, Timestamp, WorkflowSpec,
 };
 
-/// Limit on program output held in memory, in bytes. The full output is in the session's files.
+/// The maximum size of a program's output in memory, in bytes; the full output is in the session's files.
 const MOST_OUTPUT: usize = 256 * 1024;
 
 impl super::SessionView {
-    /// Adds the row of a later try of a workflow's run, after the rows of the earlier ones.
+    /// Adds the row of a later try of a workflow's run, after the rows of the earlier tries.
     pub(super) fn add_later_try(&mut self, mut task: TaskView) {
         let first = task.id.without_retry();
         let is_try = |task: &TaskView| task.id.without_retry() == first;
@@ -23,7 +23,6 @@ impl super::SessionView {
     }
 }
 
-/// The kind of a task, as the tasks panel shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskKind {
     Run,
@@ -43,7 +42,6 @@ pub struct TaskView {
     pub parent: Option<TaskId>,
     pub kind: TaskKind,
     pub name: String,
-    /// The workflow stage that the task belongs to.
     pub stage: Option<String>,
     pub status: TaskStatus,
     /// The reason for the status, or what the task waits for.
@@ -54,8 +52,7 @@ pub struct TaskView {
     pub turn_is_over: bool,
     /// What a program said and did; stays empty for other tasks.
     pub work: MemberView,
-    /// The program's newest output, without escape sequences; if the program wrote none, its final message. The
-    /// beginning is dropped once `MOST_OUTPUT` is exceeded.
+    /// The program's newest output, without escape sequences; if the program wrote none, its final message.
     pub output: String,
 }
 
@@ -97,7 +94,6 @@ impl TaskView {
         }
     }
 
-    /// One row per task of a workflow, before any of them starts.
     pub fn from_workflow(workflow: &TaskId, spec: &WorkflowSpec, at: Timestamp) -> Vec<Self> {
         let task = |stage: &StageSpec, task: &StageTask| {
             let kind = match &task.body {
@@ -116,13 +112,11 @@ impl TaskView {
         planned
     }
 
-    /// Whether the task is a program that runs in a terminal. A user can attach to the terminal only while the program
-    /// runs.
+    /// Whether the task is a program that runs in a terminal. A user can attach only while it runs.
     pub fn has_terminal(&self) -> bool {
         matches!(self.kind, TaskKind::Program { interactive: true, .. })
     }
 
-    /// Whether the task is a running program.
     pub fn is_running_program(&self) -> bool {
         self.status == TaskStatus::Running && matches!(self.kind, TaskKind::Program { .. })
     }
@@ -135,7 +129,6 @@ impl TaskView {
         &self.work.timeline
     }
 
-    /// Folds one event of the task into its view.
     pub fn apply(&mut self, at: Timestamp, fact: &Fact) {
         match fact {
             Fact::StatusChanged { status, why } => {
@@ -175,7 +168,7 @@ impl TaskView {
         }
     }
 
-    /// Appends output. If the output then exceeds `MOST_OUTPUT`, only the last part, at most half of that size, is
+    /// Appends output. If the output then exceeds `MOST_OUTPUT`, only its last part, at most half of that size, is
     /// kept.
     pub fn append_output(&mut self, clean: &str) {
         self.output.push_str(clean);

@@ -3,13 +3,11 @@
 use super::{MemberView, RunView, SessionView, TaskKind, TaskView};
 use althing_protocol::{TaskId, TaskStatus};
 
-/// An agent of a run, or a program of a workflow.
 #[derive(Clone, Debug)]
 pub struct Worker<'a> {
-    /// The name of the agent or task. An agent of a workflow's run is shown as `task/agent`, an agent of a
-    /// subagent run as, for example, `s1/agent`.
+    /// The name of the agent or program. An agent of a workflow's run is shown as `task/agent`, an agent of a subagent
+    /// run as, for example, `s1/agent`.
     pub name: String,
-    /// Whether the worker is a program, which has no rounds.
     pub program: bool,
     pub view: &'a MemberView,
 }
@@ -28,7 +26,6 @@ impl<'a> Worker<'a> {
         Self { name: task.name.clone(), program: true, view: &task.work }
     }
 
-    /// The current activity in a few words.
     pub fn activity(&self) -> String {
         match &self.view.waiting_for {
             Some(why) => format!("waits for you: {why}"),
@@ -47,7 +44,7 @@ impl SessionView {
         self.task(task).filter(|task| matches!(task.kind, TaskKind::Program { .. })).map(Worker::program)
     }
 
-    /// All agents and started programs, in order of creation.
+    /// The agents and programs in order of creation; programs that have not started are left out.
     pub fn workers(&self) -> Vec<Worker<'_>> {
         let mut workers = Vec::new();
         for task in &self.tasks {
@@ -66,7 +63,7 @@ impl SessionView {
         workers
     }
 
-    /// The width of the name column: that of the longest name of a worker, from 4 to 24 characters.
+    /// The width of the name column: the length of the longest name, from 4 to 24 characters.
     pub fn name_width(&self) -> usize {
         let widths = self.workers().into_iter().map(|worker| worker.name.chars().count());
         widths.max().unwrap_or_default().clamp(4, 24)

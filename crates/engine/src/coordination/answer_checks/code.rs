@@ -2,24 +2,22 @@
 
 use std::collections::HashSet;
 
-/// Code in this many lines or bytes is more than an illustration.
+/// Fenced code with fewer lines and fewer bytes than these counts as an illustration.
 const MIN_LINES: usize = 3;
 const MIN_BYTES: usize = 120;
-/// From this many lines on, code that shrinks to a fraction is lost, too.
+/// Code with at least this many lines also counts as lost if only a fraction of it remains.
 const MIN_LINES_TO_SHRINK: usize = 8;
 
-/// The info strings of fenced blocks that contain no code.
 const NO_CODE: [&str; 7] = ["text", "txt", "plain", "plaintext", "output", "markdown", "md"];
 
-/// The fenced code of a text.
 #[derive(Default)]
 struct FencedCode {
-    /// The lines that have at least two letters or digits, with single spaces.
+    /// Lines with at least two letters or digits; runs of whitespace are replaced by single spaces.
     lines: Vec<String>,
     bytes: usize,
 }
 
-/// The fence at the start of a line, and what follows it.
+/// Returns the fence at the start of a line, and what follows the fence.
 fn fence(line: &str) -> Option<(&str, &str)> {
     let line = line.trim_start();
     let mark = line.chars().next().filter(|c| matches!(c, '`' | '~'))?;
@@ -27,8 +25,7 @@ fn fence(line: &str) -> Option<(&str, &str)> {
     (length >= 3).then(|| line.split_at(length))
 }
 
-/// The lines of a text, each with whether it is in a fenced block that contains code. Lines of fences, and lines of
-/// blocks that contain no code, are left out.
+/// Pairs each line with whether it is inside a code block. Fence lines, and lines of blocks in `NO_CODE`, are left out.
 fn lines(text: &str) -> Vec<(&str, bool)> {
     let mut found = Vec::new();
     let mut open: Option<(&str, bool)> = None;
@@ -66,12 +63,10 @@ fn fenced(text: &str) -> FencedCode {
     code
 }
 
-/// Whether a text has fenced code.
 pub(super) fn has_fenced(text: &str) -> bool {
     !fenced(text).lines.is_empty()
 }
 
-/// A text without its fenced blocks and its inline code.
 pub(super) fn without_code(text: &str) -> String {
     let mut prose = String::new();
     let mut open = false;
@@ -87,14 +82,13 @@ pub(super) fn without_code(text: &str) -> String {
     prose
 }
 
-/// Whether an answer has code that is missing in the text that replaces it: there is no code, or only a fraction. Code
-/// that is not fenced counts, and so does code that was rewritten.
+/// Whether the text has none, or only a fraction, of the basis's fenced code. Code outside fences counts as kept, and
+/// so does rewritten code.
 pub(super) fn is_lost(basis: &str, text: &str) -> bool {
     let old = fenced(basis);
     if old.lines.len() < MIN_LINES && old.bytes < MIN_BYTES {
         return false;
     }
-    // Code that only illustrates a long explanation may become words.
     let illustrates = old.bytes * 5 < basis.len() && text.len() * 2 >= basis.len();
     if illustrates {
         return false;
@@ -115,7 +109,6 @@ pub(super) fn is_lost(basis: &str, text: &str) -> bool {
     }
 }
 
-/// Whether a line outside fences looks like code.
 fn looks_like_code(line: &str) -> bool {
     const STARTS: [&str; 44] = [
         "def ",

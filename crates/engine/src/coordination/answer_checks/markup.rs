@@ -6,14 +6,12 @@ use crate::tools::{NEW_ANSWER, RESTART, SPAWN, SUBMIT, VOTE};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// The names of markers (see `prompt::markers`) that no ordinary text has between angle brackets.
 const UNUSUAL_NAMES: [&str; 5] =
     ["ORIGINAL MESSAGE", "EARLIER ANSWER", "WHAT IT LACKS", "WHAT TO DO", "FINAL ANSWER"];
 
-/// The names of markers that an ordinary text may have between angle brackets. They count only with a token.
+/// Ordinary texts may have these names between angle brackets, so they count as markers only with a token.
 const USUAL_NAMES: [&str; 6] = ["CONTEXT", "PLAN", "user", "assistant", "text", "summary"];
 
-/// Tags with which models mark thoughts and calls, and tokens of chat templates without bars.
 const TEMPLATE_TOKENS: [&str; 12] = [
     "s",
     "/s",
@@ -29,13 +27,10 @@ const TEMPLATE_TOKENS: [&str; 12] = [
     "start_of_turn",
 ];
 
-/// The longest text between angle brackets that can be a marker, in bytes.
 const MAX_MARKER_BYTES: usize = 60;
 
-/// The maximum number of tags that are looked at in a text that may consist of markup only.
 const MAX_TAGS: usize = 1000;
 
-/// The texts between angle brackets.
 fn tags(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices('<').filter_map(move |(at, _)| {
         let rest = text.get(at + 1..)?;
@@ -44,7 +39,7 @@ fn tags(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Whether a text is an anonymous agent (`agent1`), or with a dot an answer (`agent1.2`).
+/// Whether a text is an anonymous agent (`agent1`, unless `with_answer`) or the label of an answer (`agent1.2`).
 fn is_agent(text: &str, with_answer: bool) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
     let Some(rest) = text.strip_prefix("agent") else { return false };
@@ -75,14 +70,13 @@ fn is_marker(inner: &str) -> bool {
     is_answer || is_end || UNUSUAL_NAMES.contains(&name) || (has_token && USUAL_NAMES.contains(&name))
 }
 
-/// Whether a text has a marker of our prompts outside of code, unless one of the sources has the same one.
+/// Markers inside code, and markers that a source contains, do not count.
 pub(super) fn has_marker(text: &str, sources: &Sources<'_>) -> bool {
     let prose = without_code(text);
     let markers: BTreeSet<&str> = tags(&prose).filter(|inner| is_marker(inner)).collect();
     markers.into_iter().any(|inner| !sources.contain(&format!("<{inner}>")))
 }
 
-/// The text without the markers of our prompts that no source has; None if nothing is left.
 pub(super) fn without_markers(text: &str, sources: &Sources<'_>) -> Option<String> {
     if !has_marker(text, sources) {
         return Some(text.to_owned());
@@ -106,7 +100,6 @@ fn without(text: &str, sources: &Sources<'_>, is_removed: impl Fn(&str) -> bool)
     Some(rest.trim().to_owned()).filter(|rest| !rest.is_empty())
 }
 
-/// Whether a text consists of nothing but markers and tokens of chat templates.
 pub(super) fn is_only_markup(text: &str) -> bool {
     let is_fence = |line: &&str| line.trim_start().starts_with("```");
     let text = text.lines().filter(|line| !is_fence(line)).collect::<Vec<_>>().join("\n");
@@ -121,7 +114,6 @@ pub(super) fn is_only_markup(text: &str) -> bool {
     rest.len() < text.len() && !rest.chars().any(char::is_alphanumeric)
 }
 
-/// Whether a text names an agent by its number.
 pub(super) fn names_agent(text: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '.';
     let lowered = text.to_lowercase();
@@ -140,7 +132,7 @@ pub(super) fn names_agent(text: &str) -> bool {
     false
 }
 
-/// Whether a text is a call of one of our tools, or only the arguments of such a call.
+/// Also true if the text consists only of the arguments of such a call.
 pub(super) fn is_tool_call(text: &str) -> bool {
     const TOOLS: [&str; 5] = [NEW_ANSWER, VOTE, SUBMIT, RESTART, SPAWN];
     const ARGUMENTS: [&str; 6] = ["content", "conclusion", "agent_id", "ranking", "reason", "instructions"];
@@ -167,7 +159,7 @@ pub(super) fn is_tool_call(text: &str) -> bool {
     match serde_json::from_str::<Value>(body) {
         Ok(Value::Array(calls)) => !calls.is_empty() && calls.iter().all(is_call),
         Ok(value) => is_call(&value),
-        // A call that was cut off.
+        // The call may have been cut off.
         Err(_) => {
             let start: String = body.chars().filter(|c| !c.is_whitespace()).take(60).collect();
             TOOLS.iter().any(|tool| start.starts_with(&format!("{{\"name\":\"{tool}\"")))
@@ -175,7 +167,6 @@ pub(super) fn is_tool_call(text: &str) -> bool {
     }
 }
 
-/// A text without the fence or the tags around it.
 fn unwrapped(text: &str) -> &str {
     let mut body = text.trim();
     for (open, close) in

@@ -1,6 +1,5 @@
-//! Phrases with which models refuse, offer help, or announce an answer.
+//! Phrases with which models refuse, offer help, announce an answer, or refer back to one.
 
-/// Words before the first phrase of a reply.
 const INTERJECTIONS: [&str; 18] = [
     "sure",
     "okay",
@@ -42,7 +41,7 @@ const APOLOGIES: [&str; 17] = [
     "i'm just an ai",
 ];
 
-/// What makes an apology a refusal.
+/// An apology counts as a refusal only together with one of these.
 const INABILITIES: [&str; 26] = [
     "can't",
     "cannot",
@@ -137,7 +136,6 @@ const OFFERS: [&str; 43] = [
     "thank you for your patience",
 ];
 
-/// Phrases that refer to what was written before.
 const POINTS_BACK: [&str; 10] = [
     "i have already",
     "i've already",
@@ -159,8 +157,8 @@ const ANNOUNCEMENTS: [&str; 5] = [
     "i will now present the final answer",
 ];
 
-/// The beginning of a text: its first 300 characters in lower case, with straight apostrophes and single spaces,
-/// without interjections.
+/// The beginning of a text: its first 300 characters in lower case, without leading interjections; apostrophes are
+/// straightened and whitespace is collapsed.
 fn beginning(text: &str) -> String {
     let start: String = text.trim_start().chars().take(300).collect();
     let plain = start.to_lowercase().replace(['\u{2019}', '\u{2018}'], "'");
@@ -179,7 +177,6 @@ fn beginning(text: &str) -> String {
     }
 }
 
-/// Whether a text begins with one of the phrases, as whole words.
 fn begins_with(beginning: &str, phrases: &[&str]) -> bool {
     phrases.iter().any(|phrase| {
         let rest = beginning.strip_prefix(phrase);
@@ -187,7 +184,6 @@ fn begins_with(beginning: &str, phrases: &[&str]) -> bool {
     })
 }
 
-/// Whether a text begins as a refusal.
 pub(super) fn is_refusal(text: &str) -> bool {
     let beginning = beginning(text);
     let apologizes = begins_with(&beginning, &APOLOGIES);
@@ -195,19 +191,16 @@ pub(super) fn is_refusal(text: &str) -> bool {
         || (apologizes && INABILITIES.iter().any(|phrase| beginning.contains(phrase)))
 }
 
-/// Whether a text begins as an offer to help, or as a question what to do.
 pub(super) fn is_offer(text: &str) -> bool {
     begins_with(&beginning(text), &OFFERS)
 }
 
-/// Whether a text only announces what should follow.
 pub(super) fn is_announcement(text: &str) -> bool {
     let beginning = beginning(text);
     let phrase = beginning.trim_end_matches(|c: char| !c.is_alphanumeric());
     text.trim_end().ends_with(':') || ANNOUNCEMENTS.contains(&phrase)
 }
 
-/// Whether a text only says that the answer was already given.
 pub(super) fn points_back(text: &str) -> bool {
     text.chars().take(201).count() <= 200 && begins_with(&beginning(text), &POINTS_BACK)
 }

@@ -3,7 +3,7 @@
 use super::Sources;
 use std::collections::BTreeSet;
 
-/// Words that say nothing about the content of an answer, because refusals and talk about answers use them, too.
+/// Refusals and talk about answers use these words, too, so they say nothing about content.
 const EMPTY_WORDS: [&str; 79] = [
     "that",
     "this",
@@ -86,10 +86,9 @@ const EMPTY_WORDS: [&str; 79] = [
     "does",
 ];
 
-/// The minimum number of words that a text must share with the answers.
 const MIN_DRAWN: usize = 3;
 
-/// The words of a text that say what it is about: at least four letters, or with a digit.
+/// Words with at least four characters or with a digit, except `EMPTY_WORDS`, in lower case.
 fn words(text: &str) -> BTreeSet<String> {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     let has_content = |word: &&str| word.chars().count() >= 4 || word.chars().any(|c| c.is_ascii_digit());
@@ -97,8 +96,8 @@ fn words(text: &str) -> BTreeSet<String> {
     words.filter(|word| !EMPTY_WORDS.contains(&word.as_str())).collect()
 }
 
-/// Whether a text has at least a third of the words of an answer, without the words of the task. If the answer has no
-/// words besides those of the task, all its words count.
+/// Whether the text contains at least a third of the answer's words. Words of the task are ignored, unless the answer
+/// has no others.
 pub(super) fn carries(text: &str, answer: &str, task: &str) -> bool {
     let (of_text, of_answer, of_task) = (words(text), words(answer), words(task));
     let own: BTreeSet<&String> = of_answer.difference(&of_task).collect();
@@ -107,8 +106,8 @@ pub(super) fn carries(text: &str, answer: &str, task: &str) -> bool {
     !expected.is_empty() && kept * 3 >= expected.len()
 }
 
-/// Whether the content of a text comes from the answers: the text carries one of them, or at least two fifths of its
-/// own words, and not fewer than three, occur in them.
+/// Whether the text carries one of the answers, or at least two fifths of its own words (at least `MIN_DRAWN`) occur in
+/// them.
 pub(super) fn draws_on(text: &str, sources: &Sources<'_>) -> bool {
     let answers = || std::iter::once(sources.basis).chain(sources.others.iter().copied());
     if answers().any(|answer| carries(text, answer, sources.task)) {

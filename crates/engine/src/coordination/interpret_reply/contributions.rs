@@ -7,7 +7,6 @@ use crate::prompt::reminders;
 use crate::tools::{self, Submission};
 use althing_protocol::{AgentId, Answer, AnswerLabel, Ballot, Reply, ToolCall};
 
-/// Checks an answer against those that its author knows.
 pub(super) fn answer(
     state: &RunState,
     member: &MemberState,
@@ -16,8 +15,7 @@ pub(super) fn answer(
     submission: Submission,
     offered: OfferedTools,
 ) -> ReplyMeaning {
-    // The answer is compared only with answers that the agent knows. Two agents that reach the same answer
-    // independently have not copied each other, so both answers are stored.
+    // Only answers that the agent knows are compared: two agents may reach the same answer independently.
     let known = |answer: &&Answer| answer.revision <= attempt.knows || answer.agent == member.agent.id;
     let current = state.answers.iter().skip(state.discarded.0 as usize);
     let hint = if offered.vote { ", or vote for it" } else { "" };
@@ -29,7 +27,7 @@ pub(super) fn answer(
             &format!("Not stored: this repeats {} word for word. Improve on that answer{hint}.", same.label),
         );
     }
-    // After a reminder of any kind, the answer is taken as it is: a weak answer is better than none.
+    // After a reminder of any kind, a weak answer is accepted: it is better than none.
     let weakness = state.weakness_of_answer(member, attempt, content).filter(|_| attempt.faults == 0);
     if let Some(weakness) = weakness {
         return refuse_all(reply, &reminders::weak_answer(weakness.reason(), !member.answers.is_empty()));
@@ -44,7 +42,6 @@ pub(super) fn answer(
     ReplyMeaning::Answer(submission)
 }
 
-/// Reads a vote, and checks that it names agents that its voter knows.
 pub(super) fn vote(
     state: &RunState,
     member: &MemberState,
@@ -89,7 +86,7 @@ pub(super) fn vote(
     }
 }
 
-/// Whether a choice names a member: `agent2`, or its answer `agent2.1`.
+/// A choice may be `agent2` or the label of an answer, such as `agent2.1`.
 fn is_named(choice: &str, member_index: usize) -> bool {
     let is_label = |label: AnswerLabel| label.agent as usize == member_index + 1;
     choice == format!("agent{}", member_index + 1) || choice.parse().is_ok_and(is_label)

@@ -46,15 +46,12 @@ fn sources<'a>(task: &'a str, basis: &'a str) -> Sources<'a> {
     Sources { task, basis, others }
 }
 
-/// Presentations that are not taken.
 const WEAK_PRESENTATIONS: &[(&str, &str, &str, Weakness)] = &[
-    // Nothing.
     (SKY, SKY_ANSWER, "", Empty),
     (SKY, SKY_ANSWER, "  \n\t ", Empty),
     (SKY, SKY_ANSWER, "...", Empty),
     (SKY, SKY_ANSWER, "---\n***", Empty),
     (REVERSE, REVERSE_ANSWER, "```\n```", Empty),
-    // Markup of our prompts, of chat templates, of tool calls.
     (SKY, SKY_ANSWER, "<END OF VOTES>", Markup),
     (SKY, SKY_ANSWER, "<END OF ORIGINAL MESSAGE 3f9c2a17>", Markup),
     (SKY, SKY_ANSWER, "<end of agent1.1 3f9c2a17>\n<end of agent1.1 3f9c2a17>", Markup),
@@ -73,7 +70,6 @@ const WEAK_PRESENTATIONS: &[(&str, &str, &str, Weakness)] = &[
     (SKY, SKY_ANSWER, "</s>", Markup),
     (SKY, SKY_ANSWER, "<tool_call>\n</tool_call>", Markup),
     (SKY, SKY_ANSWER, "[INST] [/INST]", Markup),
-    // Tool calls.
     (SKY, SKY_ANSWER, r#"{"name": "vote", "arguments": {"agent_id": "agent1", "reason": "best"}}"#, ToolCall),
     (
         SKY,
@@ -98,7 +94,6 @@ const WEAK_PRESENTATIONS: &[(&str, &str, &str, Weakness)] = &[
     (SKY, SKY_ANSWER, r#"{"content": "Rayleigh scattering."}"#, ToolCall),
     (SKY, SKY_ANSWER, "vote(agent_id=\"agent1\", reason=\"best\")", ToolCall),
     (SKY, SKY_ANSWER, r#"[{"function": {"name": "vote", "arguments": "{}"}}]"#, ToolCall),
-    // Offers.
     (SKY, SKY_ANSWER, "I am ready to assist you.", Offer),
     (SKY, SKY_ANSWER, "I'm ready to help! Please provide the question you would like me to answer.", Offer),
     (REVERSE, REVERSE_ANSWER, "Hello! How can I assist you today?", Offer),
@@ -108,7 +103,6 @@ const WEAK_PRESENTATIONS: &[(&str, &str, &str, Weakness)] = &[
     (SKY, SKY_ANSWER, "Thank you for your patience. What would you like to know?", Offer),
     (REVERSE, REVERSE_ANSWER, "Could you please clarify the requirements?", Offer),
     (REVERSE, REVERSE_ANSWER, "I am an AI assistant created by Alibaba Cloud.", Offer),
-    // Refusals.
     (REVERSE, REVERSE_ANSWER, "I'm sorry, but I can't assist with that.", Refusal),
     (
         REVERSE,
@@ -129,11 +123,9 @@ const WEAK_PRESENTATIONS: &[(&str, &str, &str, Weakness)] = &[
     (SKY, SKY_ANSWER, "I don't have enough information to answer.", Refusal),
     (DATABASE, DATABASE_ANSWER, "My apologies for the mistake. I will try again.", Refusal),
     (DATABASE, DATABASE_ANSWER, "I'm unable to give recommendations on that topic.", Refusal),
-    // Announcements.
     (SKY, SKY_ANSWER, "Here is the final answer:", Announcement),
     (SKY, SKY_ANSWER, "Here is the final answer.", Announcement),
     (REVERSE, REVERSE_ANSWER, "Sure! The reversed version is shown below:", Announcement),
-    // Code that is gone.
     (REVERSE, REVERSE_ANSWER, "The function reverses a string by slicing.", LostCode),
     (
         REVERSE,
@@ -151,7 +143,6 @@ const WEAK_PRESENTATIONS: &[(&str, &str, &str, Weakness)] = &[
     (LIMITER, LIMITER_ANSWER, "Use it like this:\n\n```rust\nlimiter.try_acquire();\n```", LostCode),
     (LIMITER, LIMITER_ANSWER, "```\nA rate limiter in Rust.\n```", LostCode),
     (PLAN, PLAN_ANSWER, "First read the file, then count the words.", LostCode),
-    // Talk about the answers.
     (SKY, SKY_ANSWER, "The best answer is agent1.", AboutAnswers),
     (
         DATABASE,
@@ -167,7 +158,6 @@ const WEAK_PRESENTATIONS: &[(&str, &str, &str, Weakness)] = &[
     ),
 ];
 
-/// Presentations that are taken.
 const HONEST_PRESENTATIONS: &[(&str, &str, &str)] = &[
     (SKY, SKY_ANSWER, SKY_ANSWER),
     (SKY, SKY_ANSWER, "Because of Rayleigh scattering."),

@@ -3,7 +3,6 @@
 use super::harness::{World, answer, spec, vote};
 use althing_protocol::{Decision, Fact, InteractionId, Millis, Op, RunEnd, RunRules, Timer, Verdict};
 
-/// A run whose override window is open.
 fn voted() -> (World, InteractionId) {
     let mut spec = spec(&["a", "b"], RunRules::default());
     spec.rules.override_window = Some(Millis(60_000));
@@ -37,7 +36,7 @@ fn the_countdown_of_the_override_window_can_be_paused() {
     let rest = left(&world).unwrap();
     assert!(rest < Millis(60_000) && rest > Millis(0), "it goes on where it stopped: {rest:?}");
     assert_eq!(world.folded(), world.run);
-    // After a crash nobody has the choice open.
+    // After a crash nobody has the question open, so the countdown starts again.
     world.op(pause(true));
     world.op(Op::Resume);
     assert_eq!(left(&world), Some(Millis(60_000)));

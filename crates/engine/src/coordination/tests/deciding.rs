@@ -252,7 +252,6 @@ fn a_resumed_run_does_not_ask_judges_that_were_stopped() {
     assert_eq!(world.asked(), [1]);
 }
 
-/// The labels of the answers in the order in which a judge is shown them.
 fn order_shown(world: &World, judge: usize) -> Vec<String> {
     let request = world.run.request(judge).expect("asked");
     let Some(Message::User(text)) = request.messages.first() else { panic!("{request:?}") };
@@ -289,7 +288,6 @@ fn in_config_order_a_judges_own_answer_is_the_last() {
     assert_eq!(order_shown(&world, 1), ["1", "3", "2"]);
 }
 
-/// The rules as a log of 0.1 has them.
 fn rules_of_0_1() -> RunRules {
     let mut recorded = serde_json::to_value(RunRules::default()).unwrap();
     recorded.as_object_mut().unwrap().remove("decision").expect("recorded at the start of a run");

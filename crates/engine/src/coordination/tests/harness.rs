@@ -1,4 +1,5 @@
-//! Simulates the environment of a run's decider: numbers and times its facts, stores the log, and answers its calls.
+//! A test harness that simulates the environment of a run's decider: numbers and times its facts, stores the log, and
+//! answers its calls.
 
 use crate::coordination::Coordination;
 use crate::decider::{CallKey, SideTask, SideTaskKind};
@@ -21,7 +22,6 @@ pub(crate) fn member(id: &str) -> Member {
 }
 
 pub(crate) fn spec(agents: &[&str], mut rules: RunRules) -> RunSpec {
-    // No override window unless a test sets one.
     rules.override_window = None;
     RunSpec {
         task: "Why is the sky blue?".into(),
@@ -57,7 +57,6 @@ pub(crate) fn text(words: &str) -> Reply {
     Reply { text: words.into(), ..Reply::default() }
 }
 
-/// Folds an event into all deciders, as a session does.
 fn fold(event: &Event, run: &mut Coordination, subagents: &mut BTreeMap<TaskId, Coordination>) {
     if let Fact::TaskCreated { id, spec: TaskSpec::Run(spec), .. } = &event.fact
         && *id != run.task
@@ -72,7 +71,6 @@ fn fold(event: &Event, run: &mut Coordination, subagents: &mut BTreeMap<TaskId, 
     }
 }
 
-/// A run and everything that happened in it.
 #[derive(Clone)]
 pub(crate) struct World {
     pub(crate) run: Coordination,
@@ -80,7 +78,6 @@ pub(crate) struct World {
     pub(crate) subagents: BTreeMap<TaskId, Coordination>,
     pub(crate) log: Vec<Event>,
     now: u64,
-    /// The index of the first event of the last batch.
     batch: usize,
 }
 
@@ -141,7 +138,6 @@ impl World {
         self.subagents.get(task).unwrap_or(&self.run)
     }
 
-    /// The model of a member of a subagent run replies.
     pub(crate) fn subagent_says(&mut self, task: &str, member_index: usize, reply: Reply) {
         let run = self.run_of(&task.into());
         let call = run.wanted().calls.into_iter().find(|call| call.member_index == member_index);
@@ -150,12 +146,10 @@ impl World {
         self.happens(work, Fact::ItemAdded { attempt: call.attempt, item: Item::Reply(reply) });
     }
 
-    /// The call that a member waits for.
     pub(crate) fn call_of(&self, member_index: usize) -> Option<CallKey> {
         self.run.wanted().calls.into_iter().find(|call| call.member_index == member_index)
     }
 
-    /// The model of a member of the main run replies.
     pub(crate) fn says(&mut self, member_index: usize, reply: Reply) {
         let call = self
             .call_of(member_index)
@@ -166,7 +160,6 @@ impl World {
         );
     }
 
-    /// Storing the run's plan ends, with an error if one is given.
     pub(crate) fn stores_plan(&mut self, error: Option<&str>) {
         let side_tasks = self.run.wanted().side_tasks;
         let side_task = side_tasks.iter().find(|side_task| side_task.kind == SideTaskKind::StorePlan);
@@ -179,7 +172,7 @@ impl World {
         );
     }
 
-    /// The side task that rereads the plan (which this run executes) ends with this plan; None: it failed.
+    /// Reading the stored plan ends with this plan; None: it failed.
     pub(crate) fn opens_plan(&mut self, plan: Option<PlanRun>) {
         assert_eq!(
             self.run.wanted().side_tasks,
@@ -190,7 +183,6 @@ impl World {
         self.happens("r1.a1".into(), Fact::ItemAdded { attempt: 0, item });
     }
 
-    /// A member's backend fails.
     pub(crate) fn fails(&mut self, member_index: usize) {
         let call = self.call_of(member_index).expect("the member is asked");
         let outcome = AttemptOutcome::Failed { error: "HTTP 500".into(), hint: None, kind: None };
@@ -200,13 +192,12 @@ impl World {
         );
     }
 
-    /// Whether the member evaluates the final answer.
+    /// Whether the member evaluates (not judges) the final answer.
     pub(crate) fn is_judged_by(&self, member_index: usize) -> bool {
         let attempt = self.run.state.members.get(member_index).and_then(|member| member.attempt.as_ref());
         attempt.is_some_and(|attempt| attempt.purpose == Purpose::Evaluate)
     }
 
-    /// The indexes of the members with a running call.
     pub(crate) fn asked(&self) -> Vec<usize> {
         self.run.wanted().calls.into_iter().map(|call| call.member_index).collect()
     }
@@ -215,7 +206,6 @@ impl World {
         self.run.request(member_index).expect("asked").tools.into_iter().map(|tool| tool.name).collect()
     }
 
-    /// Everything that the member is shown, as one text.
     pub(crate) fn shown_to(&self, member_index: usize) -> String {
         let request = self.run.request(member_index).expect("asked");
         format!("{}\n{:#?}", request.system, request.messages)
@@ -229,12 +219,10 @@ impl World {
         self.run.state.post_vote.winner.as_ref()
     }
 
-    /// The run, folded again from the log.
     pub(crate) fn folded(&self) -> Coordination {
         self.all_folded().0
     }
 
-    /// The run and its subagent runs, folded again from the log.
     pub(crate) fn all_folded(&self) -> (Coordination, BTreeMap<TaskId, Coordination>) {
         let Some(Fact::TaskCreated { spec: TaskSpec::Run(spec), .. }) =
             self.log.first().map(|event| &event.fact)
@@ -247,14 +235,12 @@ impl World {
         (run, subagents)
     }
 
-    /// A crash during the write of the last batch: only the log survives, with the first `left` events of the
-    /// batch.
+    /// A crash: only the log survives, with the first `left` events of the last batch.
     pub(crate) fn crashes(&mut self, left: usize) {
         self.log.truncate((self.batch + left).max(1));
         (self.run, self.subagents) = self.all_folded();
     }
 
-    /// The number of events in the last batch.
     pub(crate) fn last_batch(&self) -> usize {
         self.log.len() - self.batch
     }

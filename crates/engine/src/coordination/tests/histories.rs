@@ -11,7 +11,7 @@ use fastrand::Rng;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The number of steps after which the run's time limit is reached, so that every run ends.
+/// The time limit of the run is reached after this many steps, so that every run ends.
 const MAX_STEPS: usize = 120;
 
 fn histories() -> u64 {
@@ -81,7 +81,6 @@ fn call_restart(arguments: &str) -> ToolCall {
     call("restart_orchestration", arguments)
 }
 
-/// A reply with one or two tool calls, at least one of them to a subagent tool.
 fn random_spawn(rng: &mut Rng) -> Reply {
     let task = |rng: &mut Rng| serde_json::json!({"task": format!("part {}", rng.u8(..)), "team": rng.u8(0..4) == 0});
     let spawn = |rng: &mut Rng| {
@@ -139,13 +138,11 @@ fn random_reply(rng: &mut Rng, agents: usize) -> Reply {
     }
 }
 
-/// The item that records the outcome of storing a plan.
 fn stored_plan(error: Option<String>) -> Item {
     let plan = error.is_none().then(|| PlanRef { id: "p1".into(), path: "/plans/p1".into() });
     Item::PlanStored { plan, error }
 }
 
-/// One random external event of the run or of one of its subagent runs.
 fn step(world: &mut World, rng: &mut Rng, agents: usize) {
     let running = world.subagents.values().filter(|run| run.result().is_none());
     let owners: Vec<TaskId> = running.map(|run| run.task.clone()).chain(["r1".into()]).collect();
@@ -387,20 +384,17 @@ fn check(seed: u64, world: &World, coverage: &Coverage) {
     }
 }
 
-/// How many histories covered each rare situation.
 #[derive(Default)]
 struct Coverage {
     restarts: AtomicUsize,
     subagents: AtomicUsize,
 }
 
-/// Checks the subagent runs.
 #[derive(Default)]
 struct SubagentAudit {
     asked: BTreeSet<(TaskId, u32, usize, String, u32)>,
     running: BTreeSet<TaskId>,
     finished: usize,
-    /// The number of model calls of all agents.
     calls: u64,
 }
 

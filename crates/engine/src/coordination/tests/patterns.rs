@@ -1,10 +1,6 @@
-//! How many model calls a run makes, and how long they take, if agents answer at different speeds: on a simulated
-//! clock, for teams of 2 to 16 agents.
-//!
-//! Every call is paid for, so a call counts when it begins, even if it is stopped later. The least number of calls is
-//! one for each stored answer, one for each agent's vote, and one for the presentation. A vote that becomes invalid,
-//! because another agent than the chosen one answered before the vote and the voter did not know that answer, must be
-//! cast again, which is one more call.
+//! Counts the model calls of runs and their time, on a simulated clock, for teams of 2 to 16 agents with different
+//! speeds. A call counts when it begins, even if it is stopped later. The minimum is one call per stored answer, per
+//! agent's vote and for the presentation, plus one for each vote that must be cast again.
 
 use super::harness::{World, answer, text, vote};
 use crate::decider::CallKey;
@@ -13,14 +9,11 @@ use std::collections::BTreeMap;
 
 const TEAMS: std::ops::RangeInclusive<usize> = 2..=16;
 
-/// How the models of a team behave.
 #[derive(Clone)]
 struct Pattern {
-    /// How many milliseconds each call of an agent takes; None: the call never ends.
+    /// The milliseconds that each call of an agent takes; None: it never ends.
     takes: Vec<Option<u64>>,
-    /// How often each agent improves its answer, if it may.
     improves: Vec<u32>,
-    /// The index of the agent that gets the votes.
     favorite: usize,
 }
 
@@ -29,7 +22,6 @@ impl Pattern {
         Self { takes: vec![Some(1000); agents], improves: vec![0; agents], favorite: 0 }
     }
 
-    /// Every agent is slower than the one before it.
     fn staggered(mut self) -> Self {
         self.takes = (0..self.takes.len() as u64).map(|index| Some(1000 + 250 * index)).collect();
         self
@@ -65,16 +57,13 @@ impl Pattern {
     }
 }
 
-/// What a run cost.
 #[derive(Debug, PartialEq, Eq)]
 struct Cost {
-    /// The calls that began.
+    /// The calls that began, including those that were stopped.
     calls: usize,
-    /// The time from the first call to the last reply.
     millis: u64,
 }
 
-/// A run of the pattern's models on a simulated clock.
 fn play(pattern: &Pattern, rules: RunRules) -> (Cost, World) {
     let ids: Vec<String> = (0..pattern.takes.len()).map(|n| format!("a{n}")).collect();
     let ids: Vec<&str> = ids.iter().map(String::as_str).collect();

@@ -1,5 +1,5 @@
-//! Plans: a run that executes a plan records its progress and repeats no completed task; a planning run stores its
-//! plan.
+//! Tests of plans: a run that executes a plan records its progress and repeats no completed task; a planning run stores
+//! its plan.
 
 use super::harness::{World, answer, call, spec, text, vote};
 use crate::decider::SideTaskKind;
@@ -8,7 +8,6 @@ use althing_protocol::{
     PlanTask, Reply, RunRules, RunSpec, RunStatus, Usage,
 };
 
-/// A quick run of a single agent with a plan of two tasks, the first of which is completed.
 fn executing() -> RunSpec {
     let modes = Modes { agent_mode: AgentMode::Single, refinement: false, planning: false };
     let task = |id: &str, depends_on: &[&str]| PlanTask {
@@ -28,7 +27,7 @@ fn executing() -> RunSpec {
     RunSpec { plan: Some(plan), modes, ..spec(&["a"], RunRules::default().with(&modes.overrides())) }
 }
 
-/// The run of `executing` in progress; rereading its plan failed, so it uses the plan of its spec.
+/// A run of `executing` in progress; reading the stored plan failed, so it uses the plan of its spec.
 fn carrying_out() -> World {
     let mut world = World::new(executing());
     assert!(world.asked().is_empty(), "nobody begins before the plan is read");
@@ -111,7 +110,6 @@ fn without_a_plan_there_is_nothing_to_record() {
     assert!(recorded(&world).is_empty());
 }
 
-/// Whether the member's next call is read-only.
 fn is_read_only(world: &World, member_index: usize) -> bool {
     world
         .run
@@ -168,7 +166,7 @@ fn agents_that_plan_first_may_write_only_once_they_present() {
     assert!(!is_read_only(&world, 0), "an agent that need not plan works at once");
 }
 
-/// A quick planning run of a single agent, followed by a run that executes the plan. Both specs have this cost limit.
+/// A planning run and the run that executes its plan; both specs have this cost limit.
 fn planning(cost_micro_usd: Option<u64>) -> RunSpec {
     let modes = Modes { agent_mode: AgentMode::Single, refinement: false, planning: false };
     let mut execution = spec(&["a"], RunRules::default().with(&modes.overrides()));

@@ -4,7 +4,6 @@ use super::harness::{World, answer, spec, text, vote};
 use crate::decider::SideTaskKind;
 use althing_protocol::{ContextPath, Fact, FileChange, FileWrite, Item, RunRules, RunStatus};
 
-/// A run whose presenter may write to `/project`, up to its presentation.
 fn presenting() -> World {
     let mut spec = spec(&["a", "b"], RunRules::default());
     spec.members[0].has_tools = true;
@@ -20,7 +19,6 @@ fn presenting() -> World {
     world
 }
 
-/// The kinds of the side tasks that are wanted.
 fn wanted(world: &World) -> Vec<SideTaskKind> {
     world.run.wanted().side_tasks.into_iter().map(|side_task| side_task.kind).collect()
 }

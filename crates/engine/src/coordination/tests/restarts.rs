@@ -1,4 +1,4 @@
-//! Restarts: which agent evaluates the final answer, what a restart preserves, and how the run ends.
+//! Tests of restarts: which agent evaluates the final answer, what a restart preserves, and how the run ends.
 
 use super::harness::{World, answer, call, spec, text, vote};
 use althing_protocol::{
@@ -19,7 +19,6 @@ fn restart(instructions: &str) -> Reply {
     Reply { tool_calls: vec![call("restart_orchestration", &arguments)], ..Reply::default() }
 }
 
-/// Two agents answer and vote for the second answer, whose author then presents.
 fn presented(world: &mut World, nth: u32) {
     world.says(0, answer(&format!("first, try {nth}")));
     world.says(1, answer(&format!("second, try {nth}")));

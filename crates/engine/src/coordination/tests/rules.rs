@@ -11,7 +11,6 @@ fn quick(agents: &[&str]) -> World {
     let agent_mode = if agents.len() == 1 { AgentMode::Single } else { AgentMode::Multi };
     let modes = Modes { agent_mode, refinement: false, planning: false };
     let mut rules = RunRules::default().with(&modes.overrides());
-    // `deciding.rs` tests that judges are stopped.
     rules.decision.stop_when_decided = false;
     World::start(agents, rules)
 }
@@ -432,7 +431,6 @@ fn after_a_crash_a_recorded_reply_is_processed_and_not_requested_again() {
 fn an_interrupted_attempt_is_continued_by_a_new_attempt_with_the_same_conversation() {
     let mut world = World::start(&["a"], RunRules::default());
     world.says(0, text("thinking"));
-    // Everything that the model sees; the call context may differ.
     let seen = |world: &World| {
         let request = world.run.request(0).unwrap();
         (request.system, request.messages, request.tools)

@@ -8,7 +8,6 @@ fn straggler(agent: &str, attempt: u32) -> Timer {
     Timer::Straggler { agent: agent.into(), attempt, step: 0 }
 }
 
-/// The agents whose silence is being timed now.
 fn stragglers(world: &World) -> Vec<String> {
     let timer = world.run.wanted().silence_timer.map(|silence| silence.timer);
     let Some(Timer::Straggler { agent, .. }) = timer else { return Vec::new() };

@@ -4,7 +4,6 @@ use super::harness::{World, answer, call, spec, vote};
 use super::rules::everyone_answers;
 use althing_protocol::{Fact, Item, Op, Reply, RunRules, Timer};
 
-/// Whether a vote was recorded that does not count.
 fn has_stale_vote(world: &World) -> bool {
     world.log.iter().any(|event| matches!(event.fact, Fact::ItemAdded { item: Item::StaleVote(_), .. }))
 }

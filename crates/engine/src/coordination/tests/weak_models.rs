@@ -16,7 +16,6 @@ fn calls(names: &[&str]) -> Reply {
     Reply { tool_calls: names.iter().map(|name| call(name, "{}")).collect(), ..Reply::default() }
 }
 
-/// The last message that a member is shown.
 fn last_message(world: &World, member_index: usize) -> String {
     match world.run.request(member_index).expect("asked").messages.pop().expect("a message") {
         Message::User(text) | Message::Tool { content: text, .. } => text,
@@ -24,7 +23,6 @@ fn last_message(world: &World, member_index: usize) -> String {
     }
 }
 
-/// The warnings of the run.
 fn notices(world: &World) -> Vec<String> {
     let notice = |event: &Event| match &event.fact {
         Fact::Notice(notice) => Some(notice.text.clone()),
@@ -33,7 +31,6 @@ fn notices(world: &World) -> Vec<String> {
     world.log.iter().filter_map(notice).collect()
 }
 
-/// A run of `a` and `b` in which `b` presents this answer of its own.
 fn presenting(content: &str, rules: RunRules) -> World {
     let mut world = World::start(&["a", "b"], rules);
     world.says(0, answer("Because."));

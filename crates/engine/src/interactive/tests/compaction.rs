@@ -1,4 +1,4 @@
-//! Compaction: what is summarized, what is preserved, and what happens if the summary fails.
+//! Tests of compaction: what is summarized, what is preserved, and what happens if the summary fails.
 
 use super::harness::{World, agent, chat, launches};
 use crate::SideTaskKind;
@@ -249,12 +249,10 @@ fn three_hundred_turns_with_twenty_runs_keep_goal_pins_and_newest_through_crashe
     assert!(!compactions(&world).is_empty());
 }
 
-/// A text of this many tokens.
 fn long(name: &str, tokens: usize) -> String {
     format!("{name} {}", "x".repeat(tokens * 4 - name.len() - 1))
 }
 
-/// The agent calls a tool and gets a result of this many tokens.
 fn tool_step(world: &mut World, name: &str, tokens: usize) {
     let mut tool_call = call("read_file", "{}");
     tool_call.id = format!("call-{name}");
@@ -266,7 +264,6 @@ fn tool_step(world: &mut World, name: &str, tokens: usize) {
     world.happens(TaskId::chat(), Fact::ItemAdded { attempt: side_task.attempt, item });
 }
 
-/// Checks that every tool call is directly followed by its result, and every result directly follows its call.
 fn check_pairs(world: &World) {
     let mut open: Vec<String> = Vec::new();
     for message in world.request().messages {

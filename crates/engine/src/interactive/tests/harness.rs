@@ -1,4 +1,4 @@
-//! Simulates the environment of a conversation: the user, the model, the runs, the disk.
+//! A test harness that simulates the environment of a conversation: the user, the model, the runs, the disk.
 
 use crate::Consequence;
 use crate::coordination::tests::harness::{call, member};
@@ -40,7 +40,6 @@ pub(crate) fn chat() -> ChatSpec {
     }
 }
 
-/// A reply that launches a run with these arguments.
 #[expect(clippy::needless_pass_by_value, reason = "tests write the arguments in place")]
 pub(crate) fn launches(arguments: Value) -> Reply {
     Reply { tool_calls: vec![call("launch_run", &arguments.to_string())], ..Reply::default() }
@@ -78,7 +77,6 @@ pub(crate) fn result(run: &TaskId, spec: &RunSpec, status: RunStatus) -> RunResu
     }
 }
 
-/// A conversation and everything that happened in it.
 #[derive(Clone)]
 pub(crate) struct World {
     pub(crate) chat: InteractiveSession,
@@ -128,7 +126,7 @@ impl World {
         panic!("the consequences never end:\n{}", story.join("\n"));
     }
 
-    /// The facts with which the deciders of planning runs start the runs that execute the plans.
+    /// The facts with which planning runs start the runs that execute their plans.
     fn executions(&self) -> Vec<Consequence> {
         let is_there = |run: &TaskId| {
             self.log.iter().any(|event| matches!(&event.fact, Fact::TaskCreated { id, .. } if id == run))
@@ -160,12 +158,10 @@ impl World {
         seq
     }
 
-    /// The user sends a message.
     pub(crate) fn user(&mut self, text: &str) -> Seq {
         self.op(Op::SendMessage { text: text.into(), modes: ModeChoice::default(), grants: Vec::new() })
     }
 
-    /// The chat agent's model replies.
     pub(crate) fn says(&mut self, reply: Reply) {
         let calls = self.chat.wanted().calls;
         let [call] = calls.as_slice() else { panic!("the agent is not asked:\n{}", self.story()) };
@@ -176,7 +172,6 @@ impl World {
         self.says(Reply { text: text.into(), ..Reply::default() });
     }
 
-    /// The agent's backend fails.
     pub(crate) fn fails(&mut self) {
         let calls = self.chat.wanted().calls;
         let [call] = calls.as_slice() else { panic!("the agent is not asked:\n{}", self.story()) };
@@ -186,7 +181,6 @@ impl World {
         self.happens(TaskId::chat(), ended);
     }
 
-    /// The active run ends with this status.
     pub(crate) fn run_ends(&mut self, status: RunStatus) {
         let run = self.chat.current_run().cloned().unwrap_or_else(|| panic!("no run:\n{}", self.story()));
         let result = result(&run, self.run_spec(&run), status);
@@ -207,7 +201,6 @@ impl World {
         spec.expect("the run was created")
     }
 
-    /// The open interaction, according to the log.
     pub(crate) fn open(&self) -> Option<Interaction> {
         let mut open = None;
         for event in &self.log {
@@ -220,7 +213,6 @@ impl World {
         open
     }
 
-    /// The user's answer to the open question.
     #[expect(clippy::needless_pass_by_value, reason = "tests write the decision in place")]
     pub(crate) fn decides(&mut self, decision: Decision) -> Result<(), String> {
         let id = self.open().expect("a question is open").id;
@@ -249,7 +241,6 @@ impl World {
         self.chat.request().unwrap_or_else(|| panic!("nothing is asked:\n{}", self.story()))
     }
 
-    /// The last tool result that the agent is shown.
     pub(crate) fn last_result(&self) -> (String, bool) {
         let request = self.request();
         let found = request.messages.iter().rev().find_map(|message| match message {
@@ -259,7 +250,6 @@ impl World {
         found.expect("a tool result")
     }
 
-    /// The states in the order in which they were entered.
     pub(crate) fn states(&self) -> Vec<ChatState> {
         let state = |event: &Event| match event.fact {
             Fact::PhaseChanged { phase: Phase::Chat(state) } => Some(state),
@@ -268,7 +258,6 @@ impl World {
         self.log.iter().filter_map(state).collect()
     }
 
-    /// The runs in the order of their creation.
     pub(crate) fn runs(&self) -> Vec<TaskId> {
         let run = |event: &Event| match &event.fact {
             Fact::TaskCreated { id, spec: TaskSpec::Run(_), parent } => {
@@ -280,20 +269,18 @@ impl World {
         self.log.iter().filter_map(run).collect()
     }
 
-    /// The conversation, folded again from the log.
     pub(crate) fn folded(&self) -> InteractiveSession {
         let mut chat = InteractiveSession::new("s1".into(), TaskId::chat(), self.spec.clone());
         self.log.iter().for_each(|event| chat.apply(event));
         chat
     }
 
-    /// A crash during the write of the last batch: only the log survives, with the first `left` events of the
-    /// batch.
+    /// A crash: only the log survives, with the first `left` events of the last batch.
     pub(crate) fn crashes(&mut self, left: usize) {
         self.crashes_and(left, |_| Vec::new());
     }
 
-    /// A crash as in `crashes`, after which additional facts are recorded before the decider is asked what follows.
+    /// Like `crashes`, but records additional facts before the decider is asked what follows.
     pub(crate) fn crashes_and(&mut self, left: usize, more: impl FnOnce(&Self) -> Vec<Consequence>) {
         self.log.truncate((self.batch + left).max(1));
         self.chat = self.folded();

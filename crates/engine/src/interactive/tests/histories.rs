@@ -12,7 +12,6 @@ use fastrand::Rng;
 use serde_json::json;
 use std::collections::BTreeSet;
 
-/// The maximum number of steps in one history.
 const STEPS: usize = 24;
 
 fn histories() -> u64 {
@@ -165,7 +164,6 @@ fn step(world: &mut World, rng: &mut Rng) {
     }
 }
 
-/// A wanted effect ends.
 fn act(world: &mut World, rng: &mut Rng) {
     let wanted = world.chat.wanted();
     assert!(wanted.calls.len() <= 1 && (wanted.calls.is_empty() || wanted.side_tasks.is_empty()));
@@ -184,7 +182,6 @@ fn act(world: &mut World, rng: &mut Rng) {
     }
 }
 
-/// Checks that every tool call is directly followed by its result, and that every result has a call.
 fn check_request(world: &World) {
     let request = world.request();
     let mut open: Vec<String> = Vec::new();
@@ -206,8 +203,8 @@ fn check_request(world: &World) {
     assert!(offered.is_empty() || offered == ["launch_run"]);
 }
 
-/// Checks that a conversation that is too long is compacted before it is sent. Not checked if nothing is left to
-/// replace, or if the log contains a failed summary, `Op::Compact` or `Op::Resume`.
+/// A conversation that is too long must be compacted before it is sent. Not checked if nothing is left to replace, or
+/// if the log contains a failed summary, `Op::Compact` or `Op::Resume`.
 fn check_size(world: &World) {
     let Some(agent) = world.chat.spec().agent.as_ref().filter(|_| world.chat.is_conversing()) else { return };
     let threshold = agent.compaction.threshold_tokens;
@@ -222,7 +219,6 @@ fn check_size(world: &World) {
     assert!(size <= threshold || may_remain, "{size} tokens are sent\n{}", world.story());
 }
 
-/// Ends everything that is still running.
 fn finish(world: &mut World) {
     for _ in 0..400 {
         if let Some(open) = world.open() {
@@ -254,9 +250,8 @@ fn play(seed: u64) -> World {
     world
 }
 
-/// The transitions of the specification: the arrows of its drawing, and those that its notes add (without approval, a
-/// run starts at once; after a canceled approval the agent still answers; an agent may launch another run in the same
-/// turn). A canceled approval leads to `IDLE` through `CHATTING` only. This table does not come from the product.
+/// The transitions of the specification, written down independently of the product. A canceled approval leads to `IDLE`
+/// through `CHATTING` only.
 const ARROWS: [(&str, &str); 18] = [
     ("IDLE", "CHATTING"),
     ("CHATTING", "IDLE"),
@@ -278,7 +273,6 @@ const ARROWS: [(&str, &str); 18] = [
     ("PROCESSING_CANCELLED", "RUNNING"),
 ];
 
-/// The name of a state in the specification.
 fn name(state: ChatState) -> &'static str {
     match state {
         ChatState::Idle => "IDLE",
@@ -291,13 +285,10 @@ fn name(state: ChatState) -> &'static str {
     }
 }
 
-/// Replays the log and checks its invariants.
 #[derive(Default)]
 struct LogAudit {
     state: ChatState,
-    /// The transitions that were observed.
     arrows: BTreeSet<(&'static str, &'static str)>,
-    /// The active run.
     active: Option<TaskId>,
     runs: BTreeSet<TaskId>,
     /// Whether there is an approval that no run has used yet.
@@ -306,14 +297,12 @@ struct LogAudit {
     question: Option<InteractionId>,
     taken: Vec<Seq>,
     waiting: Vec<Seq>,
-    /// The calls of the last reply that have a result.
     results: BTreeSet<String>,
     started: BTreeSet<u32>,
     ended: BTreeSet<u32>,
 }
 
 impl LogAudit {
-    /// Checks one fact; returns the violated invariant, if any.
     fn check_event(&mut self, world: &World, event: &Event) -> Option<&'static str> {
         match &event.fact {
             Fact::OpAccepted { op: Op::SendMessage { .. }, .. } => self.waiting.push(event.seq),
@@ -382,7 +371,6 @@ impl LogAudit {
     }
 }
 
-/// Checks a history; returns the transitions in it.
 fn check(seed: u64, world: &World) -> BTreeSet<(&'static str, &'static str)> {
     let fail = |what: &str| panic!("seed {seed}: {what}\n{}", world.story());
     let mut audit = LogAudit::default();

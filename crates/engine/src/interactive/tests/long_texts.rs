@@ -1,5 +1,5 @@
-//! Texts that are too long to be passed on in full: each is summarized or shortened, with a note on how much is omitted
-//! and where the full text is.
+//! Tests of texts that are too long to be passed on in full: each is shortened, with a note on how much is omitted and
+//! where the full text is.
 
 use super::harness::{World, agent, chat, launches, result};
 use althing_protocol::{
@@ -17,7 +17,6 @@ fn spec(threshold_tokens: u64, preserve_recent: u32) -> ChatSpec {
     ChatSpec { agent: Some(agent), ..chat() }
 }
 
-/// A text of `bytes` bytes with a recognizable beginning and end.
 fn long(name: &str, bytes: usize) -> String {
     let (begin, end) = (format!("begin-{name} "), format!(" end-{name}"));
     let middle = "x".repeat(bytes - begin.len() - end.len());

@@ -1,6 +1,5 @@
 //! Short instructions for model families that are known to need them.
 
-/// The instructions for a model, by its name.
 pub(in crate::prompt) fn instructions(model: &str) -> Option<&'static str> {
     let model = model.rsplit('/').next().unwrap_or(model).to_lowercase();
     let family = |prefix: &str| model.starts_with(prefix);

@@ -1,10 +1,9 @@
 //! The instructions of the first version of the prompts, word for word. A run that was started with them keeps them
-//! when it is resumed, and what its agents were sent can be rebuilt from its log.
+//! when it is resumed, and its requests can be rebuilt from its log.
 
 use crate::prompt::{PromptInput, TurnKind};
 use althing_protocol::{FinalAnswerStrategy, VotingSensitivity};
 
-/// How a run works, for an agent that should answer.
 pub(super) fn answering(input: &PromptInput<'_>) -> Option<String> {
     let alone = input.agents == 1;
     let text = match (input.turn, alone) {
@@ -28,7 +27,6 @@ pub(super) fn answering(input: &PromptInput<'_>) -> Option<String> {
     })
 }
 
-/// How to judge the answers: when to vote, and when to improve one.
 pub(super) fn judging(input: &PromptInput<'_>) -> Option<String> {
     let alone = input.agents == 1;
     let first = match (input.turn, alone) {
@@ -69,7 +67,6 @@ pub(super) fn judging(input: &PromptInput<'_>) -> Option<String> {
     Some(format!("{first}\n\n{bar}"))
 }
 
-/// How to write the final answer.
 pub(super) fn presenting(input: &PromptInput<'_>) -> Option<String> {
     let TurnKind::Present(strategy) = input.turn else { return None };
     let how = match strategy {

@@ -6,7 +6,6 @@ pub(super) fn section(input: &PromptInput<'_>) -> Option<String> {
     from_config(input.identity)
 }
 
-/// The user's system message, unless it is empty.
 pub(in crate::prompt) fn from_config(identity: Option<&str>) -> Option<String> {
     identity.map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned)
 }

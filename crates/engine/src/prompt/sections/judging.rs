@@ -1,25 +1,20 @@
-//! The part of a judging agent's prompt that says how to judge the answers: by which criteria, when to vote, and when
-//! to improve one.
+//! How a judge compares the answers: by which criteria, when to vote, and when to improve one.
 
 use crate::prompt::{PromptInput, TurnKind};
 use althing_protocol::VotingSensitivity;
 use althing_text::sanitize;
 use std::fmt::Write;
 
-/// How to compare answers.
 const COMPARE: &str = "Judge them in this order: is the answer correct, is it complete, does it follow the constraints of \
     the message, does it give evidence rather than style? Compare at least the two best on the points where they differ. \
     Check for yourself what the answers hinge on, above all where they contradict each other: that several agree is no \
     proof, length is no merit, and whose an answer is does not matter.";
 
-/// For agents with a workspace.
 const WITH_FILES: &str = " Look at an answer's files, not only at its words; run or open what they contain.";
 
-/// How to vote.
 const VOTE: &str = "`vote`: rank all agents, the best answer first. In the reason, name the difference that decided, and \
     what the final answer should still correct or take from another answer.";
 
-/// How to improve.
 const IMPROVE: &str = "`new_answer`, if you can give a clearly better answer: submit it whole. Keep what was right, say what \
     was wrong, and build on the best parts, or take another way where all answers share a weakness.";
 
@@ -54,7 +49,6 @@ pub(super) fn section(input: &PromptInput<'_>) -> Option<String> {
     Some(text)
 }
 
-/// Writes the user's criteria, each on one line.
 pub(super) fn write_criteria(text: &mut String, criteria: &[String]) {
     if criteria.is_empty() {
         return;
@@ -65,7 +59,6 @@ pub(super) fn write_criteria(text: &mut String, criteria: &[String]) {
     }
 }
 
-/// When to vote and when to improve.
 fn bar(sensitivity: VotingSensitivity) -> &'static str {
     match sensitivity {
         VotingSensitivity::Lenient => {

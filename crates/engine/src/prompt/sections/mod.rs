@@ -1,5 +1,4 @@
-//! The sections of a system prompt, one file each. A role is a list of sections; each section is omitted if it does
-//! not apply.
+//! The sections of a system prompt, one file each. A section that does not apply is omitted.
 
 mod evaluating;
 pub(super) mod family;
@@ -15,16 +14,15 @@ mod subagents;
 use super::PromptInput;
 use super::markers::EXPLANATION;
 
-/// A section: returns its text for the input, or None if it does not apply.
+/// A section of a system prompt; the function returns None if it does not apply.
 pub(crate) struct Section(fn(&PromptInput<'_>) -> Option<String>);
 
 impl Section {
-    /// The sections of a prompt version for a member of a run.
     pub(crate) fn contributor(version: u32) -> &'static [Self] {
         if version == 1 { Self::FIRST_VERSION } else { Self::CONTRIBUTOR }
     }
 
-    /// The sections for a member of a run; those that change least come first.
+    /// The sections that change least come first.
     const CONTRIBUTOR: &'static [Self] = &[
         Self(identity::section),
         Self(parliament::section),
@@ -49,7 +47,6 @@ impl Section {
     ];
 }
 
-/// Joins the texts of the sections.
 pub(crate) fn render(sections: &[Section], input: &PromptInput<'_>) -> String {
     let texts: Vec<String> = sections.iter().filter_map(|section| (section.0)(input)).collect();
     texts.join("\n\n")

@@ -1,11 +1,10 @@
-//! The main section of the chat agent's prompt, generated from the config: the agents, when to launch a run and when
-//! to answer, how to set up a run, and how context and results are passed.
+//! The main section of the chat agent's prompt: the agents, when to launch a run, how to set it up, and how context and
+//! results are passed.
 
 use crate::prompt::interactive::ChatPromptInput;
 use althing_protocol::{Member, TeamSpec};
 use std::fmt::Write;
 
-/// The maximum length of an agent's system message in the list of agents.
 const MAX_MESSAGE_CHARS: usize = 200;
 
 pub(in crate::prompt) fn section(input: &ChatPromptInput<'_>) -> String {
@@ -19,7 +18,6 @@ pub(in crate::prompt) fn section(input: &ChatPromptInput<'_>) -> String {
     text
 }
 
-/// The settings of a run if the team has several agents, and what they mean.
 const TEAM_SETTINGS: &[(&str, &str)] = &[
     ("agent_mode: single", "one agent, directly. For clear, contained work; quick and cheap."),
     ("agent_mode: single, refinement: true", "one agent that reviews its own work until it is satisfied."),
@@ -33,7 +31,6 @@ const TEAM_SETTINGS: &[(&str, &str)] = &[
     ),
 ];
 
-/// The settings of a run if the team has a single agent.
 const SINGLE_AGENT_SETTINGS: &[(&str, &str)] = &[
     ("refinement: false (the default)", "the agent works on the task once, directly."),
     ("refinement: true", "the agent reviews its own work until it is satisfied."),
@@ -107,7 +104,6 @@ pub fn launch_guidance(team: &TeamSpec) -> String {
     text
 }
 
-/// Describes an agent in one line: its model, and what it can do.
 fn describe_member(member: &Member) -> String {
     let mut text =
         format!("{}: {}", member.id, if member.model.is_empty() { &member.backend } else { &member.model });

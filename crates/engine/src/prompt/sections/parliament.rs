@@ -2,12 +2,10 @@
 
 use crate::prompt::{PromptInput, TurnKind};
 
-/// What a good answer contains.
 const GOOD_ANSWER: &str = "Nobody can be asked: where the message is unclear, take the likeliest reading and say so. Check \
     the facts, calculations and steps that your answer hinges on; say what you assume and what you could not check. Do \
     everything that the message asks, in the form that it asks for, and nothing that it does not need.";
 
-/// For agents with a workspace.
 const WITH_FILES: &str =
     "Run or open what you made before you answer, and list the files that belong to your answer.";
 

@@ -1,4 +1,4 @@
-//! Retrying failed tasks, while the workflow runs and after it has ended.
+//! Tests of retrying failed tasks, while the workflow runs and after it has ended.
 
 use super::*;
 
@@ -21,7 +21,6 @@ fn a_failed_task_starts_again_and_the_ended_workflow_continues() {
     retry(&mut world, "a");
     assert_eq!(world.running(), ["w1.a"], "what is done is not repeated");
     assert_eq!(World::folded(&spec, &world.log).flow, world.flow);
-    // It may fail again, and be retried again.
     world.exits("a", false, "");
     assert!(world.flow.is_over());
     retry(&mut world, "a");
