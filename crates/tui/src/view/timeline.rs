@@ -1,4 +1,4 @@
-//! An agent's timeline: one line per action, full text for what it said.
+//! An agent's timeline: one line per action, and the full text of what the agent wrote.
 
 use super::spread;
 use crate::line::{self, Line};
@@ -8,10 +8,9 @@ use crate::theme::Tone;
 use althing_protocol::{TaskStatus, Timestamp};
 use althing_view::{MemberView, TimelineEntry, TimelineEvent, labels};
 
-/// A timeline as a list.
 pub struct Timeline<'a> {
     pub agent: &'a MemberView,
-    /// The start time of the timeline's clock.
+    /// The time at which the timeline begins.
     pub start: Timestamp,
 }
 
