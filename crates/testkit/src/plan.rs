@@ -1,5 +1,5 @@
-//! A response as a list of steps: the common representation for faults, gates and the socket. Building a plan does no
-//! I/O; `server/connection.rs` executes it.
+//! A response as a list of steps, which faults and gates change. Building a plan does no I/O; the connection executes
+//! it.
 
 use std::time::Duration;
 
@@ -29,9 +29,9 @@ pub(crate) enum Step {
     Passed(Gate),
     /// Sends one byte at a time, with this pause after each.
     Dribble(Bytes, Duration),
-    /// Sends nothing more; the connection stays open until the client closes it.
+    /// Sends nothing more. The connection stays open until the client closes it.
     Stall,
-    /// Repeats a chunk of these bytes, with this pause in between, until the client disconnects.
+    /// Repeats these bytes as a chunk, with this pause in between, until the client disconnects.
     Repeat(Bytes, Duration),
     /// Closes the connection normally (FIN).
     Close,
@@ -69,7 +69,6 @@ impl Plan {
         Self::default().send(out.freeze())
     }
 
-    /// The headers of a stream.
     pub(crate) fn head(self, context: &Context) -> Self {
         let head = format!(
             "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ncache-control: no-cache\r\n\
@@ -103,7 +102,7 @@ impl Plan {
         self
     }
 
-    /// The bytes of the plan's raw writes and chunks; all other steps are ignored.
+    /// The bytes of raw writes and chunks; all other steps are ignored.
     pub(crate) fn bytes(&self) -> Bytes {
         let mut out = BytesMut::new();
         for step in &self.steps {
@@ -116,7 +115,7 @@ impl Plan {
         out.freeze()
     }
 
-    /// The plan, held back by a gate.
+    /// Holds the plan back with a gate.
     pub(crate) fn gated(mut self, gate: &Gate) -> Self {
         if gate.holds_headers() {
             self.steps.insert(0, Step::Pass(gate.clone()));
@@ -124,7 +123,6 @@ impl Plan {
         self.around_chunks(|chunk| [Step::Pass(gate.clone()), chunk, Step::Passed(gate.clone())])
     }
 
-    /// The plan with a pause before each chunk.
     fn paced(self, pace: Duration) -> Self {
         if pace.is_zero() { self } else { self.around_chunks(|chunk| [Step::Pause(pace), chunk]) }
     }
@@ -140,7 +138,6 @@ impl Plan {
         Self { steps }
     }
 
-    /// The plan after a delay.
     pub(crate) fn after(mut self, delay: Duration) -> Self {
         if delay > Duration::ZERO {
             self.steps.insert(0, Step::Pause(delay));
@@ -149,10 +146,8 @@ impl Plan {
     }
 }
 
-/// Writes one chunk of a chunked body.
 pub(crate) fn put_chunk(out: &mut BytesMut, bytes: &[u8]) {
-    // The length is written digit by digit, because the standard formatting is slow in a stream of thousands of
-    // chunks.
+    // The length is written digit by digit, because the standard formatting is slow for thousands of chunks.
     let digits = (usize::BITS - bytes.len().leading_zeros()).div_ceil(4).max(1);
     for place in (0..digits).rev() {
         out.put_u8(b"0123456789abcdef"[(bytes.len() >> (4 * place)) & 0xf]);

@@ -14,7 +14,7 @@ pub(super) struct Request {
     pub(super) path: String,
     pub(super) headers: Vec<(String, String)>,
     pub(super) raw: Bytes,
-    /// The JSON body; `Null` if there is none, or if it is not JSON.
+    /// `Null` if there is no body, or if it is not JSON.
     pub(super) body: Value,
 }
 
@@ -29,7 +29,7 @@ impl Request {
     }
 }
 
-/// The next request on the connection; `None` if the client has disconnected or does not speak HTTP.
+/// The next request on the connection. `None` if the client has disconnected or does not speak HTTP.
 pub(super) async fn read(stream: &mut TcpStream, inbox: &mut BytesMut) -> Option<Request> {
     let mut request = loop {
         match parse_head(inbox) {

@@ -63,8 +63,7 @@ impl ServerState {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Assigns an index to a model call and records it. Indices are assigned under the lock of the list, so that a
-    /// call's index is its position.
+    /// Indices are assigned under the lock of the list, so that a call's index is its position.
     pub(super) fn record_call(&self, request: Request, connection: usize) -> RecordedRequest {
         self.count.fetch_add(1, Ordering::Relaxed);
         let model = request.body["model"].as_str().or_else(|| model_in(&request.path));
