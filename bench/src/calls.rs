@@ -41,7 +41,6 @@ fn longest_prompt(requests: &[RecordedRequest]) -> usize {
     first.map(|request| request.system_text().len()).max().unwrap()
 }
 
-/// The model calls of one run.
 fn run(
     programs: &Programs,
     agents: usize,

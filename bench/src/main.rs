@@ -42,7 +42,7 @@ mod verdict;
 
 use measure::Programs;
 
-/// A group: its name on the command line, its description, and its function.
+/// The name on the command line, the description, and the function.
 type Group = (&'static str, &'static str, fn(&Programs, usize));
 
 const GROUPS: [Group; 16] = [

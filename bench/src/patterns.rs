@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::Duration;
 
 const TEAMS: [usize; 3] = [3, 8, 16];
-/// The number of text chunks of a reply. A reply has about four more chunks, for its tool call and its end.
+/// The text chunks of a reply. A reply has about four more chunks, for its tool call and its end.
 const CHUNKS: u32 = 8;
 /// How long each reply of the fastest model takes.
 const FASTEST: Duration = Duration::from_millis(400);
@@ -26,7 +26,7 @@ enum Improver {
     Everyone,
     /// Only the first agent, which gets all votes.
     Favorite,
-    /// Only the last agent; all vote for the first one.
+    /// Only the last agent, while all vote for the first one.
     Other,
 }
 
@@ -79,7 +79,6 @@ impl Pattern {
         1 + if improves { self.times } else { 0 }
     }
 
-    /// The time of each reply of a model.
     fn takes(self, number: usize) -> Duration {
         let steps = if self.staggered { number.saturating_sub(1) } else { 0 };
         FASTEST + STEP * u32::try_from(steps).unwrap()

@@ -17,7 +17,7 @@ use std::sync::{Arc, LazyLock};
 
 const STATE: &str = "/home/state";
 
-/// A valid log, and its events.
+/// The events of a valid log, and the log.
 static GOOD: LazyLock<(Vec<Arc<Event>>, Vec<u8>)> = LazyLock::new(|| {
     let events: Vec<Arc<Event>> = (1..=40).map(|seq| Arc::new(event(seq))).collect();
     let disk = SimDisk::new(1);
@@ -59,7 +59,7 @@ pub(crate) fn check(bytes: &[u8]) {
     check_log(&log, lines);
 }
 
-/// Checks the properties of any log whose first `lines` lines are known to be undamaged.
+/// Checks a log whose first `lines` lines are known to be undamaged.
 fn check_log(log: &[u8], lines: usize) {
     let disk = SimDisk::new(3);
     drop(manager(&disk).create(&id()).expect("a new session"));

@@ -12,7 +12,7 @@ use regex::bytes::Regex;
 use std::cell::RefCell;
 use std::sync::{Arc, LazyLock};
 
-/// All responses that a program may get from its terminal; none contains text of the program itself.
+/// All responses that a program may get from its terminal. None contains text of the program itself.
 static ANSWERS: LazyLock<Regex> = LazyLock::new(|| {
     let answers = [
         r"\x1b\[\?62;22c",
@@ -32,7 +32,6 @@ static ANSWERS: LazyLock<Regex> = LazyLock::new(|| {
 /// total.
 const MOST_ANSWERS: usize = 8 * 1024;
 
-/// A host that provides nothing.
 pub(crate) struct NullHost;
 
 impl TuiHost for NullHost {
@@ -77,7 +76,7 @@ pub(crate) fn check(bytes: &[u8]) {
     show(&screen);
 }
 
-/// Checks that the cursor is on the screen and that no text on it contains control characters, and returns the screen.
+/// Checks that the cursor is on the screen and that no text on it contains control characters.
 fn check_screen(drawn: &FuzzTerminal) -> Screen {
     let screen = drawn.screen();
     assert!(screen.cursor.is_none_or(|(col, row)| col < screen.cols && usize::from(row) < screen.rows.len()));

@@ -11,7 +11,7 @@ use althing_fuzzing::TARGETS;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The number of panics, including those of detached tasks.
+/// Counts the panics of detached tasks too.
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 
 fn fuzz() -> PathBuf {

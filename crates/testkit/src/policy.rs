@@ -13,8 +13,7 @@ pub struct Parliament {
 }
 
 impl Parliament {
-    /// Splits the text of replies without a requested schema into at least `n` chunks, as load for streaming tests and
-    /// benchmarks.
+    /// Pads the text of replies without a requested schema to `n` chunks, as load for streaming tests and benchmarks.
     pub fn chatter(n: usize) -> Self {
         Self { chatter: n }
     }

@@ -19,18 +19,17 @@ pub fn recorded(session: &str) -> Vec<Event> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The spans of these facts.
 pub fn spans(events: &[Event], content: ContentCapture) -> Vec<Span> {
     let mut fold = SpanFold::new(content);
     events.iter().flat_map(|event| fold.apply(event)).collect()
 }
 
-/// The same spans as a collector reads them.
+/// The spans as a collector reads them.
 pub fn collected(events: &[Event], content: ContentCapture) -> Vec<CollectedSpan> {
     read_spans(&request(&Resource::default(), &spans(events, content)))
 }
 
-/// The only span with this name.
+/// Panics unless exactly one span has this name.
 #[track_caller]
 pub fn named<'a>(collected: &'a [CollectedSpan], name: &str) -> &'a CollectedSpan {
     let found: Vec<&CollectedSpan> = collected.iter().filter(|span| span.name == name).collect();
@@ -39,7 +38,7 @@ pub fn named<'a>(collected: &'a [CollectedSpan], name: &str) -> &'a CollectedSpa
     found[0]
 }
 
-/// A feed that ends when its sender is dropped.
+/// Ends when its sender is dropped.
 pub struct Replayed(pub mpsc::UnboundedReceiver<Arc<Event>>);
 
 impl EventStream for Replayed {
