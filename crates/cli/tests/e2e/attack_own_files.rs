@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::scripted_claude;
 use super::support::{LIMIT, Team, althing, run, texts};
 
-/// Creates the directory that the links lead to, with a file that must not change.
+/// The directory that the links lead to, with a file that must not change.
 fn victim_of(althing: &Althing) -> PathBuf {
     let victim = althing.work_dir().parent().unwrap().canonicalize().unwrap().join("victim");
     std::fs::create_dir(&victim).unwrap();
@@ -25,7 +25,6 @@ fn untouched(victim: &Path) -> bool {
         && std::fs::read_dir(victim).unwrap().count() == 1
 }
 
-/// A file outside of the working directory.
 fn own_file(althing: &Althing, name: &str, text: &str) -> String {
     let file = althing.home_dir().join(name);
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -33,7 +32,6 @@ fn own_file(althing: &Althing, name: &str, text: &str) -> String {
     file.display().to_string()
 }
 
-/// A workflow of one command, which writes a file.
 fn workflow(cwd: &str) -> String {
     let task = json!({"id": "t", "agent": "command", "command": ["sh", "-c", "echo EVIL > thesis"],
         "executionMode": "headless", "prompt": "", "cwd": cwd});
@@ -117,7 +115,7 @@ fn an_agent_does_not_lead_the_answer_to_another_file_with_a_link() {
     let althing = althing();
     let victim = victim_of(&althing);
     let answer = althing.work_dir().join("answer");
-    // The link appears while the run goes on.
+    // The link appears while the run is in progress.
     let (link, target) = (answer.clone(), victim.join("thesis"));
     let server = FakeModel::start_on_thread(Script::from_fn(move |_: &RecordedRequest| {
         let _ = symlink(&target, &link);
@@ -167,7 +165,6 @@ fn a_found_dotenv_file_gives_keys_to_the_users_own_config_and_decides_nothing_el
         assert!(output.stderr.contains(name), "{name} is not mentioned: {}", output.stderr);
     }
     assert!(untouched(&victim));
-    // The same in a workflow.
     let flow = own_file(&althing, "flow.yaml", &workflow("${WHERE:-.}"));
     run(&althing, &["workflow", "run", &flow, "--offline"]).expect_code(0);
     assert!(untouched(&victim) && work.join("thesis").is_file());
@@ -250,7 +247,6 @@ fn no_agent_writes_the_config_or_workflow_that_is_in_use() {
     let intact = |names: &[&str]| {
         names.iter().all(|name| !std::fs::read_to_string(work.join(name)).unwrap().contains("EVIL"))
     };
-    // The chat agent's file tools.
     let chat = althing.new_command().args(["chat", "--config", "team.yaml"]).stdin("Please write\n");
     let output = chat.spawn().wait(LIMIT).expect_code(0);
     assert!(intact(&CONFIGS[..1]) && work.join("team.yaml").is_symlink(), "{output:?}");
@@ -280,7 +276,6 @@ fn no_agent_writes_the_config_or_workflow_that_is_in_use() {
         symlink("conf/real.yaml", work.join("team.yaml")).unwrap();
     }
 
-    // The commands of a model.
     let command = shell(&["conf/real.yaml", "by-command"]);
     let server = FakeModel::start_on_thread(Script::from_fn(move |request: &RecordedRequest| {
         let acted = request.messages().iter().any(|message| message["role"] == "tool");

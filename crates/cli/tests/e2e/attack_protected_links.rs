@@ -1,5 +1,5 @@
 //! Symlinks between ordinary and protected paths: an agent writes through a symlink that leads into a repository, or
-//! writes to the target of a symlink with a protected name such as `.envrc`. The tests look at what is on the disk.
+//! writes to the target of a symlink with a protected name such as `.envrc`. Judged by what is on the disk.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;

@@ -39,7 +39,7 @@ fn tree(world: &World) -> BTreeMap<PathBuf, String> {
     let mut tree = BTreeMap::new();
     for path in ["project", "fresh"].into_iter().flat_map(|dir| paths_below(&world.places.base.join(dir))) {
         let data = path.symlink_metadata().unwrap();
-        // Directories are not compared: an empty one harms nobody.
+        // Directories are not compared, because an empty one harms nobody.
         if path.starts_with(&state) || data.is_dir() {
             continue;
         }

@@ -24,7 +24,6 @@ use super::support::{LIMIT, ensure, files_below, in_parallel, paths_below};
 use Kind::{CliAgent, FileTools, McpServer};
 use SandboxName::{Bubblewrap, Docker, Landlock};
 
-/// A class of attacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
     /// Getting out of the sandbox, or of the directories of the file tools.
@@ -43,7 +42,7 @@ const KINDS: [Kind; 4] = [FileTools, Kind::Command, CliAgent, McpServer];
 const CLASSES: [Class; 5] =
     [Class::Escapes, Class::FoundDirectory, Class::Secrets, Class::Writes, Class::Limits];
 
-/// Why a kind of agent does not try a class of attacks in a sandbox; None if it does.
+/// Why a kind of agent does not try a class of attacks in a sandbox. `None` if it does.
 fn not_tried(kind: Kind, sandbox: SandboxName, class: Class) -> Option<&'static str> {
     match (kind, sandbox, class) {
         (CliAgent, Docker, _) => {
@@ -60,7 +59,7 @@ fn not_tried(kind: Kind, sandbox: SandboxName, class: Class) -> Option<&'static 
     }
 }
 
-/// Why a kind of agent does not try the attempts with this goal, in any sandbox; None if it does.
+/// Why a kind of agent does not try the attempts with this goal, in any sandbox. `None` if it does.
 fn not_attempted(kind: Kind, goal: Goal) -> Option<&'static str> {
     match (kind, goal) {
         (FileTools, Goal::Processes | Goal::Network | Goal::Sockets | Goal::Kernel) => {
@@ -102,7 +101,7 @@ fn sign_of_life(kind: Kind, world: &World) -> (Act, &'static str) {
 type Signs = Vec<(String, Vec<String>)>;
 
 /// Has the agent of a cell try these attempts in one run. Returns the output of the program, and for each attempt the
-/// signs that it succeeded. `may_read` says that the agent may read what the user may read.
+/// signs that it succeeded. `may_read`: whether the agent may read what the user may read.
 fn try_out(world: &World, outside: Outside, attempts: Vec<(String, Act)>, may_read: bool) -> (Output, Signs) {
     let (life, word) = sign_of_life(world.cell.kind, world);
     let first = ("act at all".to_owned(), life.clone());
@@ -132,13 +131,12 @@ fn try_out(world: &World, outside: Outside, attempts: Vec<(String, Act)>, may_re
 /// The targets of attacks by system calls, held by a process outside of the sandbox.
 struct SystemCallTargets {
     process: RunningProcess,
-    /// The command that tries the attacks. It prints the attacks that succeeded, and whether it stopped before it had tried
-    /// all of them.
+    /// Prints the attacks that succeeded, and whether it stopped before it had tried all of them.
     command: String,
 }
 
 impl SystemCallTargets {
-    /// The targets in the cells whose agents have Python; they belong to the agent's user.
+    /// Only in the cells whose agents have Python. The targets belong to the agent's user.
     fn new(world: &World) -> Option<Self> {
         let Cell { kind, sandbox, .. } = world.cell;
         if !matches!(kind, Kind::Command | CliAgent) || sandbox == Docker || !whole(sandbox) {
@@ -157,7 +155,6 @@ impl SystemCallTargets {
         Some(Self { process, command })
     }
 
-    /// What happened to the targets.
     fn evidence(&self) -> Vec<String> {
         self.process.write_stdin("\n");
         let line = self.process.wait_for_stdout(|line| line.starts_with('['), LIMIT);
@@ -165,7 +162,7 @@ impl SystemCallTargets {
     }
 }
 
-/// Has the agent of a cell try to escape; the error tells what succeeded.
+/// The error says what succeeded.
 fn escape(world: &World) -> Result<(), String> {
     let Cell { kind, sandbox, .. } = world.cell;
     let outside = Outside::new(world.places.clone());
@@ -231,9 +228,9 @@ fn attempts_of_a_server_that_nothing_confines_succeed_and_are_noticed() {
     });
 }
 
-/// A secret of the user that nobody is told.
+/// A secret of the user that no agent is told.
 const UNTOLD: (&str, &str) = ("OPENAI_API_KEY", "sk-untold-0123456789abcdef");
-/// A secret of the user that the agent knows, in plain, base64 and hex.
+/// A secret of the user that the agent knows, in plain text, base64 and hex.
 const KNOWN: (&str, &str) = ("DEPLOY_TOKEN", "known-deploy-token-01");
 const KNOWN_FORMS: [&str; 3] =
     [KNOWN.1, "a25vd24tZGVwbG95LXRva2VuLTAx", "6b6e6f776e2d6465706c6f792d746f6b656e2d3031"];
@@ -332,7 +329,6 @@ fn find_a_config(world: &World) -> Result<(), String> {
     })
 }
 
-/// Tries every class of attacks with every kind of agent in a sandbox, as every user.
 fn try_all(sandbox: SandboxName) {
     if is_excluded(&format!("{sandbox:?}").to_lowercase()) {
         return;
@@ -393,7 +389,7 @@ fn no_attack_of_any_agent_succeeds_in_docker_as_root_or_as_an_ordinary_user() {
     try_all(Docker);
 }
 
-/// The suites of attacks that do not depend on the kind of agent, with one test of each that runs with every change.
+/// The suites of attacks that do not depend on the kind of agent, each with the test that runs with every change.
 const SUITES: [(&str, &str); 7] = [
     ("hostile::", "hostile::a_config_that_was_found_starts_nothing_before_it_is_trusted"),
     ("secrets::", "secrets::secrets_that_a_model_repeats_reach_neither_a_file_nor_the_terminal"),
@@ -407,7 +403,6 @@ const SUITES: [(&str, &str); 7] = [
     ("limits::", "limits::a_run_at_its_cost_limit_ends_with_the_answer_so_far"),
 ];
 
-/// Runs the suites of attacks again, for another user and without bubblewrap.
 #[test]
 fn the_suites_of_attacks_pass_for_an_ordinary_user_and_without_bubblewrap() {
     if !is_root() {

@@ -307,7 +307,6 @@ fn irreversible_actions_are_confirmed_and_only_yes_executes_them() {
     }
 }
 
-/// A host whose sessions and projects cannot be read.
 struct Unreadable;
 
 impl TuiHost for Unreadable {
