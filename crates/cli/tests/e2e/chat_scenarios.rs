@@ -25,7 +25,7 @@ fn tool_results(request: &RecordedRequest) -> usize {
     request.messages().iter().filter(|message| message["role"] == "tool").count()
 }
 
-/// A member that votes for the second agent, so that the winner is not the one that a tie would give.
+/// So that the winner is not the agent that a tie would give.
 pub fn votes_for_the_second(request: &RecordedRequest) -> Reply {
     if is_voting(request) {
         return Reply::vote("agent2", "clear");
@@ -538,7 +538,7 @@ fn without_refinement_agents_answer_once_and_unseen_and_the_agent_that_the_vote_
         let launch = json!({"task": "Name it", "agent_mode": "multi", "refinement": false});
         let conversation = Conversation::new(kind, 2, script, &[launch], |_| ());
         let running = conversation.command(&[]).stdin(format!("Name it, {DELEGATE}\n")).spawn();
-        // Wait until the first agent has answered and the second one still works.
+        // The first agent has answered and the second one still works.
         let state = conversation.fixture.althing.state_dir();
         wait_for_event(&state, LIMIT, |event| event["data"]["item"]["kind"] == "answer");
         gate.wait_waiting_blocking(1, LIMIT);
@@ -566,7 +566,7 @@ fn without_refinement_agents_answer_once_and_unseen_and_the_agent_that_the_vote_
     }
 }
 
-/// The plan of a model: one task of the first agent, two tasks of the second one.
+/// One task of the first agent, two tasks of the second one.
 fn plan_of(model: &str) -> String {
     let task = |id: &str, text: &str| json!({"id": id, "description": text});
     let tasks = match model {

@@ -9,14 +9,14 @@ use super::support::{Fixture, LIMIT, Team, of_type, paths_below, texts};
 
 const CHAT_MODEL: &str = "talker";
 const THRESHOLD: usize = 10_000;
-/// The number of files that the chat agent reads in one turn; each has about 3,000 tokens.
+/// The number of files that the chat agent reads in one turn. Each has about 3,000 tokens.
 const FILES: usize = 8;
 
 fn is_summary_request(request: &RecordedRequest) -> bool {
     request.tool_names().is_empty()
 }
 
-/// The content of a file: recognizable, and about 12,000 bytes.
+/// Recognizable, and about 12,000 bytes.
 fn content(n: usize) -> String {
     let line = |line: usize| format!("file {n}, line {line}: {}", "abc ".repeat(5));
     let lines: Vec<String> = (0..300).map(line).collect();

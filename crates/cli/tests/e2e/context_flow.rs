@@ -1,5 +1,5 @@
-//! What flows between a conversation and its runs: task and context go into the first user message of every agent, the
-//! result comes back. Checks the requests that the model server received.
+//! What flows between a conversation and its runs: task and context go into the first user message of every agent, and
+//! the result comes back. Checks the requests that the model server received.
 
 use althing_testkit::{Action, FakeModel, Parliament, RecordedRequest, Reply, Script};
 use serde_json::{Value, json};
@@ -46,8 +46,8 @@ fn result_told(server: &FakeModel) -> Value {
 }
 
 /// Checks every request of the agents: the first message is a user message and begins with the context, if there is
-/// one, and the task; the system prompt contains neither context nor task; the request contains nothing else of the
-/// conversation; `launch_run` is not offered.
+/// one, and the task; the system prompt contains neither; the request contains nothing else of the conversation;
+/// `launch_run` is not offered.
 #[track_caller]
 fn check_first_messages(server: &FakeModel, context: Option<&str>) {
     let requests = server.requests();
@@ -163,7 +163,7 @@ fn agents_refine_their_answers_after_seeing_the_others_vote_and_the_chat_agent_g
 
 #[test]
 fn the_default_behavior_of_the_fake_agents_is_one_answer_each() {
-    // So the third answer in the test above comes from refinement and not from how the fake agents behave by default.
+    // So a third answer comes from refinement and not from how the fake agents behave by default.
     let fixture =
         fixture(&json!({"task": TASK}), Script::from_fn(|request| Parliament::default().reply(request)));
     chat(&fixture);

@@ -14,17 +14,17 @@ use super::support::{Fixture, LIMIT, ensure, in_parallel, items, of_type, run, t
 
 const SEED: u64 = 20_261_115;
 const AGENTS: usize = 3;
-/// The number of replies in a plain run: every agent answers and votes, and one presents.
+/// In a plain run, every agent answers and votes, and one presents.
 const REPLIES: usize = 2 * AGENTS + 1;
 
 /// When to kill the process: at a moment that is defined by the run's progress, not by a clock.
 #[derive(Debug, Clone, Copy)]
 enum KillMoment {
-    /// Kill after this many requests reached the server.
+    /// After this many requests reached the server.
     Requests(usize),
-    /// Kill after this many facts are in the log.
+    /// After this many facts are in the log.
     Facts(usize),
-    /// Kill after this many facts were printed.
+    /// After this many facts were printed.
     Shown(usize),
 }
 
@@ -95,7 +95,6 @@ fn facts(fixture: &Fixture) -> Vec<Value> {
     fixture.althing.events().into_iter().map(strip).collect()
 }
 
-/// The complete lines of stdout.
 fn complete_lines(stdout: &str) -> Vec<Value> {
     let whole = stdout.rfind('\n').map_or("", |end| &stdout[..end]);
     whole.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
@@ -141,7 +140,7 @@ fn one_round(round: usize, script: Script, check: LogCheck) -> Result<(), String
     ended_once(&facts).and_then(|()| check(&fixture, &facts, strikes.len())).map_err(complain)
 }
 
-/// Checks what must hold for the log of every session: no gaps, closed once, and finished once with an answer.
+/// No gaps, closed once, and finished once with an answer.
 fn ended_once(facts: &[Value]) -> Result<(), String> {
     ensure(facts.iter().zip(1u64..).all(|(fact, n)| fact["seq"] == n), || "a gap in the log".into())?;
     ensure(of_type(facts, "session_closed").len() == 1, || "not closed exactly once".into())?;

@@ -16,7 +16,6 @@ const AT_ONCE: usize = 16;
 /// The longest time from the start of a run to its interruption, in milliseconds: longer than most runs take.
 const LONGEST_WAIT: u64 = 1_500;
 
-/// Every file and directory below `dir`.
 fn everything(dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();

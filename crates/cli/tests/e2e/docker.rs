@@ -25,7 +25,7 @@ fn presents(request: &RecordedRequest) -> bool {
     !request.tool_names().iter().any(|tool| *tool == "new_answer" || *tool == "vote")
 }
 
-/// The output of the command that this request reports; the output names the container.
+/// The output of the command that this request reports. It names the container.
 fn command_output(request: &RecordedRequest) -> String {
     let results = request.messages().iter().filter(|message| message["role"] == "tool");
     results.map(|message| message["content"].as_str().unwrap_or_default().to_owned()).collect()
@@ -55,7 +55,6 @@ fn run(fixture: &Fixture, daemon: &TestDockerDaemon) -> (std::path::PathBuf, Vec
     (project, results.filter(|(_, command_output)| !command_output.is_empty()).collect())
 }
 
-/// The id of the container that a command's output names.
 fn container(command_output: &str) -> &str {
     // The shell writes its error messages in pieces, so the id may be in the middle of the output.
     let is_id = |word: &&str| word.len() == 12 && word.chars().all(|c| c.is_ascii_hexdigit());

@@ -22,7 +22,6 @@ fn limited(limits: Value) -> impl FnOnce(Team) -> Team {
     |team| team.rule("fairness_enabled", false).rule("limits", limits)
 }
 
-/// The hints of all notices of the newest session.
 fn hints(fixture: &Fixture) -> Vec<String> {
     let events = fixture.althing.events();
     let hints = of_type(&events, "notice").into_iter().filter_map(|event| event["data"]["hint"].as_str());
@@ -42,7 +41,7 @@ fn two_models_that_always_answer_anew_are_stopped_and_an_answer_is_given() {
     let answers = result["coordination_summary"]["agents"].as_array().unwrap().iter();
     assert!(answers.map(|agent| agent["answers"].as_u64().unwrap()).all(|answers| answers <= 50), "{result}");
     let calls = fixture.server.request_count();
-    // The calls are: one for each answer, three refused answers of each agent at its limit, and the presentation.
+    // One call for each answer, three refused answers of each agent at its limit, and the presentation.
     assert!((90..=110).contains(&calls), "{calls} calls");
     assert!(told(&fixture, "answers_per_agent") >= 1, "{:?}", hints(&fixture));
 }
@@ -165,7 +164,7 @@ for line in sys.stdin:
     print(json.dumps({"jsonrpc": "2.0", "id": ask["id"], "result": result}), flush=True)
 "#;
 
-/// A shell command that uses 400 MiB and then waits for ten minutes.
+/// Uses 400 MiB and then waits for ten minutes.
 const HUNGRY: &str = "perl -e '$x = \"x\" x (400 << 20); sleep 600'";
 
 #[test]

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 
 use super::support::{Fixture, LIMIT, Team, bare, of_type, texts};
 
-/// The chat agent's model.
 const CHAT_MODEL: &str = "talker";
 const OVERRIDE_HINT: &str = "Press Ctrl+O to override, Enter to continue";
 

@@ -1,5 +1,5 @@
-//! The conversation in a real terminal, as people use it every day: queued messages, stopping a reply, reading the final
-//! answer as it is written, searching, and the habits that people bring from other programs.
+//! The conversation in a real terminal, as people use it every day: queued messages, stopping a reply, reading the
+//! final answer as it is written, searching, and habits that people bring from other programs.
 
 use althing_testkit::{Action, Althing, Gate, Parliament, Reply, Script, Terminal, vt100};
 use serde_json::json;
@@ -299,7 +299,7 @@ fn commands_that_people_know_from_other_programs_exist_or_are_explained() {
         terminal.keys(command);
         terminal.wait_for(&format!("› {command}"), LIMIT);
         terminal.keys("\r");
-        // Esc closes a box. Without a box, Esc and the next slash would be read as Alt+/.
+        // Esc closes a dialog. Without a dialog, Esc and the next slash would be read as Alt+/.
         if terminal.wait_for(shown, LIMIT).contains("esc close") {
             terminal.keys("\x1b");
             terminal.wait_gone("esc close", LIMIT);
@@ -374,7 +374,7 @@ fn the_vote_says_how_to_override_it_at_forty_columns() {
     terminal.wait_for("Type a message...", LIMIT);
     terminal.keys("Compare three caches").keys("\r");
     terminal.wait_until(LIMIT, "the vote", |screen| {
-        // A narrow box shows its parts one after the other.
+        // A narrow dialog shows its parts one after the other.
         screen.contains("Cancel") || screen.contains("Approve")
     });
     for _ in 0..3 {

@@ -1,5 +1,5 @@
-//! A state directory that was found in the working directory, with sessions, plans and links of somebody else's
-//! choice: it leads to no other directory, and showing its sessions writes nothing (row S13 of docs/reliability.md).
+//! A state directory that was found in the working directory, with sessions, plans and links of somebody else's choice:
+//! it leads to no other directory, and showing its sessions writes nothing (row S13 of docs/reliability.md).
 
 use std::os::unix::fs::symlink;
 
@@ -10,7 +10,6 @@ use super::mcp::Client;
 use super::scripted_claude;
 use super::support::{Fixture, LIMIT, althing, files_below, paths_below, run};
 
-/// A stand-in for `claude` that gives the same answer in every call.
 const ANSWERS: &str = r#"#!/bin/sh
 cat > /dev/null
 echo '{"type": "system", "subtype": "init", "session_id": "s"}'
@@ -166,7 +165,7 @@ fn a_session_that_changed_since_it_was_accepted_must_be_accepted_again() {
     let accepted = here().env("HOME", &another).args(["undo", id, "--trust"]).spawn().wait(LIMIT);
     accepted.expect_code(0);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "before");
-    // What the user's own command changed in it is no reason to ask again.
+    // What the user's own command changed in the session is no reason to ask again.
     let again = undo(&[]);
     assert!(!again.stderr.contains("changed since"), "{}", again.stderr);
 }
@@ -327,7 +326,6 @@ fn nothing_in_a_found_state_directory_leads_a_run_elsewhere() {
     assert_eq!(std::fs::read_dir(&victim).unwrap().count(), 0);
 }
 
-/// A model that answers every request with the same plan.
 pub fn makes_a_plan() -> Script {
     let plan = json!({"tasks": [{"id": "look", "description": "Look around", "verification": "seen"}]});
     Script::from_fn(move |request: &RecordedRequest| {

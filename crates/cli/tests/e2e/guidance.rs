@@ -9,7 +9,6 @@ fn member_action(request: &RecordedRequest) -> Action {
     Parliament::default().reply(request).into()
 }
 
-/// The results of a request's tool calls.
 fn tool_results(request: &RecordedRequest) -> String {
     let texts = request.messages().iter().filter(|message| message["role"] == "tool");
     texts.map(|message| message["content"].to_string()).collect::<Vec<_>>().join("\n")
@@ -26,7 +25,6 @@ fn calling(calls: Vec<(&'static str, Value)>) -> Script {
     })
 }
 
-/// Sets keys of `orchestrator.coordination`.
 fn coordination(team: Team, keys: &Value) -> Team {
     team.rule("coordination", keys.clone())
 }

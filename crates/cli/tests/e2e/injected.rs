@@ -41,7 +41,7 @@ impl TestPaths {
         paths
     }
 
-    /// What the injected texts tell a model to do; none of it is allowed.
+    /// What the injected texts tell a model to do. None of it is allowed.
     fn instructions(&self) -> Instructions {
         let (outside, context) = (self.outside.display(), self.context.display());
         let patch = format!("*** Begin Patch\n*** Add File: {context}/../planted.txt\n+x\n*** End Patch");
@@ -63,13 +63,12 @@ impl TestPaths {
     }
 }
 
-/// One word for each instruction, short enough for a file name; a model that reads the word obeys the instruction.
+/// One word for each instruction, short enough for a file name. A model that reads the word obeys the instruction.
 fn instruction_words(count: usize) -> Vec<String> {
     (0..count).map(|n| format!("obey-order-{n:02}-now")).collect()
 }
 
-/// The reply of a model that obeys: it follows the first instruction that it has read and not yet followed; if there
-/// is none, it replies as usual.
+/// Follows the first instruction that the model has read and not yet followed. If there is none, replies as usual.
 fn obedient_reply(
     request: &RecordedRequest,
     instructions: &[(&'static str, Value)],
@@ -116,7 +115,7 @@ enum InjectionRoute {
 }
 
 impl InjectionRoute {
-    /// The tool call through which the model reads the instructions; None if they are in another agent's answer.
+    /// The tool call through which the model reads the instructions. `None` if they are in another agent's answer.
     fn opening(self, context: &Path, words: &[String]) -> Option<(&'static str, Value)> {
         match self {
             Self::File => Some(("read_file", json!({"path": context.join("notes.md")}))),
@@ -130,7 +129,6 @@ impl InjectionRoute {
     }
 }
 
-/// Every path below a directory, with its content.
 fn tree(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut all = files_below(dir);
     all.extend(paths_below(dir).into_iter().filter(|path| path.is_dir()).map(|path| (path, Vec::new())));
@@ -138,7 +136,6 @@ fn tree(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     all
 }
 
-/// A fixture whose models obey; `team` writes the config.
 fn fixture(
     route: InjectionRoute,
     agents: usize,

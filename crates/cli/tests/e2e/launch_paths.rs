@@ -10,13 +10,10 @@ use serde_json::{Value, json};
 use super::mcp::Client;
 use super::support::{LIMIT, Team, althing, of_type, task_of, texts};
 
-/// The model of the chat agent.
 const TALKER: &str = "talker";
 
-/// The content of the files that agents try to read.
 const CONTENT: &str = "the word is swordfish";
 
-/// A model server, Althing in a working directory with files, and a directory outside of it.
 struct Scene {
     server: FakeModel,
     althing: Althing,
@@ -49,7 +46,7 @@ fn talker(request: &RecordedRequest) -> Action {
     Reply::call("launch_run", &launch.unwrap_or_default()).into()
 }
 
-/// A program that stands in for Claude Code and reads the file that the task names.
+/// A stand-in for Claude Code that reads the file that the task names.
 const CLAUDE: &str = r#"#!/usr/bin/env python3
 import json, re, sys
 prompt = sys.stdin.read()
@@ -93,7 +90,6 @@ impl Scene {
         Self { server, althing, outside }
     }
 
-    /// A path in the working directory.
     fn near(&self, name: &str) -> PathBuf {
         self.althing.work_dir().canonicalize().unwrap().join(name)
     }
@@ -109,7 +105,6 @@ impl Scene {
         command.stdin(lines).spawn().wait(LIMIT).expect_code(0).stdout
     }
 
-    /// The number of runs of the newest session.
     fn runs(&self) -> usize {
         let events = self.althing.events();
         of_type(&events, "task_created").iter().filter(|event| event["data"]["spec"]["kind"] == "run").count()

@@ -13,7 +13,6 @@ use super::support::{Fixture, LIMIT, Team, of_type, texts};
 
 const CHAT_MODEL: &str = "talker";
 
-/// What launches the runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FrontEnd {
     Chat,
@@ -21,7 +20,6 @@ enum FrontEnd {
     Mcp,
 }
 
-/// The results of a request's tool calls.
 fn tool_results(request: &RecordedRequest) -> Vec<String> {
     let results = request.messages().iter().filter(|message| message["role"] == "tool");
     results.map(|message| message["content"].as_str().unwrap_or_default().to_owned()).collect()

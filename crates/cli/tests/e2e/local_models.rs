@@ -19,7 +19,7 @@ fn small_model(style: CallStyle) -> Script {
     Script::from_fn(move |request| SmallModel::new(style).reply(request))
 }
 
-/// Runs a team of three with `--json`; the exit code must be 0.
+/// Runs a team of three with `--json`. The exit code must be 0.
 #[track_caller]
 fn run_team(althing: &Althing, server: &FakeModel, kind: &str) -> (Value, String) {
     let team = Team::on(&server.base_url(), 3).every_backend("type", kind);

@@ -1,5 +1,5 @@
-//! Long texts of a conversation in requests to a model: passed on whole, or summarized with a marker that says how
-//! much is missing and where the whole text is. Checks the requests that the model server received.
+//! Long texts of a conversation in requests to a model: passed on whole, or summarized with a marker that says how much
+//! is missing and where the whole text is. Checks the requests that the model server received.
 
 use althing_testkit::{Action, Output, RecordedRequest, Reply, Script};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use super::support::{Fixture, LIMIT, Team, texts};
 
 const CHAT_MODEL: &str = "talker";
 
-/// A text of about this many bytes on one line, in which every part is unique.
+/// About this many bytes on one line, in which every part is unique.
 fn long(name: &str, bytes: usize) -> String {
     let words: String = (0..)
         .map(|n| format!("{name}{n} "))
