@@ -24,13 +24,10 @@ use super::matrix_table::{Cell, Phase, Planning, all_cells};
 use super::mcp::Client;
 use super::support::{Team, althing, ensure, files_below, in_parallel, task_of, texts};
 
-/// The time limit of a process that starts many runs.
 const LONG: Duration = Duration::from_secs(240);
 
-/// The model of the chat agent.
 const TALKER: &str = "talker";
 
-/// The coordination tools.
 const COORDINATION: [&str; 2] = ["new_answer", "vote"];
 
 /// The tools with which an agent acts instead of only reading.
@@ -48,13 +45,11 @@ enum Door {
 
 const DOORS: [Door; 5] = [Door::CommandLine, Door::Message, Door::ChatAgent, Door::Workflow, Door::Mcp];
 
-/// The number of the cell that a prompt is about.
 fn cell_in(text: &str) -> Option<usize> {
     let after = task_of(text)?.strip_prefix("Matrix cell ")?;
     after.split(|letter: char| !letter.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// The phase that a prompt belongs to.
 fn phase_in(cell: Cell, text: &str) -> Phase {
     // The run that executes a plan is told which run made it.
     let acts = cell.planning == Planning::No || text.contains("made by run");
@@ -73,12 +68,11 @@ fn purpose(cell: Cell, request: &RecordedRequest) -> &'static str {
     }
 }
 
-/// Whether a request is the first of its attempt.
 fn is_first(request: &RecordedRequest) -> bool {
     request.messages().iter().all(|message| message["role"] != "assistant")
 }
 
-/// The text of an answer; a planning agent answers with a plan.
+/// A planning agent answers with a plan.
 fn answer(purpose: &str, who: &str, phase: Phase) -> String {
     let said = if purpose == "present" { format!("Presented by {who}") } else { format!("Answer of {who}") };
     match phase {
@@ -134,7 +128,6 @@ impl Doorway {
         Self::with(member)
     }
 
-    /// A doorway whose models behave like this.
     fn with(member: fn(&[Cell], &Path, &RecordedRequest) -> Reply) -> Self {
         let althing = althing();
         let paths = althing.work_dir().join("paths");
@@ -155,7 +148,6 @@ impl Doorway {
         Self { server: FakeModel::start_on_thread(script), althing, paths, second: None }
     }
 
-    /// Writes a config with this strategy, and returns its name.
     fn config(&self, name: &str, strategy: &str, change: impl FnOnce(Team) -> Team) -> String {
         let mut team = change(Team::on(&self.server.base_url(), 2));
         if strategy != "default" {
@@ -170,7 +162,6 @@ impl Doorway {
         name
     }
 
-    /// Starts the cells through a door, and waits until all runs have ended.
     fn open(&self, door: Door, cells: &[Cell]) {
         match door {
             Door::CommandLine => self.command_line(cells),
@@ -191,7 +182,6 @@ impl Doorway {
         }
     }
 
-    /// Starts each cell with options on the command line.
     fn command_line(&self, cells: &[Cell]) {
         for strategy in ["default", "winner_reuse", "winner_present", "synthesize"] {
             self.config("line", strategy, |team| team);
@@ -264,7 +254,6 @@ impl Doorway {
         ensure(output.code == Some(0), || format!("{strategy}: {}", output.stderr))
     }
 
-    /// `launch_run` of the chat agent.
     fn chat_agent(&self, config: &str, cells: &[Cell]) -> Result<(), String> {
         let lines = cells.iter().fold(String::new(), |mut lines, cell| {
             let _ = writeln!(lines, "{}", cell.task());
@@ -302,7 +291,7 @@ impl Doorway {
         }
     }
 
-    /// `launch_run` of an MCP client. Nobody approves the runs, so the config opens the context paths for writing.
+    /// Nobody approves the runs of an MCP client, so the config opens the context paths for writing.
     fn mcp(&self, cells: &[Cell]) -> Result<(), String> {
         let Some(first) = cells.first() else { return Ok(()) };
         let name = if first.has_path { "mcp-paths" } else { "mcp" };
@@ -328,7 +317,6 @@ impl Doorway {
         ensure(output.code == Some(0), || output.stderr.clone())
     }
 
-    /// Every run of all sessions.
     fn runs(&self) -> Vec<RunRecord> {
         let mut runs = Vec::new();
         for entry in std::fs::read_dir(self.althing.state_dir().join("sessions")).unwrap() {
@@ -339,7 +327,6 @@ impl Doorway {
         runs
     }
 
-    /// Compares what every cell did with the table.
     fn compare(&self, door: Door, cells: &[Cell]) {
         let (runs, requests) = (self.runs(), self.server.requests());
         let offered = self.second.as_ref().map(|_| self.offered_to_cli_agent());
@@ -362,7 +349,7 @@ impl Doorway {
         assert!(complaints.is_empty(), "{} cells differ:\n{}", complaints.len(), complaints.join("\n"));
     }
 
-    /// The tools that the CLI agent was offered in each of its attempts, as it wrote them down.
+    /// The tools that the CLI agent was offered in each of its attempts, as it recorded them.
     fn offered_to_cli_agent(&self) -> Vec<Value> {
         let files =
             files_below(&self.althing.home_dir()).into_iter().chain(files_below(&self.althing.state_dir()));
@@ -414,7 +401,7 @@ impl Doorway {
         Ok(())
     }
 
-    /// Compares the files in the context path: if the cell acts, its presenter or quick single agent wrote one.
+    /// If the cell acts, its presenter or quick single agent wrote one file to the context path.
     fn check_files(&self, cell: Cell) -> Result<(), String> {
         let mut found: Vec<String> = files_below(&cell.dir(&self.paths))
             .into_iter()
@@ -445,7 +432,7 @@ struct RunRecord {
     planning: bool,
     /// The number of attempts by purpose.
     attempts: BTreeMap<String, usize>,
-    /// The same for the last member alone.
+    /// The number of attempts of the last member, by purpose.
     attempts_of_last: BTreeMap<String, usize>,
     result: Value,
 }
@@ -486,7 +473,6 @@ fn recorded_runs(events: &[Value]) -> Vec<RunRecord> {
     .collect()
 }
 
-/// Compares the requests of a cell: their number and kind, and the tools that they offer.
 fn check_requests(cell: Cell, requests: &[RecordedRequest]) -> Result<(), String> {
     let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for request in requests.iter().filter(|request| cell_in(&texts(request)) == Some(cell.number)) {
@@ -584,8 +570,8 @@ fn launch_run_of_an_mcp_client_gives_the_runs_of_the_table() {
     try_door(Door::Mcp);
 }
 
-/// A program that stands in for Claude Code. It tries to write to its context path and to its workspace, reads the
-/// context path, and takes part as expected.
+/// A stand-in for Claude Code. It tries to write to its context path and to its workspace, reads the context path, and
+/// takes part as expected.
 const CLAUDE: &str = r#"#!/usr/bin/env python3
 import json, os, re, sys
 if "--version" in sys.argv:
@@ -637,7 +623,6 @@ fn cli_cells(door: Door) -> Vec<Cell> {
     all_cells().into_iter().filter(|cell| all || (cell.strategy == "default" && cell.has_path)).collect()
 }
 
-/// Installs the program that stands in for Claude Code as the second agent of a doorway.
 fn with_cli_agent(mut doorway: Doorway) -> Doorway {
     let numbers = |is: fn(&Cell) -> bool| -> Vec<usize> {
         all_cells().iter().filter(|cell| is(cell)).map(|cell| cell.number).collect()
@@ -688,7 +673,6 @@ fn both_kinds(member: fn(&[Cell], &Path, &RecordedRequest) -> Reply) -> [Doorway
     [Doorway::with(member), with_cli_agent(Doorway::with(member))]
 }
 
-/// The files that agents wrote to their workspaces.
 fn workspace_files(doorway: &Doorway) -> Vec<String> {
     let files = files_below(&doorway.althing.state_dir()).into_iter();
     let names = files.map(|(path, _)| path.file_name().unwrap().to_string_lossy().into_owned());

@@ -19,7 +19,6 @@ impl Client {
         Self::with(althing, args, &json!({}))
     }
 
-    /// A client with these capabilities.
     pub fn with(althing: &Althing, args: &[&str], capabilities: &Value) -> Self {
         let running = althing.new_command().arg("mcp").args(args).open_stdin().spawn();
         let mut client = Self { running, next: 1, questions: 0 };

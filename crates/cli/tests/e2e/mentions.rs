@@ -32,7 +32,7 @@ fn member(request: &RecordedRequest) -> Action {
     }
 }
 
-/// A team without a chat agent, so that each message is a run.
+/// Without a chat agent, each message is a run.
 fn direct() -> Fixture {
     Fixture::new(2, Script::from_fn(member))
 }

@@ -97,7 +97,6 @@ pub fn with_claude(models: usize, script: impl Into<Script>, rules: &Value) -> F
     Fixture { server, althing: althing.env("PATH", path) }
 }
 
-/// A file in Claude Code's own directory.
 pub fn claude_file(fixture: &Fixture, name: &str) -> PathBuf {
     fixture.althing.home_dir().join(".claude").join(name)
 }
@@ -116,7 +115,6 @@ pub fn prompt(call: &Value) -> &str {
     call["prompt"].as_str().unwrap()
 }
 
-/// What one call of Claude Code must look like.
 struct Expected<'a> {
     tools: &'a [&'a str],
     has: &'a [&'a str],
@@ -143,7 +141,6 @@ fn check_claude(fixture: &Fixture, expected: &[Expected<'_>]) {
     }
 }
 
-/// The rules of a run, from its log.
 fn rules(fixture: &Fixture) -> Value {
     of_type(&fixture.althing.events(), "task_created")[0]["data"]["spec"]["rules"].clone()
 }
@@ -443,7 +440,6 @@ fn a_cli_agent_that_synthesizes_is_told_to_combine_all_answers() {
     assert_eq!(presentations(&fixture.althing.events()), ["r1.a1"]);
 }
 
-/// How an agent writes files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Writer {
     FileTools,
@@ -487,7 +483,7 @@ fn team_that_writes(writer: Writer, script: Script) -> (Fixture, &'static str) {
 /// The content of a file that no agent touches.
 const CANARY: &str = "content-canary";
 
-/// Makes the directory `project`, whose files a person and the agents change.
+/// A directory whose files a person and the agents change.
 fn project_with_canary(fixture: &Fixture) -> PathBuf {
     for (name, text) in [("old.txt", "before"), ("mine.txt", "before"), ("same.txt", CANARY)] {
         fixture.althing.file(&format!("project/{name}"), text);
@@ -557,7 +553,7 @@ fn the_snapshot_is_taken_when_an_agent_of_any_kind_may_write_and_has_no_content(
                 }
                 Writer::FileTools | Writer::Commands => gate.wait_waiting_blocking(1, LIMIT),
             }
-            // The first answers are in; no agent can write yet.
+            // The first answers are in, and no agent can write yet.
             std::fs::write(project.join("mine.txt"), "changed by a person\n").unwrap();
             std::fs::write(project.join("added.txt"), "added by a person\n").unwrap();
             gate.release_all();
@@ -736,7 +732,6 @@ fn an_agent_of_any_kind_chosen_over_the_winner_does_the_final_presentation() {
     }
 }
 
-/// Whether a prompt asks for the execution of a plan.
 fn executes_plan(prompt: &str) -> bool {
     prompt.contains("<PLAN ")
 }

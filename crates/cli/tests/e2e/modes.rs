@@ -28,7 +28,6 @@ fn may_vote(request: &RecordedRequest) -> bool {
     request.tool_names().contains(&"vote")
 }
 
-/// The rules of a run, from its log.
 fn rules(fixture: &Fixture) -> Value {
     let events = fixture.althing.events();
     let created = of_type(&events, "task_created");

@@ -13,7 +13,7 @@ use super::support::{Fixture, LIMIT, Team, of_type, run, task_of, texts};
 const CHAT_MODEL: &str = "talker";
 const TASK: &str = "Count the words";
 
-/// The values of `final_answer_strategy`; the empty one stands for a config without this key.
+/// The empty value stands for a config without the key `final_answer_strategy`.
 const STRATEGIES: [&str; 4] = ["", "winner_present", "synthesize", "winner_reuse"];
 
 /// A config with this strategy, in which a rejected final answer would restart the run.

@@ -90,7 +90,7 @@ fn a_plan_that_cannot_be_stored_is_reported_and_its_run_still_has_its_answer() {
     assert!(planned["plan"].is_null() && planned["final_answer"].is_string(), "{planned}");
 }
 
-/// Stores a plan of eight tasks, each of which depends on the previous one.
+/// Each of the eight tasks depends on the previous one.
 fn store_eight_tasks(fixture: &Fixture) -> std::path::PathBuf {
     let task = |n: usize| {
         let before: Vec<String> = (n > 1).then(|| format!("t{}", n - 1)).into_iter().collect();
@@ -123,8 +123,8 @@ fn tasks_with_status(request: &RecordedRequest, status: &str) -> Vec<String> {
     tasks
 }
 
-/// Starts the first unfinished task of the plan and writes the task's part, or completes the task if it has started;
-/// answers when all tasks are completed.
+/// Starts the first unfinished task of the plan and writes the task's part, or completes the task if it has started.
+/// Answers when all tasks are completed.
 fn worker(request: &RecordedRequest) -> Reply {
     let done = tasks_with_status(request, "completed");
     let Some(n) = (1..=8).find(|n| !done.contains(&format!("t{n}"))) else {

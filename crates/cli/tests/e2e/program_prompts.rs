@@ -105,8 +105,8 @@ const BEGINNINGS: [&str; 8] = [
     "\t/help",
 ];
 
-/// A prompt for every CLI agent. Two rounds have all beginnings; in eight rounds, each CLI agent has all of them. The last
-/// word tells the rounds apart.
+/// A prompt for every CLI agent. Two rounds have all beginnings; in eight rounds, each CLI agent has all of them. The
+/// last word tells the rounds apart.
 fn prompts_of_round(round: usize) -> [(&'static str, String); 4] {
     let beginning = |agent: usize| BEGINNINGS[(round + 2 * agent) % BEGINNINGS.len()];
     [0, 1, 2, 3].map(|agent| (AGENTS[agent], format!("{} round{round}", beginning(agent))))
@@ -151,8 +151,8 @@ fn no_prompt_is_a_command_to_a_real_cli_agent_on_pipes() {
     assert!(!althing.work_dir().join("bang.txt").exists(), "a prompt was run as a command");
 }
 
-/// Makes a workflow whose first task prints mentions of a file in the working directory and of a file in the home
-/// directory, and whose other stages give that output to CLI agents. Returns the content of both files.
+/// A workflow whose first task prints mentions of a file in the working directory and of a file in the home directory,
+/// and whose other stages give that output to CLI agents. Returns the content of both files.
 fn flow_with_mentions(althing: &Althing, stages: &[Vec<Value>]) -> &'static str {
     let secret = "nobody-may-read-this";
     std::fs::create_dir_all(althing.home_dir().join(".ssh")).unwrap();

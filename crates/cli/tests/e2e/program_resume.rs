@@ -1,4 +1,4 @@
-//! The real CLI agents after an interruption: each goes on in its own conversation, is not asked again for what it did,
+//! The real CLI agents after an interruption: each continues its own conversation, is not asked again for what it did,
 //! and is asked nothing if its turn was finished.
 
 use std::os::unix::fs::PermissionsExt;
@@ -19,7 +19,7 @@ const CLIS: [&str; 4] = ["claude", "codex", "gemini", "opencode"];
 const LAST_MESSAGES: [&str; 4] =
     [r#""type":"result","#, r#""method":"turn/completed""#, r#""stopReason":"#, r#""stopReason":"#];
 const PROMPT: &str = "Append the line";
-/// The beginning of what an agent is told after it was cut off.
+/// The beginning of what an agent is told after it was interrupted.
 const CONTINUATION: &str = "You were cut off";
 
 /// Appends a line to a file of the agent, and then waits at the gate. After an interruption, it finishes.

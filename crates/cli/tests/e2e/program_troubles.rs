@@ -9,13 +9,11 @@ use super::support::of_type;
 
 const AGENTS: [&str; 4] = ["claude", "codex", "gemini", "opencode"];
 
-/// A server that answers every request with this HTTP status.
 fn failing(status: u16) -> FakeModel {
     let fault = move |_: &_| Action::Fault(Fault::Status(status), FaultMoment::BeforeHeaders);
     FakeModel::start_on_thread(Script::from_fn(fault))
 }
 
-/// How the tasks of a workflow ended.
 fn ends(althing: &Althing) -> Vec<Value> {
     of_type(&althing.events(), "attempt_ended").into_iter().cloned().collect()
 }

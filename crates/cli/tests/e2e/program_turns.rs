@@ -1,5 +1,5 @@
-//! The turns of the real CLI agents in terminals: a finished turn is shown and told like waiting, ends nothing by itself,
-//! and a person ends the program with one op or one key.
+//! The turns of the real CLI agents in terminals: a finished turn is shown and reported like waiting, ends nothing by
+//! itself, and a person ends the program with one op or one key.
 
 use std::time::Duration;
 
@@ -146,7 +146,8 @@ fn the_output_of_a_task_in_a_terminal_is_the_last_message_of_its_agent() {
     }
 }
 
-/// Leaves a program with Ctrl+C, typed until the program ends, and checks that the task has failed for its prompt.
+/// Leaves a program with Ctrl+C, typed until the program ends, and checks that the task has failed because its prompt
+/// was not typed.
 #[track_caller]
 fn check_untyped(althing: &Althing, running: &RunningProcess, cli: &str) {
     let has_ended = || !of_type(&althing.events(), "attempt_ended").is_empty();
