@@ -1,15 +1,12 @@
-//! The mode matrix: every combination of modes through every door, compared with one table.
-//!
-//! A door is a way to start a run: the options of the command line, a message with modes as the screen sends it,
-//! `launch_run` of the chat agent, a `run:` task of a workflow, and `launch_run` of an MCP client. A cell is one
-//! combination of agent mode, refinement, planning, strategy and context path. The table is in
-//! `matrix_table.rs`.
+//! The mode matrix: every combination of modes through every door, compared with one table. A door is a way to start a
+//! run: the options of the command line, a message with modes as the screen sends it, `launch_run` of the chat agent, a
+//! `run:` task of a workflow, and `launch_run` of an MCP client.
 //!
 //! Two things differ between the doors, because a door cannot express them:
 //! - The strategy is a parameter of `launch_run` and of workflow tasks; for the command line and a message, only the
 //!   config sets it.
-//! - After a message, a person approves the plan when the planning run has ended, so the planning run does not know
-//!   that its plan will be executed: it has no `follow_up`. Everywhere else the launch itself asks for the execution.
+//! - After a message, a person approves the plan when the planning run has ended, so the planning run has no
+//!   `follow_up`. Everywhere else the launch itself asks for the execution.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

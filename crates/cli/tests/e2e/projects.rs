@@ -11,7 +11,7 @@ use super::support::{Fixture, LIMIT, Team, ensure, in_parallel, task_of, texts};
 
 const CHAT_MODEL: &str = "talker";
 
-/// A member that writes this text to `deliverables/report.md` of its workspace and answers.
+/// Writes this text to `deliverables/report.md` of its workspace and answers.
 fn delivers(text: &str) -> impl Fn(&RecordedRequest) -> Action + Send + Sync + 'static {
     let text = text.to_owned();
     move |request| {
@@ -40,7 +40,6 @@ fn althing(fixture: &Fixture, args: &[&str]) -> Output {
     fixture.althing.new_command().args(args).spawn().wait(LIMIT)
 }
 
-/// The descriptions of a project's runs.
 fn descriptions(project: &Path) -> Vec<Value> {
     let mut found: Vec<PathBuf> =
         std::fs::read_dir(project.join("runs")).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -73,7 +72,6 @@ fn a_run_in_a_project_leaves_a_description_and_deliverables_that_later_runs_see(
     assert_eq!(descriptions(&project).len(), 2);
 }
 
-/// What starts a run.
 #[derive(Clone, Copy, Debug)]
 enum Door {
     CommandLine,

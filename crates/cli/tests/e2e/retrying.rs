@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 
 use super::support::{Fixture, LIMIT, althing, of_type, run};
 
-/// A task that fails until the file `ok` exists.
+/// Fails until the file `ok` exists.
 fn flaky(id: &str) -> Value {
     let script = "if [ -e ok ]; then echo it works; else echo it is broken >&2; exit 3; fi";
     json!({"id": id, "agent": "command", "command": ["sh", "-c", script], "executionMode": "headless", "prompt": ""})
 }
 
-/// A task that waits until the file `go` exists.
+/// Waits until the file `go` exists.
 fn waiting(id: &str) -> Value {
     let script = "while [ ! -e go ]; do sleep 0.02; done; echo went";
     json!({"id": id, "agent": "command", "command": ["sh", "-c", script], "executionMode": "headless", "prompt": ""})
@@ -36,7 +36,6 @@ fn starts(althing: &Althing, task: &str) -> usize {
     of_type(&events, "attempt_started").into_iter().filter(|event| event["task"] == task).count()
 }
 
-/// How often a task has failed.
 fn failures(althing: &Althing, task: &str) -> usize {
     let events = althing.events();
     let changed = of_type(&events, "status_changed").into_iter();
@@ -80,7 +79,6 @@ fn a_failed_task_of_a_workflow_that_has_ended_is_retried_and_the_workflow_goes_o
         terminal.keys("q");
         assert_eq!(terminal.wait(LIMIT), 0, "{}", terminal.screen());
         assert!(terminal.screen().contains("the last: it works"), "{}", terminal.screen());
-        // What is stored says the same.
         let listed = run(&althing.new_command(), &["sessions"]).expect_code(0);
         assert!(listed.stdout.contains("done"), "{}", listed.stdout);
         let again = run(&althing.new_command(), &["resume", "--json"]).expect_code(0);

@@ -15,18 +15,16 @@ use super::mcp::Client;
 use super::scripted_claude;
 use super::support::{Fixture, LIMIT, Team, althing, files_below, items, of_type, paths_below, run};
 
-/// The task of the runs that are compared.
 const TASK: &str = "Count the words.";
 /// The task of a run whose first agent hands [`TASK`] to a subagent.
 const DELEGATE: &str = "Delegate it.";
 const CHAT_MODEL: &str = "talker";
-/// What each agent writes to a file of the same name in its workspace.
+/// What the model writes to `count.txt` in its workspace.
 const OF_MODEL: &str = "42\n";
 const OF_CLAUDE: &str = "forty-two\n";
 /// How long nothing may happen before the test concludes that nothing will.
 const QUIET_TIME: Duration = Duration::from_secs(1);
 
-/// What starts a run.
 #[derive(Clone, Copy, Debug)]
 enum FrontEnd {
     CommandLine,
@@ -38,7 +36,6 @@ enum FrontEnd {
     Subagent,
 }
 
-/// The modes of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RunShape {
     QuickSingle,
@@ -91,7 +88,6 @@ struct RunTrace {
     files: BTreeMap<String, String>,
 }
 
-/// Starts the run through a front end, with an agent that is a model and one that is a CLI agent.
 fn trace_through(front_end: FrontEnd, shape: RunShape) -> RunTrace {
     let fixture = Fixture::new(2, Script::from_fn(move |request| scripted_reply(shape, request)));
     let base = fixture.server.base_url();
@@ -258,7 +254,6 @@ fn wait_for_printed(running: &RunningProcess, task: &str, kind: &str) -> Value {
     parsed(&running.wait_for_stdout(is, LIMIT))
 }
 
-/// The statuses of a task among the printed events.
 fn printed_statuses(stdout: &str, task: &str) -> Vec<String> {
     let events: Vec<Value> = stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let of_task = of_type(&events, "status_changed").into_iter().filter(|event| event["task"] == task);

@@ -1,6 +1,5 @@
 //! The modes of the mode bar, set with keys on the screen: the run that then starts makes the same calls with the same
-//! tools as a run with the same modes on the command line. Also tests what the screen shows before the
-//! presentation.
+//! tools as a run with the same modes on the command line. Also tests what the screen shows before the presentation.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +14,6 @@ const ALT_R: &str = "\x1br";
 const SHIFT_TAB: &str = "\x1b[Z";
 const TASK: &str = "Name three colors";
 
-/// The specs of the runs in a log.
 fn runs(fixture: &Fixture) -> Vec<Value> {
     let events = fixture.althing.events();
     let created = of_type(&events, "task_created").into_iter();
@@ -210,7 +208,7 @@ fn working(cols: u16, rows: u16) -> (Fixture, Gate, althing_testkit::Terminal) {
     (fixture, gate, terminal)
 }
 
-/// The last two rows of the screen: the mode bar and the input.
+/// The mode bar and the input.
 fn bottom(screen: &str) -> (String, String) {
     let rows: Vec<&str> = screen.lines().collect();
     let row = |back: usize| rows.iter().rev().nth(back).unwrap_or(&"").trim_end().to_owned();
@@ -255,7 +253,7 @@ fn the_mode_bar_and_the_input_stay_below_an_opened_run_and_take_a_message_there(
             "{cols}x{rows}:\n{screen}"
         );
         assert!(!cancelled(&fixture), "{cols}x{rows}");
-        // With the focus in the run the bar and the input are still there.
+        // With the focus in the run, the mode bar and the input are still visible.
         terminal.keys("\t");
         let screen = terminal.wait_for("tab to write a message", LIMIT);
         assert!(bottom(&screen).0.starts_with(bar_begins), "{cols}x{rows}:\n{screen}");

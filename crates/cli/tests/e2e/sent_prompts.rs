@@ -24,7 +24,7 @@ fn received(fixture: &Fixture, model: &str) -> BTreeSet<(String, String)> {
     of_model.map(|request| (request.system_text(), others(request))).collect()
 }
 
-/// The same, as `sessions prompt` tells it.
+/// What `sessions prompt` says, in the form of `received`.
 fn rebuilt(calls: &Value) -> BTreeSet<(String, String)> {
     let text = |message: &Value| {
         let text = message.get("text").or(message.get("content"));

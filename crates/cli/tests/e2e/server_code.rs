@@ -284,7 +284,7 @@ fn make_executable(path: &Path) {
     std::fs::set_permissions(path, mode).unwrap();
 }
 
-/// The path of Python, which does not depend on `PATH`.
+/// This path of Python does not depend on `PATH`.
 const PYTHON: &str = "/usr/bin/python3";
 
 #[test]

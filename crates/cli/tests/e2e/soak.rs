@@ -1,7 +1,6 @@
 //! Long-running processes: an MCP server that does one run after another, a conversation, and a workflow of endless
-//! programs. Memory use and the numbers of file descriptors, threads and children must not grow.
-//!
-//! By default the test does a few rounds; `scripts/soak` sets `ALTHING_SOAK_MINUTES` to make it run for that long.
+//! programs. Memory use and the numbers of file descriptors, threads and children must not grow. `ALTHING_SOAK_MINUTES`
+//! makes the test run for that long.
 
 use std::fmt::Write as _;
 use std::io::{Read, Write as _};
@@ -25,8 +24,8 @@ const CHAT_MODEL: &str = "talker";
 const WARM_UP: usize = 2;
 /// The number of rounds after the baseline is measured, if `ALTHING_SOAK_MINUTES` is not set.
 const ROUNDS: usize = 4;
-/// The largest memory growth that passes, in kilobytes per hour. It is above the noise
-/// of a test of half an hour, and low enough that a leak of three kilobytes a run is detected.
+/// The largest memory growth that passes, in kilobytes per hour: above the noise of a test of half an hour, and low
+/// enough that a leak of three kilobytes a run is detected.
 const MAX_GROWTH: f64 = 4096.0;
 /// How many kilobytes of memory a turn of a conversation may add: the whole conversation is held in memory.
 const KB_PER_TURN: f64 = 8.0;
@@ -67,7 +66,6 @@ fn sample(pid: u32, start: Instant) -> Sample {
     }
 }
 
-/// A process and its samples.
 struct WatchedProcess {
     name: &'static str,
     running: RunningProcess,
@@ -97,7 +95,7 @@ impl WatchedProcess {
         least
     }
 
-    /// The samples without the first fifth, in which caches and pools fill.
+    /// Without the first fifth, in which caches and pools fill.
     fn settled(&self) -> &[Sample] {
         &self.samples[self.samples.len() / 5..]
     }
@@ -115,8 +113,7 @@ impl WatchedProcess {
         minutes
     }
 
-    /// The growth of memory in kilobytes per hour: the median of the slopes between all pairs of minutes,
-    /// which is robust against outliers.
+    /// In kilobytes per hour: the median of the slopes between all pairs of minutes, which is robust against outliers.
     fn growth(&self) -> f64 {
         let minutes = self.minutes();
         let mut slopes: Vec<f64> = Vec::new();
@@ -136,7 +133,7 @@ impl WatchedProcess {
     }
 }
 
-/// A minimal HTTP client: one request per connection, the whole response read to its end.
+/// One request per connection; the whole response is read to its end.
 struct Client {
     address: String,
     session: Option<String>,
@@ -200,8 +197,8 @@ impl Client {
     }
 }
 
-/// The models: the second agent uses its tools first, and the chat agent launches a run now and then. A run that will
-/// be cancelled gets no reply.
+/// The second agent uses its tools first, and the chat agent launches a run now and then. A run that will be cancelled
+/// gets no reply.
 fn models() -> Script {
     Script::from_fn(|request: &RecordedRequest| -> Action {
         let last = request.messages().last().cloned().unwrap_or_default();
@@ -243,7 +240,6 @@ fn busy_workflow(althing: &Althing) -> RunningProcess {
     althing.new_command().args(["workflow", "run", "flow.yaml", "--offline", "--unconfined"]).spawn()
 }
 
-/// All processes under test.
 struct Processes {
     server: Althing,
     address: String,
@@ -357,7 +353,7 @@ impl Processes {
     }
 }
 
-/// Removes a session's directory, even if parts of it are read-only; false if that does not work yet.
+/// Returns false if the directory cannot be removed yet. Parts of it may be read-only.
 fn remove_session(session: &Path) -> bool {
     let _ = std::process::Command::new("chmod").args(["-R", "u+w"]).arg(session).status();
     std::fs::remove_dir_all(session).is_ok() || !session.exists()
@@ -405,7 +401,6 @@ fn long_running_processes_do_not_grow_in_memory_descriptors_threads_or_children(
     processes.end();
 }
 
-/// Prints the measurements, and fails if anything grew.
 fn check_growth(processes: &Processes) {
     let mut report = format!("{} rounds\n", processes.round);
     let mut failed = false;

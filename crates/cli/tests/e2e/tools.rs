@@ -14,7 +14,6 @@ pub fn call_once(request: &RecordedRequest, tool: &str, arguments: &serde_json::
     if tool_results { member_action(request) } else { Reply::call(tool, arguments).into() }
 }
 
-/// The normal behavior of a member.
 pub fn member_action(request: &RecordedRequest) -> Action {
     Parliament::default().reply(request).into()
 }
@@ -23,7 +22,7 @@ fn write(path: &Path, text: &str) -> serde_json::Value {
     json!({ "path": path, "content": text })
 }
 
-/// Makes a directory `project` with one file in the program's working directory.
+/// A directory `project` with one file in the program's working directory.
 fn project(fixture: &Fixture) -> std::path::PathBuf {
     let project = fixture.althing.work_dir().join("project");
     std::fs::create_dir_all(&project).unwrap();
@@ -31,8 +30,8 @@ fn project(fixture: &Fixture) -> std::path::PathBuf {
     project.canonicalize().unwrap()
 }
 
-/// An agent that writes this text to a file of the project; returns the fixture, the project, and the option
-/// that makes the project writable.
+/// An agent that writes this text to a file of the project. Returns the fixture, the project, and the option that makes
+/// the project writable.
 fn writer(file: &'static str, text: &'static str) -> (Fixture, std::path::PathBuf, String) {
     let script = Script::from_fn(move |request| {
         call_once(request, "write_file", &write(&project_of(request).join(file), text))
@@ -43,7 +42,6 @@ fn writer(file: &'static str, text: &'static str) -> (Fixture, std::path::PathBu
     (fixture, project, path)
 }
 
-/// The results of a request's tool calls.
 fn tool_results(request: &RecordedRequest) -> String {
     let texts = request.messages().iter().filter(|message| message["role"] == "tool");
     texts.map(|message| message["content"].to_string()).collect::<Vec<_>>().join("\n")
@@ -188,7 +186,7 @@ fn what_a_person_changes_before_the_presentation_is_not_reported_as_written_by_t
         let path = format!("{}:rw", project.display());
         let running = fixture.command(&["--json", "--context-path", &path]).args(modes).arg("task").spawn();
         gate.wait_waiting_blocking(1, LIMIT);
-        // The first answers are in; no agent can write yet.
+        // The first answers are in, and no agent can write yet.
         std::fs::write(project.join("old.txt"), "changed by a person\n").unwrap();
         std::fs::write(project.join("new-by-a-person.txt"), "new\n").unwrap();
         gate.release_all();
@@ -487,7 +485,7 @@ fn a_runs_changes_are_shown_and_undone_on_the_screen() {
     terminal.keys("y");
     terminal.wait_for("changes to 1 file undone", LIMIT);
     assert_eq!(std::fs::read_to_string(project.join("old.txt")).unwrap(), "old\n");
-    // The footer does not say any more that the file is modified, also when the conversation is opened again.
+    // The footer no longer says that the file is modified, also when the conversation is opened again.
     let screen = terminal.wait_for("Undone: the files are as before", LIMIT);
     assert!(!screen.contains("old.txt (modified)"), "{screen}");
     terminal.keys("\x1b");
@@ -515,8 +513,8 @@ fn a_runs_changes_can_be_undone_but_not_over_another_change() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "and by a person\n");
     std::fs::write(&file, "changed by the run\n").unwrap();
     let undone = run(&fixture, &["undo", &session]);
-    // A person has rewritten the file with the run's own text: `undo` either restores the old text or leaves the
-    // file unchanged.
+    // A person has rewritten the file with the run's own text: `undo` either restores the old text or leaves the file
+    // unchanged.
     let text = std::fs::read_to_string(&file).unwrap();
     assert!(
         (undone.code == Some(0) && text == "old\n")
@@ -558,7 +556,6 @@ fn agents_shows_what_is_usable_and_what_is_missing() {
     assert!(!usable.stdout.contains("sk-some-key"));
 }
 
-/// A team whose agents may run commands.
 pub fn with_commands(agents: usize, script: Script) -> Fixture {
     Fixture::with(agents, script, |team| {
         team.every_backend("enable_mcp_command_line", true).every_backend("cwd", "here")

@@ -46,7 +46,6 @@ fn runs(althing: &Althing) -> Vec<Value> {
     created.map(|event| event["data"]["spec"].clone()).filter(|spec| spec["kind"] == "run").collect()
 }
 
-/// Whether a cancel of a task was requested.
 fn cancelled(althing: &Althing) -> bool {
     let events = althing.events();
     of_type(&events, "op_accepted").iter().any(|event| event["data"]["op"]["op"] == "cancel")

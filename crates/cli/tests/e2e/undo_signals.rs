@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::support::{LIMIT, Team, althing};
 
-/// The number of files: large enough that an undo takes a while, because each file is synced.
+/// Enough files that an undo takes a while, because each file is synced.
 const FILES: usize = 1_500;
 
 fn file(dir: &Path, n: usize) -> PathBuf {

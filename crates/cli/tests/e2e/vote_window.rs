@@ -1,5 +1,5 @@
-//! The window after a vote in a real terminal: it closes with its run, its countdown is paused while a person chooses,
-//! and the choice shows what is chosen between.
+//! The override window after a vote in a real terminal: it closes with its run, its countdown is paused while a person
+//! chooses, and the choice shows the answers.
 
 use std::time::{Duration, Instant};
 

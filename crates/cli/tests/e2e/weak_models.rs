@@ -70,7 +70,7 @@ fn a_presenter_that_writes_nothing_does_not_replace_the_winners_answer() {
     assert_eq!(output.stdout, format!("{CODE}\n"));
     let notice = "b could not present (chatcompletion model-b: the reply was empty";
     assert!(output.stderr.contains(notice), "{}", output.stderr);
-    // The model calls a tool that there is not, and writes nothing. It is reminded once.
+    // The model calls a tool that does not exist, and writes nothing. It is reminded once.
     let script = Script::from_fn(|request| {
         if !has(request, "new_answer") && !has(request, "vote") {
             return Reply::call("open_browser", &serde_json::json!({}));
