@@ -1,6 +1,5 @@
 //! A build log, as compilers write it to terminals.
 
-/// 1 MiB of a build log. The last line may be cut.
 pub fn block(colors: bool) -> Vec<u8> {
     let mut text = String::new();
     for n in 0.. {

@@ -8,7 +8,6 @@ use althing_runner::Cleaner;
 use std::hint::black_box;
 
 const MEBIBYTES: usize = 32;
-/// The input is cleaned in pieces of this many bytes.
 const PIECE: usize = 256 * 1024;
 
 pub fn all(rounds: usize) {

@@ -9,9 +9,7 @@ use std::time::{Duration, Instant};
 
 const CHAT_MODEL: &str = "talker";
 const LIMIT: Duration = Duration::from_secs(60);
-/// The number of turns before the measured turns.
 const HISTORY: usize = 200;
-/// The minimum number of events in the long session.
 const EVENTS: usize = 10_000;
 
 pub fn config(base_url: &str, agents: usize) -> String {
@@ -32,7 +30,6 @@ pub fn all(programs: &Programs, rounds: usize) {
     launch(programs, rounds);
 }
 
-/// A model that repeats the last user message.
 pub fn echo() -> Script {
     Script::from_fn(|request| Reply::text(format!("Re: {}", request.last_user_text())))
 }
@@ -77,7 +74,6 @@ impl ChatSession {
         self.turns += 1;
     }
 
-    /// Makes turns until the conversation has this many.
     pub fn go_on_until(&mut self, turns: usize) {
         while self.turns < turns {
             self.turn();
@@ -96,7 +92,6 @@ impl ChatSession {
         self.chat = Some(self.start(&["--session", session]));
     }
 
-    /// 0 if there is no log yet.
     pub fn events(&self) -> usize {
         let log = newest_session(&self.althing.state_dir()).map(|session| session.join("events.jsonl"));
         log.and_then(|log| std::fs::read_to_string(log).ok()).unwrap_or_default().lines().count()

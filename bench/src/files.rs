@@ -11,7 +11,6 @@ use tempfile::TempDir;
 
 const CALLS: usize = 3000;
 const FILES: usize = 10_000;
-/// The number of files in the tracked context path.
 const TRACKED: usize = 100_000;
 
 pub fn all(rounds: usize) {
@@ -110,7 +109,6 @@ fn snapshots(rounds: usize) {
     let _ = Command::new("chmod").args(["-R", "u+w"]).arg(dir.path()).status();
 }
 
-/// Measures recording the state of a context path, and comparing the path with that state later.
 fn tracking(rounds: usize) {
     let dir = TempDir::new().unwrap();
     fill(dir.path(), TRACKED);

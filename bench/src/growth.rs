@@ -41,7 +41,6 @@ fn minimum(rounds: usize, mut measured: impl FnMut() -> f64) -> f64 {
     (0..rounds).map(|_| measured()).fold(f64::MAX, f64::min)
 }
 
-/// The exponent of costs (in ms) over sizes.
 fn exponent(points: &[(usize, f64)]) -> f64 {
     let logarithms: Vec<(f64, f64)> =
         points.iter().map(|(size, cost)| ((*size as f64).ln(), cost.max(1e-3).ln())).collect();

@@ -12,11 +12,9 @@ use std::time::Instant;
 
 const SESSION: &str = "20261115-095612-7f3a";
 
-/// The number of events in the log that is read back.
 const EVENTS: u64 = 1_000_000;
 /// The number of events per batch, as when many agents work at once.
 const BATCH: usize = 32;
-/// The number of appended events, with one sync per batch.
 const APPENDED: u64 = 20_000;
 
 fn event(seq: u64) -> Arc<Event> {
@@ -124,7 +122,6 @@ impl LogOnDisk {
         self.dir.path().join("sessions").join(SESSION).join("events.jsonl")
     }
 
-    /// Reads the whole log and returns the time in seconds.
     pub fn replay(&self) -> f64 {
         let (took, read) = timed(|| self.state.read(&SESSION.into()).unwrap());
         assert_eq!(read.events.len() as u64, self.events);

@@ -42,7 +42,6 @@ mod verdict;
 
 use measure::Programs;
 
-/// The name on the command line, the description, and the function.
 type Group = (&'static str, &'static str, fn(&Programs, usize));
 
 const GROUPS: [Group; 16] = [

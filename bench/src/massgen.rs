@@ -16,9 +16,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use tempfile::TempDir;
 
-/// The environment variable that names MassGen's program.
 const VARIABLE: &str = "ALTHING_BENCH_MASSGEN";
-/// Team sizes, and text chunks per reply.
 const WORK: [(usize, usize); 6] = [(1, 8), (3, 8), (8, 8), (16, 8), (64, 8), (3, 2000)];
 
 pub fn all(programs: &Programs, rounds: usize) {
@@ -72,7 +70,6 @@ fn pair(ours: f64, theirs: f64, unit: &str) -> String {
     format!("{ours:.1} / {theirs:.0} {unit} ({:.0}x)", theirs / ours)
 }
 
-/// What a program needed for the work, and what its server received.
 #[derive(Default)]
 pub struct Observed {
     taken: Vec<Measurement>,
@@ -81,7 +78,6 @@ pub struct Observed {
     pub rest_ms: Vec<f64>,
     calls: Vec<f64>,
     sent_kb: Vec<f64>,
-    /// The number of runs without an answer.
     pub unanswered: usize,
 }
 

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// The argument that makes this program measure one command.
 pub const ONE: &str = "--measure-one";
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -18,7 +17,6 @@ pub struct Measurement {
     pub peak_mb: f64,
 }
 
-/// Althing, the baseline, and the model server.
 pub struct Programs {
     pub althing: PathBuf,
     pub floor: PathBuf,
@@ -76,7 +74,7 @@ pub fn measure(program: &Path, args: &[&str], dir: &Path) -> Measurement {
     measure_exit(program, args, dir, 0)
 }
 
-/// As [`measure`], but the command must exit with the status `code`.
+/// The command must exit with the status `code`.
 pub fn measure_exit(program: &Path, args: &[&str], dir: &Path, code: i32) -> Measurement {
     let output = Command::new(me()).arg(ONE).arg(program).args(args).current_dir(dir).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -105,7 +103,6 @@ pub fn percentile(mut times: Vec<f64>, hundredth: usize) -> f64 {
     times[times.len() * hundredth / 100]
 }
 
-/// The median of each field, taken separately.
 pub fn medians(all: &[Measurement]) -> Measurement {
     let of = |field: fn(&Measurement) -> f64| median(all.iter().map(field).collect());
     Measurement { wall_ms: of(|t| t.wall_ms), cpu_ms: of(|t| t.cpu_ms), peak_mb: of(|t| t.peak_mb) }

@@ -15,7 +15,6 @@ use std::time::Duration;
 const TEAMS: [usize; 3] = [3, 8, 16];
 /// The text chunks of a reply. A reply has about four more chunks, for its tool call and its end.
 const CHUNKS: u32 = 8;
-/// How long each reply of the fastest model takes.
 const FASTEST: Duration = Duration::from_millis(400);
 /// How much slower each model is than the one before it, if the models are unequally fast.
 const STEP: Duration = Duration::from_millis(100);
@@ -34,12 +33,9 @@ enum Improver {
 struct Pattern {
     name: &'static str,
     improver: Improver,
-    /// How often an improver improves its first answer.
     times: usize,
     staggered: bool,
-    /// Keys of the config.
     keys: &'static str,
-    /// The number of calls that Althing needs.
     least: fn(usize) -> usize,
 }
 
@@ -68,7 +64,6 @@ impl Pattern {
         Self { keys, ..self }
     }
 
-    /// How many answers a model gives, if it may.
     fn answers(self, number: usize, agents: usize) -> usize {
         let improves = match self.improver {
             Improver::Nobody => false,

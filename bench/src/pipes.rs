@@ -68,7 +68,6 @@ fn throughput(programs: &Programs, what: &str, colors: bool, rounds: usize) {
     speed(what, median(ours), median(floor), 0.5);
 }
 
-/// A workflow with one stage whose tasks run these commands.
 fn workflow(dir: &Path, commands: &[Vec<String>]) -> String {
     let task = |(n, command): (usize, &Vec<String>)| json!({"id": format!("t{n}"), "agent": "command", "command": command, "executionMode": "headless", "prompt": ""});
     let tasks: Vec<_> = commands.iter().enumerate().map(task).collect();

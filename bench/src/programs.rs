@@ -15,7 +15,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The size of pipes and reads: as large as in the runner, so that the comparison is fair.
 const CHUNK: usize = 256 * 1024;
 
-/// A runner as in the product, without a sandbox.
 pub fn runner(programs: &Programs) -> Arc<ProgramRunner> {
     let starter = ProgramStarter {
         adapters: Adapters::default(),
@@ -70,7 +69,6 @@ pub fn run(runner: &Arc<ProgramRunner>, job: &ProgramJob) -> (ProgramEnd, Arc<Ou
     (runtime.block_on(runner.run(job, sink)), counts)
 }
 
-/// The command that writes this many MiB of a build log.
 pub fn flood(programs: &Programs, mebibytes: usize, colors: bool) -> Vec<String> {
     let kind = if colors { "colored" } else { "plain" };
     vec![programs.floor.display().to_string(), "flood".into(), mebibytes.to_string(), kind.into()]
@@ -95,7 +93,6 @@ pub fn read_terminal(command: &[String]) -> u64 {
     read
 }
 
-/// Starts a command whose stdout is a bare terminal. Returns our end of the terminal, and the process.
 pub fn in_terminal(command: &[String]) -> (rustix::fd::OwnedFd, std::process::Child) {
     let flags = rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY;
     let ours = rustix::pty::openpt(flags | rustix::pty::OpenptFlags::CLOEXEC).unwrap();

@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// How often to attach to a program and detach.
 const VISITS: usize = 100;
 
 pub fn all(programs: &Programs, rounds: usize) {

@@ -79,7 +79,6 @@ fn each(taken: &[(usize, Measurement, Measurement)]) {
     );
 }
 
-/// The time of `--help`, compared to an empty process.
 fn help(programs: &Programs, rounds: usize) {
     let dir = TempDir::new().unwrap();
     let (mut floor, mut ours) = (Vec::new(), Vec::new());

@@ -7,18 +7,13 @@ use althing_testkit::{Althing, FakeModel, Reply, Script, Terminal};
 use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// What a usable screen shows.
 const READY: &str = "Type a message...";
-/// The number of agents that stream while the user types.
 const AGENTS: usize = 16;
 /// The pause between two tokens of an agent: 200 tokens per second.
 const PACE: Duration = Duration::from_millis(5);
 const KEYS: usize = 600;
-/// The number of replies in the long transcript.
 const REPLIES: usize = 100;
-/// The number of lines of each reply.
 pub const LINES: usize = 1000;
-/// The number of lines of the short transcript.
 const FEW: usize = 100;
 
 pub fn all(programs: &Programs, rounds: usize) {
@@ -110,7 +105,6 @@ fn idle(programs: &Programs) {
     report("CPU while idle for 10 s", format!("{used:.2} ms"), "under 1 ms", used < 1.0);
 }
 
-/// A session with this many replies of this many lines. Returns the program with its directories, and the session's id.
 pub fn transcript(programs: &Programs, replies: usize, lines: usize) -> (Althing, String) {
     let lines = "A line of a long reply, with some words in it.\n\n".repeat(lines);
     let mut chat_session = ChatSession::begin(
@@ -122,7 +116,6 @@ pub fn transcript(programs: &Programs, replies: usize, lines: usize) -> (Althing
     (chat_session.althing, id)
 }
 
-/// A long transcript compared to a short one: memory, and the time of a key.
 fn long(programs: &Programs) {
     let open = |replies: usize, lines: usize| {
         let (althing, id) = transcript(programs, replies, lines);

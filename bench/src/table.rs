@@ -48,7 +48,6 @@ pub fn circumstances(programs: &Programs, rounds: usize) -> String {
     )
 }
 
-/// The load average over the last minute.
 pub fn load() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split_whitespace().next().unwrap_or("unknown").to_owned()

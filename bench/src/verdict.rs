@@ -16,7 +16,6 @@ pub struct ResultLine {
 struct Results {
     group: &'static str,
     lines: Vec<ResultLine>,
-    /// Whether standard output is reserved for the table.
     table: bool,
 }
 
@@ -81,12 +80,10 @@ pub fn times(what: &str, ours: f64, floor: f64, at_most: f64) {
     report(what, got, &format!("at most {at_most}"), ratio <= at_most);
 }
 
-/// A time in seconds that must stay below a number of milliseconds.
 pub fn below_ms(what: &str, ours: f64, limit_ms: f64) {
     report(what, format!("{:.2} ms", ours * 1e3), &format!("under {limit_ms} ms"), ours * 1e3 < limit_ms);
 }
 
-/// A size that must stay below a number of megabytes.
 pub fn below_mb(what: &str, ours: f64, limit_mb: f64) {
     report(what, format!("{ours:.1} MB"), &format!("under {limit_mb} MB"), ours < limit_mb);
 }

@@ -43,7 +43,6 @@ fn borda() -> DecisionRules {
     }
 }
 
-/// The totals of a number of runs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Score {
     pub runs: u32,

@@ -3,14 +3,12 @@
 use althing_protocol::{Message, ModelRequest, Reply, ToolCall};
 use serde_json::json;
 
-/// A kind of task and team.
 #[derive(Clone, Copy, Debug)]
 pub struct World {
     pub name: &'static str,
     pub about: &'static str,
     /// The probability that the first agent is right, and that each other agent is.
     pub skill: (f64, f64),
-    /// How much the difficulty of tasks varies.
     pub spread: f64,
     /// How often a wrong agent makes the error that other wrong agents make too.
     pub shared_error: f64,
@@ -182,7 +180,6 @@ impl Task {
     }
 }
 
-/// The agents whose answers a prompt shows, in the order in which it shows them.
 fn shown_agents(request: &ModelRequest) -> Vec<usize> {
     let texts = request.messages.iter().filter_map(|message| match message {
         Message::User(text) => Some(text.as_str()),

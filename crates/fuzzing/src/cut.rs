@@ -1,6 +1,5 @@
 //! Splits bytes into pieces, deterministically for a given number.
 
-/// The first byte, which selects something, and the rest.
 pub(crate) fn choice(bytes: &[u8]) -> (u8, &[u8]) {
     bytes.split_first().map_or((0, bytes), |(first, rest)| (*first, rest))
 }

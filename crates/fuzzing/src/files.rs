@@ -31,7 +31,6 @@ struct TestDir {
     base: PathBuf,
     host: FileHost,
     runtime: Runtime,
-    /// Everything that must not change.
     outside: BTreeMap<PathBuf, String>,
 }
 
@@ -83,7 +82,6 @@ impl TestDir {
         self.base.join("project/.althing/run/workspaces/me")
     }
 
-    /// Restores what an agent may change.
     fn reset(&self) {
         let given = [self.workspace(), self.base.join("project")];
         for dir in &given {
@@ -141,7 +139,6 @@ impl TestDir {
         ToolCall { id: "1".to_owned(), name: name.to_owned(), arguments: arguments.to_owned() }
     }
 
-    /// Everything in the test directory that the agent must not change.
     fn read_outside(&self) -> BTreeMap<PathBuf, String> {
         let mut all = BTreeMap::new();
         walk(&self.base, &mut all);

@@ -17,7 +17,6 @@ use std::sync::{Arc, LazyLock};
 
 const STATE: &str = "/home/state";
 
-/// The events of a valid log, and the log.
 static GOOD: LazyLock<(Vec<Arc<Event>>, Vec<u8>)> = LazyLock::new(|| {
     let events: Vec<Arc<Event>> = (1..=40).map(|seq| Arc::new(event(seq))).collect();
     let disk = SimDisk::new(1);
@@ -120,7 +119,6 @@ fn check_opened(disk: &SimDisk, log: &[u8], good: usize, events: &[Arc<Event>], 
     assert_eq!(read.damage, None);
 }
 
-/// Every file of the session except its lock.
 fn all_files(disk: &SimDisk) -> Vec<(String, Vec<u8>)> {
     let mut names = disk.list(&path("")).expect("a session");
     names.sort();

@@ -180,7 +180,6 @@ impl RunService for Runs {
     }
 }
 
-/// Reports the end of its run at once if there is an outcome, and otherwise nothing.
 struct Feed(Option<RunOutcome>);
 
 impl RunFeed for Feed {

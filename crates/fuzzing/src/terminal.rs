@@ -60,7 +60,6 @@ pub(crate) fn check(bytes: &[u8]) {
         assert_eq!(in_pieces, answers);
     }
 
-    // The size changes while the program runs.
     let mut sized = FuzzTerminal::new(u16::from(how), 3);
     for (n, piece) in (0..).zip(pieces(bytes, how.max(8))) {
         let (clean, _) = sized.feed(piece);
@@ -98,7 +97,6 @@ fn only_letters(text: &str) {
     assert!(!text.contains(acts), "{text:?}");
 }
 
-/// Draws the screen for an attached user, and checks every byte that reaches the outer terminal.
 fn show(screen: &Screen) {
     ATTACHED.with_borrow_mut(|app| {
         app.show_attached(Some(screen.clone()));

@@ -26,7 +26,6 @@ fn seeds(target: &str) -> Vec<(PathBuf, Vec<u8>)> {
     files.into_iter().map(|file| (file.clone(), std::fs::read(file).unwrap())).collect()
 }
 
-/// Checks one target with all its seeds, each unchanged and in this many variations.
 fn replay(name: &str, variations: usize) {
     let target = TARGETS.iter().find(|target| target.name == name).unwrap();
     let usual = std::panic::take_hook();

@@ -17,7 +17,6 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// The maximum number of spans in one request without message content.
 const MAX_SPANS: usize = 512;
 /// The maximum number of spans in one request with message content: small, so that the request does not exceed a
 /// collector's size limit.
@@ -149,7 +148,6 @@ impl Exporter {
     }
 }
 
-/// The work on the exporter's thread.
 #[derive(Clone)]
 struct Worker {
     sender: Arc<Sender>,

@@ -91,7 +91,6 @@ fn value(value: &Value) -> Json {
     }
 }
 
-/// Nanoseconds since 1970 as a string, from milliseconds.
 fn nanos(millis: u64) -> Json {
     (u128::from(millis) * 1_000_000).to_string().into()
 }

@@ -22,9 +22,7 @@ pub(crate) struct Sender {
 }
 
 pub(crate) struct SendError {
-    /// The reason, for the user.
     pub(crate) why: String,
-    /// Whether and when the request may be retried.
     pub(crate) retry: Retry,
 }
 
@@ -33,7 +31,6 @@ pub(crate) enum Retry {
     Later(Option<Duration>),
 }
 
-/// What a response with a success status says.
 pub(crate) struct Accepted {
     /// The number of spans that the collector rejected although the status says success.
     pub(crate) rejected: u64,

@@ -62,11 +62,11 @@ impl From<bool> for Value {
 /// The attributes of a span or an event.
 pub type Attributes = Vec<(&'static str, Value)>;
 
-/// Displays as hex.
+/// A trace id. Displays as hex.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TraceId([u8; 16]);
 
-/// Displays as hex.
+/// A span id. Displays as hex.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SpanId([u8; 8]);
 

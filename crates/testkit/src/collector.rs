@@ -13,7 +13,6 @@ use crate::signal::Signal;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CollectorReply {
     Take,
-    /// Rejects the request with this status.
     Status(u16),
     /// Accepts the request but reports this many rejected spans.
     TakeAllBut(u64),
@@ -35,7 +34,6 @@ struct CollectorState {
 
 #[derive(Debug, Clone)]
 pub struct Export {
-    /// The method and path.
     pub line: String,
     /// The names are in lower case.
     pub headers: BTreeMap<String, String>,
@@ -58,7 +56,6 @@ impl Collector {
         Self { address, state }
     }
 
-    /// The URL for `--otlp`.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -126,7 +123,6 @@ fn serve(mut stream: &TcpStream, state: &Signal<CollectorState>) -> Option<()> {
             (200, format!(r#"{{"partialSuccess":{{"rejectedSpans":"{refused}","errorMessage":"too old"}}}}"#))
         }
         CollectorReply::Never => {
-            // Waits until the client disconnects.
             let _ = stream.read(&mut [0]);
             return None;
         }
@@ -148,12 +144,9 @@ pub struct CollectedSpan {
     pub kind: u64,
     /// Start and end, in nanoseconds since 1970.
     pub time: (u64, u64),
-    /// Strings, numbers and lists of strings.
     pub attributes: BTreeMap<String, Value>,
-    /// Names and attributes.
     pub events: Vec<(String, BTreeMap<String, Value>)>,
     pub failed: bool,
-    /// The attributes of the exporting process.
     pub resource: BTreeMap<String, Value>,
 }
 
@@ -164,7 +157,6 @@ impl CollectedSpan {
     }
 }
 
-/// Panics if the request violates OTLP.
 #[track_caller]
 pub fn read_export(request: &Export) -> Vec<CollectedSpan> {
     assert_eq!(request.line, "POST /v1/traces");

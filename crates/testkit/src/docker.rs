@@ -27,7 +27,6 @@ pub struct TestDockerDaemon {
 }
 
 impl TestDockerDaemon {
-    /// Takes a second or two.
     pub fn start() -> Self {
         // The storage driver `vfs` works without overlay support in the kernel or file system.
         Self::with(&[])
@@ -88,7 +87,6 @@ impl TestDockerDaemon {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// Makes an image of busybox and these executable files.
     pub fn image_with(&self, name: &str, files: &[(&str, &str)]) {
         let root = self.dir.path().join("root");
         for (path, content) in files {

@@ -20,7 +20,6 @@ pub struct Gate {
 struct GateState {
     permits: usize,
     open: bool,
-    /// The number of streams that wait for a permit.
     waiting: usize,
     sent: usize,
 }
@@ -35,7 +34,6 @@ impl Gate {
         Self { before_headers: true, ..Self::default() }
     }
 
-    /// Lets `n` more chunks through.
     pub fn release(&self, n: usize) {
         self.inner.update(|state| state.permits += n);
     }
@@ -44,7 +42,6 @@ impl Gate {
         self.inner.update(|state| state.open = true);
     }
 
-    /// The number of chunks that passed and were written to the socket.
     pub fn sent(&self) -> usize {
         self.inner.read(|state| state.sent)
     }

@@ -22,14 +22,12 @@ pub enum User {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Machine {
     pub user: User,
-    /// Whether `bwrap` can be started.
     pub bubblewrap: bool,
 }
 
 /// Hides `bwrap`, then executes the remaining arguments.
 const HIDE: &str = "/usr/bin/mount --bind /dev/null /usr/bin/bwrap && exec \"$@\"";
 
-/// Only root can act as other users and change mounts.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
@@ -47,7 +45,6 @@ impl Machine {
         Self { user, bubblewrap: !chosen("ALTHING_TEST_SANDBOX", "landlock") }
     }
 
-    /// The user id of the process to start, if it is not the current one.
     pub fn uid(self) -> Option<u32> {
         (self.user == User::Ordinary && is_root()).then_some(ORDINARY_ID)
     }
@@ -73,7 +70,6 @@ impl Machine {
         words
     }
 
-    /// The directories of `PATH` that the user can enter.
     pub(crate) fn search_path(self) -> OsString {
         let path = std::env::var_os("PATH").unwrap_or_default();
         if self.uid().is_none() {
@@ -83,7 +79,6 @@ impl Machine {
         std::env::join_paths(open).expect("a search path")
     }
 
-    /// Gives a directory and everything in it to the user, if it is not the current one.
     pub(crate) fn hand_over(self, dir: &Path) {
         if let Some(id) = self.uid() {
             hand_over(dir, id);
@@ -91,7 +86,6 @@ impl Machine {
     }
 }
 
-/// Skips what vanishes meanwhile.
 fn hand_over(path: &Path, id: u32) {
     let Ok(data) = path.symlink_metadata() else { return };
     if data.uid() != id {

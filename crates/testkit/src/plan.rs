@@ -9,33 +9,25 @@ use crate::gate::Gate;
 use crate::reply::Reply;
 use crate::wire::{Context, Frame, Part, Wire};
 
-/// The chunk that ends a chunked body.
 pub(crate) const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
     /// Raw bytes. Consecutive writes are combined into one.
     Send(Bytes),
-    /// One chunk of a chunked body, which a gate counts.
     Chunk(Bytes),
-    /// One chunk of a chunked body, which gates ignore.
     UngatedChunk(Bytes),
     /// Writes out the buffer, so that the next bytes are sent separately.
     Flush,
     Pause(Duration),
-    /// Waits for a permit.
     Pass(Gate),
-    /// Tells the gate that a chunk was written.
     Passed(Gate),
-    /// Sends one byte at a time, with this pause after each.
     Dribble(Bytes, Duration),
     /// Sends nothing more. The connection stays open until the client closes it.
     Stall,
     /// Repeats these bytes as a chunk, with this pause in between, until the client disconnects.
     Repeat(Bytes, Duration),
-    /// Closes the connection normally (FIN).
     Close,
-    /// Closes the connection with a reset (RST).
     Reset,
     /// Resets the connection and refuses new ones for this time.
     Refuse(Duration),
@@ -47,7 +39,6 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// A complete, successful reply.
     pub(crate) fn reply(wire: Wire, reply: &Reply, context: &Context, streamed: bool) -> Self {
         if !streamed {
             return Self::document(200, "application/json", &[], &wire.whole(reply, context));
@@ -115,7 +106,6 @@ impl Plan {
         out.freeze()
     }
 
-    /// Holds the plan back with a gate.
     pub(crate) fn gated(mut self, gate: &Gate) -> Self {
         if gate.holds_headers() {
             self.steps.insert(0, Step::Pass(gate.clone()));

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 /// A server program. The numbers are what it reports for every model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ServerProgram {
-    /// A server that says nothing about itself.
     #[default]
     Plain,
     LlamaCpp {

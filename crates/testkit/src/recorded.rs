@@ -31,7 +31,6 @@ pub(crate) struct RequestData {
     pub(crate) arrived: Instant,
 }
 
-/// How the exchange ended, from the server's view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestOutcome {
     Underway,
@@ -48,7 +47,6 @@ impl RecordedRequest {
         self.call.seq
     }
 
-    /// The number of earlier requests for the same model.
     pub fn nth_of_model(&self) -> usize {
         self.call.nth_of_model
     }
@@ -61,7 +59,6 @@ impl RecordedRequest {
         &self.call.method
     }
 
-    /// The path with its query.
     pub fn path(&self) -> &str {
         &self.call.path
     }
@@ -84,7 +81,6 @@ impl RecordedRequest {
         &self.call.raw
     }
 
-    /// When the request had been read completely.
     pub fn arrived(&self) -> Instant {
         self.call.arrived
     }
@@ -93,7 +89,6 @@ impl RecordedRequest {
         self.ended
     }
 
-    /// How the exchange ended, as far as known when this record was taken.
     pub fn outcome(&self) -> RequestOutcome {
         self.outcome
     }
@@ -107,7 +102,6 @@ impl RecordedRequest {
         self.body()["model"].as_str().or_else(|| model_in(self.path())).unwrap_or_default()
     }
 
-    /// Whether streaming was requested, in the body or by the path.
     pub fn wants_stream(&self) -> bool {
         match Wire::at(self.method(), self.path()) {
             Some(Wire::Gemini) => bare(self.path()).ends_with(":streamGenerateContent"),
@@ -115,7 +109,6 @@ impl RecordedRequest {
         }
     }
 
-    /// The messages of the conversation, in the wire format.
     pub fn messages(&self) -> &[Value] {
         ["messages", "input", "contents"]
             .iter()
@@ -128,7 +121,6 @@ impl RecordedRequest {
         self.functions().iter().filter_map(|function| function["name"].as_str()).collect()
     }
 
-    /// The namespaces of the offered tools, by tool name.
     pub(crate) fn namespaces(&self) -> HashMap<String, String> {
         let tools = self.body()["tools"].as_array().map_or(&[][..], Vec::as_slice);
         let spaces = tools.iter().filter(|tool| tool["type"] == "namespace");
@@ -157,7 +149,6 @@ impl RecordedRequest {
         names.into_iter().flatten().filter_map(Value::as_str).collect()
     }
 
-    /// The text of the system prompt, in any wire format.
     pub fn system_text(&self) -> String {
         let body = self.body();
         let own = [&body["instructions"], &body["system"], &body["systemInstruction"]["parts"]];
@@ -195,7 +186,6 @@ impl RecordedRequest {
         found.into_iter().find(|schema| schema.is_object())
     }
 
-    /// The definitions of the offered functions, in any wire format.
     fn functions(&self) -> Vec<&Value> {
         let tools = self.body()["tools"].as_array().map_or(&[][..], Vec::as_slice);
         let mut found = Vec::new();

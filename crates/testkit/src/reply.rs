@@ -11,9 +11,7 @@ pub struct Reply {
     pub reasoning: Vec<String>,
     /// Streamed after the reasoning, one delta per element.
     pub text: Vec<String>,
-    /// Streamed last.
     pub calls: Vec<ToolCall>,
-    /// `None` reports no usage.
     pub usage: Option<Usage>,
     /// `None` chooses the finish reason that fits the content.
     pub finish: Option<Finish>,
@@ -38,7 +36,6 @@ pub struct Usage {
     pub input: u64,
     /// Output tokens, including reasoning.
     pub output: u64,
-    /// Input tokens read from the cache.
     pub cached: u64,
     pub reasoning: u64,
 }
@@ -103,7 +100,6 @@ impl Reply {
         self
     }
 
-    /// Sets the text in exactly these chunks.
     pub fn text_chunks<S: Into<String>>(mut self, chunks: impl IntoIterator<Item = S>) -> Self {
         self.text = chunks.into_iter().map(Into::into).collect();
         self
@@ -120,7 +116,6 @@ impl Reply {
         self
     }
 
-    /// Splits each call's arguments into `n` fragments, or fewer if they have fewer characters.
     pub fn fragments(mut self, n: usize) -> Self {
         self.calls = self.calls.into_iter().map(|call| call.split(n)).collect();
         self
@@ -166,7 +161,6 @@ impl ToolCall {
         self
     }
 
-    /// Splits the arguments into `n` fragments, or fewer if they have fewer characters.
     pub fn split(mut self, n: usize) -> Self {
         self.fragments = split(&self.arguments(), n);
         self

@@ -21,20 +21,14 @@ pub enum Action {
     /// The response of the script's fallback, for example inside `After` or `Gated`.
     Usual,
     Reply(Reply),
-    /// The fallback's reply with a fault.
     Fault(Fault, FaultMoment),
-    /// This reply with a fault.
     FaultIn(Fault, FaultMoment, Reply),
-    /// The inner action, with its chunks held back by the gate.
     Gated(Box<Action>, Gate),
     After(Duration, Box<Action>),
-    /// No response until the client disconnects.
     Hang,
     /// These bytes instead of a response; then the connection is closed.
     Raw(Bytes),
-    /// An error response with this status and JSON body.
     Refuse(u16, String),
-    /// An action that is chosen when the request arrives.
     With(Decide),
 }
 
@@ -47,7 +41,6 @@ impl Action {
         Self::After(delay, Box::new(action.into()))
     }
 
-    /// An error response in OpenAI's form.
     pub fn refuse(status: u16, message: &str) -> Self {
         let kind = "invalid_request_error";
         let error = serde_json::json!({"error": {"message": message, "type": kind, "code": status}});
@@ -111,7 +104,6 @@ impl Script {
         Self::from_fn(|request| Parliament::default().reply(request))
     }
 
-    /// Every request without a rule gets what `decide` returns.
     pub fn from_fn<A: Into<Action>>(decide: impl Fn(&RecordedRequest) -> A + Send + Sync + 'static) -> Self {
         Self {
             rules: Vec::new(),
@@ -120,7 +112,6 @@ impl Script {
         }
     }
 
-    /// Every request without a rule gets the same action.
     pub fn always(action: impl Into<Action>) -> Self {
         let action = action.into();
         Self::from_fn(move |_| action.clone())
@@ -147,7 +138,6 @@ impl Script {
         self.nth(0, Action::Fault(fault, moment))
     }
 
-    /// Every request gets the fault, unless a more specific rule applies.
     pub fn fault_always(self, fault: Fault, moment: FaultMoment) -> Self {
         self.rule(None, None, Action::Fault(fault, moment))
     }

@@ -8,7 +8,6 @@ use tokio::sync::Notify;
 /// A shared value. Every `update` wakes all waiters.
 #[derive(Debug, Default)]
 pub(crate) struct Signal<T> {
-    /// A std mutex, never held across an await.
     value: Mutex<T>,
     threads: Condvar,
     tasks: Notify,
@@ -52,7 +51,6 @@ impl<T> Signal<T> {
         tokio::time::timeout(limit, self.wait(check)).await.ok()
     }
 
-    /// As `wait_for`, for a thread without a runtime.
     pub(crate) fn wait_for_blocking<R>(
         &self,
         limit: Duration,

@@ -7,14 +7,10 @@ use crate::reply::Reply;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum CallStyle {
-    /// In a fence with `json`.
     #[default]
     Fence,
-    /// In `<tool_call>` tags.
     ToolCall,
-    /// In `<tools>` tags.
     Tools,
-    /// JSON without anything around it.
     Bare,
 }
 
@@ -44,7 +40,6 @@ impl SmallModel {
     }
 }
 
-/// A vote if the model can vote, otherwise an answer if it can answer.
 fn chosen_call(request: &RecordedRequest) -> Option<Value> {
     let model = request.model();
     let call = |name: &str, arguments: Value| Some(json!({"name": name, "arguments": arguments}));
@@ -75,7 +70,6 @@ fn offers(request: &RecordedRequest, tool: &str) -> bool {
         || request.system_text().contains(&format!("\n## {tool}\n"))
 }
 
-/// The first agent that can be voted for.
 fn first_votable(request: &RecordedRequest) -> Option<String> {
     if let Some(first) = request.votable().first() {
         return Some((*first).to_owned());

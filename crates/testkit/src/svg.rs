@@ -13,7 +13,6 @@ const COLORS: [&str; 16] = [
     "#f0838c", "#b5e08f", "#f2d399", "#82c4ff", "#dd9af0", "#7fd4de", "#ffffff",
 ];
 
-/// Adjacent characters with the same style.
 struct TextRun {
     column: u16,
     columns: u16,
@@ -129,13 +128,11 @@ fn draw(svg: &mut String, row: u16, run: &TextRun) {
     );
 }
 
-/// A length in hundredths of a pixel as text in pixels.
 fn number(hundredths: u32) -> String {
     let text = format!("{}.{:02}", hundredths / 100, hundredths % 100);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// `None` for the terminal's default color.
 fn css_color(css_color: vt100::Color) -> Option<String> {
     match css_color {
         vt100::Color::Default => None,

@@ -12,7 +12,6 @@ use crate::process::Althing;
 
 struct TerminalState {
     parser: vt100::Parser,
-    /// Every received byte, so that tests can check what must not be among them.
     raw: Vec<u8>,
     /// Whether a synchronized update is in progress. A terminal shows it only once it is complete.
     drawing: bool,
@@ -143,13 +142,11 @@ impl Terminal {
         self
     }
 
-    /// One line per row.
     pub fn screen(&self) -> String {
         let seen = self.seen.0.lock().unwrap_or_else(PoisonError::into_inner);
         seen.parser.screen().contents()
     }
 
-    /// For example to read the color of a cell.
     pub fn with_screen<T>(&self, with_screen: impl FnOnce(&vt100::Screen) -> T) -> T {
         let seen = self.seen.0.lock().unwrap_or_else(PoisonError::into_inner);
         with_screen(seen.parser.screen())
@@ -159,7 +156,6 @@ impl Terminal {
         self.seen.0.lock().unwrap_or_else(PoisonError::into_inner).raw.clone()
     }
 
-    /// The column and row, from 0, where a text begins on the screen.
     pub fn find(&self, text: &str) -> Option<(u16, u16)> {
         let screen = self.screen();
         screen.lines().zip(0..).find_map(|(line, row)| {
@@ -208,7 +204,6 @@ impl Terminal {
         modes.local_modes.contains(LocalModes::ICANON | LocalModes::ECHO)
     }
 
-    /// Waits until the program has stopped itself, as with Ctrl+Z.
     #[track_caller]
     pub fn wait_stopped(&self, limit: Duration) {
         let id = self.child.process_id().expect("the program runs");

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 /// How long a test waits for something that must happen. Only a defect takes so long, even on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The first pause between two checks. It doubles up to [`LONGEST`].
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(20);
 

@@ -9,7 +9,6 @@ pub fn detaches(key: KeyEvent) -> bool {
     (control && matches!(key.code, KeyCode::Char(']' | '5'))) || key.code == KeyCode::Char('\u{1d}')
 }
 
-/// The bytes that a terminal sends for a key.
 pub fn encode(key: KeyEvent, application_cursor: bool) -> Vec<u8> {
     let control = key.modifiers.contains(KeyModifiers::CONTROL);
     let alt = key.modifiers.contains(KeyModifiers::ALT);

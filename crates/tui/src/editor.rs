@@ -7,10 +7,9 @@ use unicode_width::UnicodeWidthStr;
 /// The maximum length of the text, in bytes.
 const MOST: usize = 4 << 20;
 
-/// The maximum number of earlier texts that are kept for undo.
 const MOST_EDITS: usize = 200;
 
-/// The maximum total length of the earlier texts, in bytes.
+/// In bytes, of all earlier texts together.
 const MOST_EDIT_BYTES: usize = 8 << 20;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,7 +19,6 @@ pub struct Editor {
     cursor: usize,
     /// The text and the cursor before each edit, oldest first. Letters that were typed in a row are one edit.
     edits: Vec<(String, usize)>,
-    /// Whether the last edit was a typed letter that the next typed letter joins.
     typing: bool,
     /// The text that was last removed by a command that removes words or parts of lines.
     killed: String,
@@ -30,7 +28,6 @@ pub struct Editor {
 pub struct WrappedText {
     pub rows: Vec<String>,
     pub cursor: (usize, usize),
-    /// The byte position where each row begins.
     starts: Vec<usize>,
 }
 
@@ -76,7 +73,6 @@ impl Editor {
         self.typing = false;
     }
 
-    /// Remembers the text for undo, unless the edit joins the last one.
     fn note_edit(&mut self, joins: bool) {
         let joined = joins && self.typing;
         self.typing = joins;
@@ -90,7 +86,6 @@ impl Editor {
         }
     }
 
-    /// Returns false if there is nothing to undo.
     pub fn undo(&mut self) -> bool {
         self.typing = false;
         while let Some((text, cursor)) = self.edits.pop() {
@@ -102,7 +97,6 @@ impl Editor {
         false
     }
 
-    /// Inserts the text that was last removed by a command that removes words or parts of lines.
     pub fn yank(&mut self) {
         let killed = self.killed.clone();
         self.insert(&killed);
@@ -125,7 +119,6 @@ impl Editor {
         }
     }
 
-    /// Replaces the text between the byte position `from` and the cursor.
     pub fn complete(&mut self, from: usize, with: &str) {
         if self.text.is_char_boundary(from) && from <= self.cursor {
             self.text.replace_range(from..self.cursor, with);

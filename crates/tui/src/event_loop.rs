@@ -20,13 +20,11 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-/// The minimum time between two frames that respond to keys.
 const KEY_FRAME: Duration = Duration::from_micros(16_667);
 /// The minimum time between the last frame and a frame that does not respond to a key. Twice `KEY_FRAME`, so that a key
 /// can be answered at once while agents stream, with at most 60 frames per second in total.
 const UNPROMPTED_FRAME: Duration = Duration::from_micros(33_334);
 
-/// How often times on the screen are updated.
 const TICK: Duration = Duration::from_secs(1);
 
 /// The maximum number of feed items folded at a time, so that a long history does not delay keys. Also the capacity of
@@ -204,7 +202,6 @@ struct EventLoop {
     last_frame: Option<Instant>,
     /// Whether a key was pressed since the last frame, while no program was attached.
     pressed: bool,
-    /// When the last frame that responded to a key was drawn.
     last_key_frame: Option<Instant>,
     /// The question whose dialog is in the last frame.
     drawn_box: Option<InteractionId>,
@@ -216,7 +213,6 @@ enum WakeReason {
     Feed(Option<FeedResult>),
     Frame,
     Tick,
-    /// A pending letter is due (see `App::due`).
     Due,
     Signal(SignalAction),
 }

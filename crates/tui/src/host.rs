@@ -15,7 +15,6 @@ pub struct SessionEntry {
 pub struct ProjectEntry {
     pub name: String,
     pub path: String,
-    /// A one-line description.
     pub about: String,
 }
 
@@ -27,7 +26,6 @@ pub trait TuiHost: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// The error says why the projects cannot be listed.
     fn projects(&self) -> Result<Vec<ProjectEntry>, String> {
         Ok(Vec::new())
     }
@@ -77,7 +75,6 @@ pub trait TuiHost: Send + Sync {
         false
     }
 
-    /// A unified diff of the files that a run changed.
     fn diff(&self, _run: &TaskId) -> Result<String, String> {
         Err("the earlier versions of the files are not available here".into())
     }
@@ -86,7 +83,6 @@ pub trait TuiHost: Send + Sync {
         Vec::new()
     }
 
-    /// Stores a message or a command for the `history` of later sessions.
     fn remember(&self, _message: &str) {}
 
     /// Called at named points of the screen, so that tests can inject a panic there.
@@ -95,13 +91,10 @@ pub trait TuiHost: Send + Sync {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Welcome {
-    /// The available API keys, CLI agents and models.
     pub found: Vec<String>,
-    /// The API keys, CLI agents and models that are not available.
     pub missing: Vec<String>,
 }
 
-/// How the terminal shows notifications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Notifications {
     pub form: NotificationForm,
@@ -122,35 +115,28 @@ pub enum NotificationForm {
 #[derive(Clone, Debug, Default)]
 pub struct TuiOptions {
     pub theme: Theme,
-    /// Restricts the screen to ASCII.
     pub ascii: bool,
     /// Simplifies flags and other grapheme clusters whose width terminal multiplexers measure differently.
     pub simple_clusters: bool,
     /// Shows lines of text instead of a screen, for screen readers.
     pub plain: bool,
     pub bell: bool,
-    /// Receives clicks and the wheel of the mouse.
     pub mouse: bool,
     /// How to notify the user while the terminal does not have the focus. `None` disables notifications.
     pub notifications: Option<Notifications>,
-    /// The name of the project workspace.
     pub project: Option<String>,
-    /// The working directory, for the greeting.
     pub directory: Option<String>,
     /// Shows a workflow: the tasks panel is the lowest screen, and there is no chat agent.
     pub workflow: bool,
     /// Whether a chat agent takes part, which launches runs.
     pub interactive: bool,
     pub team: Vec<Member>,
-    /// Modes set on the command line.
     pub modes: ModeChoice,
-    /// A message that is sent as soon as the screen is shown.
     pub first_message: Option<String>,
     /// What was found on this machine. `None` for a resumed session, or if a config or an option chooses the agents.
     pub welcome: Option<Welcome>,
     /// Warnings about the config. With errors in the config, no session starts.
     pub problems: Vec<String>,
-    /// Notes about how the session was started.
     pub notes: Vec<String>,
     /// The plan that the first run executes, not counting planning runs and subagent runs.
     pub plan: Option<PlanRef>,
@@ -158,7 +144,6 @@ pub struct TuiOptions {
     pub replay: bool,
 }
 
-/// How the screen was left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TuiExit {
     /// The user quit; with `plain`, also the end of the input.
@@ -172,8 +157,6 @@ pub enum TuiExit {
     NewSession,
     /// Retry this task of a workflow that has ended.
     Retry(TaskId),
-    /// Start again with the offline model.
     UseOffline,
-    /// Start again with the config that was just written.
     Reload,
 }

@@ -8,7 +8,6 @@ use althing_text::sanitize;
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
-/// A line of text, each piece with a tone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Line {
     /// The pieces from left to right. The strings are boxed to save memory, because a long transcript has many of them.
@@ -71,17 +70,14 @@ pub(crate) fn units(text: &str) -> impl Iterator<Item = (&str, usize)> {
     text.graphemes(true).flat_map(parts).map(|unit| (unit, unit.width()))
 }
 
-/// The width of a sanitized text in columns.
 pub(crate) fn cells(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { units(text).map(|(_, wide)| wide).sum() }
 }
 
-/// The width of a text in columns after sanitizing.
 pub fn width(text: &str) -> usize {
     cells(&sanitize::line(text))
 }
 
-/// The beginning of a text that fits, with `…` if it was cut.
 pub fn cut(text: &str, most: usize) -> String {
     let text = sanitize::line(text);
     if cells(&text) <= most {
@@ -102,7 +98,6 @@ pub fn cut(text: &str, most: usize) -> String {
     out
 }
 
-/// A text padded or cut to exactly this many columns.
 pub fn pad(text: &str, columns: usize) -> String {
     let mut out = cut(text, columns);
     let used = cells(&out);
@@ -139,10 +134,8 @@ struct Wrapper {
     done: Vec<Line>,
     line: Line,
     used: usize,
-    /// The pieces of the current word, which may still grow.
     word: Vec<(Tone, String)>,
     word_width: usize,
-    /// Spaces before the word, dropped at a line break.
     space: Option<(Tone, usize)>,
 }
 
@@ -203,7 +196,6 @@ impl Wrapper {
         }
     }
 
-    /// Breaks a word that is wider than a line, only between units.
     fn split(&mut self, tone: Tone, text: &str) {
         let mut part = String::new();
         for (letter, wide) in units(text) {

@@ -12,7 +12,6 @@ use std::collections::HashMap;
 /// If more lines are cached, the layouts that were not in the last frame are dropped.
 const MOST_LINES: usize = 4_000;
 
-/// Identifies a list in the cache of layouts.
 pub type ListId = u64;
 
 pub trait ListItems {
@@ -137,13 +136,9 @@ pub struct Scroll {
     left_at: usize,
     left_lines: usize,
     pub selected: Option<usize>,
-    /// Whether the next frame brings the selected item into view.
     reveal: bool,
-    /// The item and line that the next frame brings into view.
     goal: Option<(usize, usize)>,
-    /// The search whose matches are highlighted.
     search: Option<Search>,
-    /// The width of the list in the last frame.
     width: usize,
 }
 
@@ -201,7 +196,6 @@ impl Scroll {
         self.search = None;
     }
 
-    /// The searched text and the number of the match, such as `key: 3 of 7`.
     pub fn search_label(&self) -> Option<String> {
         self.search.as_ref().map(|search| format!("{}: {}", search.wanted(), search.label()))
     }
@@ -216,11 +210,9 @@ impl Scroll {
 pub struct PlacedRow {
     pub y: u16,
     pub item: usize,
-    /// The first column and the width of the button in the line.
     pub button: Option<(u16, u16)>,
 }
 
-/// The column and width of the button in a line. `None` if there is no button, or not enough room for it.
 fn button(line: &Line, left: u16, most: u16) -> Option<(u16, u16)> {
     let mut column: u16 = 0;
     for (tone, text) in &line.pieces {
@@ -332,7 +324,6 @@ impl Viewport<'_> {
         moved
     }
 
-    /// The position from which the rest of the list fills the view, or the beginning if the whole list fits.
     fn end(&self, layouts: &mut Layouts) -> (usize, usize) {
         let mut room = self.height;
         for item in (0..self.items.len()).rev() {
@@ -374,13 +365,11 @@ impl Viewport<'_> {
         (item, 0)
     }
 
-    /// Remembers what the list contains when the view stops following its end.
     fn leave_end(&self, scroll: &mut Scroll, layouts: &mut Layouts) {
         scroll.left_at = self.items.len();
         scroll.left_lines = self.tall(layouts, self.items.len() - 1);
     }
 
-    /// What was added below the view since the user scrolled away from the end.
     fn new_below(&self, scroll: &Scroll, layouts: &mut Layouts) -> Option<String> {
         if scroll.top.is_none() || scroll.left_at == 0 {
             return None;
@@ -394,7 +383,6 @@ impl Viewport<'_> {
         }
     }
 
-    /// Brings a line of an item into view, with some lines above it.
     fn reveal_line(&self, scroll: &mut Scroll, layouts: &mut Layouts, line: (usize, usize)) {
         let start = scroll.top.unwrap_or_else(|| self.end(layouts));
         let bottom = self.down(layouts, start, self.height.saturating_sub(1));

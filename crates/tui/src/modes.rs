@@ -18,21 +18,17 @@ pub enum PlanMode {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum OverrideState {
-    /// No vote can be overridden, and the user has not chosen a presenter.
+    /// Also the initial state, before any vote.
     #[default]
     None,
-    /// The vote is decided and can be overridden.
     Available,
-    /// The user chose the presenter of the live run.
     Chosen(AgentId),
 }
 
-/// The modes on the mode bar, and the state of the session that they depend on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TuiModeState {
     pub plan_mode: PlanMode,
     pub agent_mode: AgentMode,
-    /// The agent of single-agent mode.
     pub selected_agent: Option<AgentId>,
     pub refinement: bool,
     pub override_state: OverrideState,
@@ -71,7 +67,6 @@ impl TuiModeState {
         state
     }
 
-    /// Sets the modes to a choice made on the command line or recorded in the session's log.
     pub fn adopt(&mut self, choice: &ModeChoice) {
         self.choice = choice.clone();
         self.agent_mode = choice.agent_mode.unwrap_or_default();

@@ -24,7 +24,6 @@ pub struct Canvas<'a> {
     buffer: &'a mut Buffer,
     theme: Theme,
     ascii: bool,
-    /// Whether clusters that terminals measure differently are simplified.
     simple: bool,
     cursor: Option<Position>,
 }
@@ -136,7 +135,6 @@ impl<'a> Canvas<'a> {
         text
     }
 
-    /// Clears the area and draws a frame with a title. Returns the inner area.
     pub fn frame(&mut self, area: Rect, title: &str, tone: Tone) -> Rect {
         self.clear(area);
         if area.width < 2 || area.height < 2 {
@@ -193,7 +191,6 @@ impl<'a> Canvas<'a> {
             for hidden in 1..wide {
                 if let Some(cell) = self.buffer.cell_mut(Position { x: at + hidden, y }) {
                     cell.reset();
-                    // In ASCII mode, two question marks stand for a wide character.
                     if self.ascii {
                         cell.set_symbol("?").set_style(style);
                     }

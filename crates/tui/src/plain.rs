@@ -27,7 +27,6 @@ const SCREEN_ONLY: &[&str] = &[
     "/resume",
 ];
 
-/// Commands that exist only without a screen.
 const PLAIN_ONLY: &[(&str, &str)] = &[
     ("/approve, yes", "answer a question with yes; words after /approve are instructions"),
     ("/reject, no", "answer a question with no"),
@@ -36,7 +35,6 @@ const PLAIN_ONLY: &[(&str, &str)] = &[
     ("/type TEXT", "type into a program's terminal"),
 ];
 
-/// Shows a session until the user leaves it, the input ends, a signal arrives, or the shown workflow ends.
 pub(crate) async fn run(
     engine: Arc<dyn Engine>,
     options: TuiOptions,

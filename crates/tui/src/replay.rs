@@ -6,7 +6,6 @@ use althing_protocol::{
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The longest pause between two events.
 const LONGEST: Duration = Duration::from_secs(3);
 
 #[derive(Debug)]

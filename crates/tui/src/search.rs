@@ -13,14 +13,12 @@ pub struct Hit {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Search {
-    /// The searched text in lower case.
     wanted: String,
     hits: Vec<Hit>,
     current: usize,
 }
 
 impl Search {
-    /// Searches the items laid out at `width`.
     pub fn new(wanted: &str, items: &dyn ListItems, width: usize) -> Self {
         let wanted = wanted.trim().to_lowercase();
         let words: Vec<&str> = wanted.split(|c: char| !c.is_alphanumeric()).collect();
@@ -37,7 +35,6 @@ impl Search {
         Self { wanted, hits, current: 0 }
     }
 
-    /// A search whose matches are whole items.
     pub fn of_items(wanted: &str, items: impl Iterator<Item = usize>) -> Self {
         let hits = items.map(|item| Hit { item, line: 0, nth: 0 }).collect();
         Self { wanted: wanted.trim().to_lowercase(), hits, current: 0 }
@@ -62,7 +59,6 @@ impl Search {
         }
     }
 
-    /// Makes the first match at or after a position the current one, or the first of all if none follows.
     pub fn start_from(&mut self, item: usize, line: usize) {
         let next = self.hits.iter().position(|hit| (hit.item, hit.line) >= (item, line));
         self.current = next.unwrap_or_default();
@@ -72,7 +68,6 @@ impl Search {
         self.current = self.hits.len().saturating_sub(1);
     }
 
-    /// Continues from the current match of an earlier search.
     pub fn step_from(&mut self, earlier: &Self, step: isize) {
         let count = self.hits.len().max(1);
         let Some(before) = earlier.hit() else { return };

@@ -9,10 +9,8 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Notify;
 
-/// Whether we own the terminal now.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// Whether mouse events are requested when the terminal is taken over.
 static MOUSE: AtomicBool = AtomicBool::new(true);
 
 /// Whether a panic occurred. After a panic, the state of the screen is unreliable.
@@ -88,7 +86,6 @@ impl TerminalGuard {
     }
 }
 
-/// The error with which the screen ends after a panic.
 pub fn panic_error() -> io::Error {
     io::Error::other("an internal error occurred; the session can be resumed")
 }

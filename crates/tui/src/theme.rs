@@ -3,7 +3,6 @@
 
 use ratatui::style::{Color, Modifier, Style};
 
-/// The meaning of a piece of text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Tone {
     #[default]
@@ -11,15 +10,12 @@ pub enum Tone {
     Dim,
     Bold,
     Italic,
-    /// Text that should be noticed first.
     Accent,
     AccentBold,
     Good,
     Bad,
-    /// Text that needs attention.
     Warn,
     Button,
-    /// The selected entry or the part that has the focus.
     Selected,
     Added,
     Removed,
@@ -29,23 +25,19 @@ pub enum Tone {
     Comment,
     Link,
     Match,
-    /// A search match other than the current one.
     Found,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Theme {
-    /// For a dark background.
     #[default]
     Dark,
-    /// For a light background.
     Light,
     /// Without colors, as the environment variable `NO_COLOR` requests.
     Mono,
 }
 
 impl Theme {
-    /// In the order of the picker.
     pub const ALL: [Self; 3] = [Self::Dark, Self::Light, Self::Mono];
 
     pub fn name(self) -> &'static str {

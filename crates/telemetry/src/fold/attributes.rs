@@ -14,7 +14,6 @@ use std::collections::BTreeMap;
 /// The maximum length of an exported text in bytes, without the `…` that marks a truncated text.
 const MAX_TEXT_BYTES: usize = 16 * 1024;
 
-/// The name and the attributes of a span event.
 type EventData = (&'static str, Attributes);
 
 /// The text, truncated if it is long. `None` if content is not captured.

@@ -30,7 +30,6 @@ pub struct SpanFold {
     content: ContentCapture,
     session: Option<Session>,
     tasks: HashMap<TaskId, TaskState>,
-    /// The spans that the current fact ended.
     finished: Vec<Span>,
 }
 
@@ -44,7 +43,6 @@ struct Session {
 struct TaskState {
     parent: Option<TaskId>,
     role: TaskRole,
-    /// The span of a run or a workflow.
     span: Option<Span>,
     /// The attempts in progress, by number.
     attempts: BTreeMap<u32, OpenAttempt>,
@@ -57,7 +55,6 @@ enum TaskRole {
     #[default]
     Workflow,
     Run(Vec<Member>),
-    /// A conversation, with its chat agent.
     Chat(Option<Member>),
     Work(Option<Member>),
     Program(Box<ProgramSpec>),

@@ -20,12 +20,10 @@ pub(super) fn provider(kind: &str) -> &str {
     }
 }
 
-/// The vendor of the CLI agent with this `backend.type` or adapter.
 fn vendor(kinds: &[AgentKind], name: &str) -> Option<&'static str> {
     kinds.iter().find(|row| [row.kind, row.adapter].contains(&name)).map(|row| row.vendor)
 }
 
-/// `invoke_agent` for a CLI agent, `execute_task` for a command.
 pub(super) fn program(id: &TaskId, spec: &ProgramSpec) -> String {
     match agent(spec) {
         Some(agent) => format!("invoke_agent {agent}"),
@@ -39,7 +37,6 @@ pub(super) fn agent(spec: &ProgramSpec) -> Option<&str> {
     named.or_else(|| Some(spec.adapter.as_str()).filter(|adapter| *adapter != "command"))
 }
 
-/// The task's name in the workflow file.
 pub(super) fn task_name(id: &TaskId) -> &str {
     id.as_str().rsplit('.').next().unwrap_or_default()
 }
@@ -75,7 +72,6 @@ pub(super) fn status(status: TaskStatus) -> &'static str {
     }
 }
 
-/// The `error.type` of a failed model call.
 pub(super) fn failure(kind: BackendErrorKind) -> &'static str {
     match kind {
         BackendErrorKind::Auth => "auth",

@@ -10,7 +10,6 @@ use althing_testkit::refused_base_url;
 use super::support::{RUN, recorded, replayed};
 
 const LIMIT: Duration = althing_testkit::wait::PATIENCE;
-/// Longer than a test may run.
 const NEVER: Duration = Duration::from_secs(3600);
 const SPANS: u64 = 21;
 
@@ -53,7 +52,6 @@ fn spans_that_were_already_exported_are_not_sent_again() {
     let (before, after) = events.split_at(40);
     let (_, feed) = replayed(before);
     exporter.follow(feed, Seq(0));
-    // The session is opened again and continues.
     let (_, feed) = replayed(&events);
     exporter.follow(feed, before.last().unwrap().seq);
     let report = exporter.finish(LIMIT).unwrap();

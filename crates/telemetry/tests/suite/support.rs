@@ -24,7 +24,6 @@ pub fn spans(events: &[Event], content: ContentCapture) -> Vec<Span> {
     events.iter().flat_map(|event| fold.apply(event)).collect()
 }
 
-/// The spans as a collector reads them.
 pub fn collected(events: &[Event], content: ContentCapture) -> Vec<CollectedSpan> {
     read_spans(&request(&Resource::default(), &spans(events, content)))
 }
@@ -38,7 +37,6 @@ pub fn named<'a>(collected: &'a [CollectedSpan], name: &str) -> &'a CollectedSpa
     found[0]
 }
 
-/// Ends when its sender is dropped.
 pub struct Replayed(pub mpsc::UnboundedReceiver<Arc<Event>>);
 
 impl EventStream for Replayed {
@@ -47,7 +45,6 @@ impl EventStream for Replayed {
     }
 }
 
-/// A feed with these facts, and a sender to add more.
 pub fn replayed(events: &[Event]) -> (mpsc::UnboundedSender<Arc<Event>>, Box<dyn EventStream>) {
     let (sender, receiver) = mpsc::unbounded_channel();
     for event in events {

@@ -30,7 +30,6 @@ const READ_ONLY: [&str; 8] = [
     "/etc/althing-was-here",
 ];
 
-/// Attempts to read and to write every path of `HIDDEN`, and to write every path of `READ_ONLY`.
 pub fn file_tool_attempts(fill: impl Fn(&str) -> String) -> Vec<ToolAttempt> {
     let mut attempts = Vec::new();
     for path in HIDDEN.map(&fill) {

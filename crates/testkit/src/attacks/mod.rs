@@ -9,12 +9,9 @@ pub use attempts::{ATTEMPTS, HARMLESS};
 pub use file_tools::{ToolAttempt, file_tool_attempts};
 pub use outside::{FILES, Outside, Places, processes_with, unique_seconds};
 
-/// What an attempt tries to achieve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Goal {
-    /// Write where nothing is granted.
     Write,
-    /// Read what is not granted.
     Read,
     /// Change protected paths, repositories, read-only context paths or the state directory.
     Protected,
@@ -27,7 +24,6 @@ pub enum Goal {
     Kernel,
 }
 
-/// Goal, name and command.
 pub type Attempt = (Goal, &'static str, &'static str);
 
 /// A Python program with attacks by system calls, and with the targets of these attacks.

@@ -54,7 +54,6 @@ const MACHINE: [&str; 12] = [
 
 #[derive(Debug, Clone)]
 pub struct Places {
-    /// The directory that contains [`FILES`].
     pub base: PathBuf,
     /// The agent's workspace as a shell expression, such as `$PWD`.
     pub workspace: String,
@@ -88,12 +87,10 @@ pub struct Outside {
     datagram: UnixDatagram,
     shm: String,
     mark: String,
-    /// The files as they were after the previous attempt.
     before: BTreeMap<PathBuf, String>,
 }
 
 impl Outside {
-    /// Adds sockets, a process and shared memory to the files.
     pub fn new(places: Places) -> Self {
         let mark = unique_seconds();
         let as_user = |mut command: Command| {
@@ -235,7 +232,6 @@ fn look(dir: &Path, changing: &[PathBuf], seen: &mut BTreeMap<PathBuf, String>) 
     }
 }
 
-/// The processes whose command line contains `needle`.
 pub fn processes_with(needle: &str) -> Vec<u32> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").expect("/proc").flatten() {

@@ -15,7 +15,6 @@ use std::time::Duration;
 
 use althing_testkit::{Althing, Terminal, svg};
 
-/// The time limit of a scene, longer than any scene takes.
 const LIMIT: Duration = Duration::from_secs(60);
 const TASK: &str = "Compare three ways to cache HTTP responses";
 /// A workflow whose second task waits for an answer.

@@ -54,13 +54,11 @@ pub(crate) fn plan(fault: Fault, moment: FaultMoment, reply: Reply, wire: Wire, 
     }
 }
 
-/// A reply in frames, and where the fault occurs.
 struct FaultyReply<'a> {
     moment: FaultMoment,
     wire: Wire,
     context: &'a Context,
     frames: Vec<Frame>,
-    /// The number of frames sent before the fault.
     cut: usize,
 }
 
@@ -144,7 +142,6 @@ impl<'a> FaultyReply<'a> {
         self.frames.iter().flat_map(|frame| frame.bytes.to_vec()).collect()
     }
 
-    /// The whole body in chunks that end at `cuts`, each written separately.
     fn split(&self, cuts: &[usize]) -> Plan {
         let body = self.body();
         let mut plan = Plan::default().head(self.context);

@@ -19,11 +19,9 @@ pub enum Fault {
     Status(u16),
     /// The connection is reset, and the port refuses new ones for [`Fault::REFUSED_FOR`].
     Refused,
-    /// The connection is reset (RST).
     Reset,
     /// The request is read and never answered. After the stream has started, the same as [`Fault::IdleStall`].
     HeaderStall,
-    /// The stream stops, and the connection stays open.
     IdleStall,
     /// The rest of the response arrives one byte at a time, with this pause after each.
     Dribble(Duration),
@@ -35,30 +33,23 @@ pub enum Fault {
     MalformedJson,
     /// Multi-byte characters are split across chunks. [`UTF8_SAMPLE`] is added to the reply.
     Utf8Split,
-    /// The body arrives in pieces of this many bytes.
     OddSplits(usize),
-    /// A tool call has wrong or huge arguments, or is for a tool that was not offered.
     BadArguments(BadArguments),
-    /// No content and no tool call.
     EmptyReply,
     /// Every tool call arrives twice, with the same id.
     RepeatedIds,
     /// The stream continues until the client disconnects: with comments if the moment is `BeforeHeaders`, else with
     /// text.
     EndlessStream,
-    /// Status 200 and an HTML page.
     WrongContentType,
     /// Status 200, then an error object in the stream.
     ErrorInStream,
-    /// The reply is complete but reports no usage.
     MissingUsage,
-    /// Lines end with CR LF.
     CrlfLines,
     /// A comment precedes every frame from the moment on.
     Comments,
 }
 
-/// The `Retry-After` header of a 429.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RetryAfter {
     Absent,
@@ -67,31 +58,23 @@ pub enum RetryAfter {
     Date(u32),
 }
 
-/// How a tool call is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BadArguments {
-    /// The JSON is truncated.
     NotJson,
-    /// Every value is a number.
     WrongType,
-    /// The tool was not offered.
     UnknownTool,
-    /// [`BadArguments::HUGE`] bytes of valid arguments.
     Huge,
     MissingField,
 }
 
 impl BadArguments {
-    /// The size of [`BadArguments::Huge`]: 1 MiB.
     pub const HUGE: usize = 1 << 20;
 }
 
-/// When the fault occurs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FaultMoment {
     /// Before the response; for faults inside the stream, before its first frame.
     BeforeHeaders,
-    /// After half of the content.
     MidStream,
     /// After the last tool call (or all the content), but before the end.
     AfterToolCall,

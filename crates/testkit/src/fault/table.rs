@@ -26,7 +26,6 @@ pub struct FaultCase {
 }
 
 impl FaultCase {
-    /// Every fault at each of its moments.
     pub fn all() -> impl Iterator<Item = Self> {
         Fault::ALL.iter().flat_map(|&fault| fault.moments().iter().map(move |&moment| Self { fault, moment }))
     }
@@ -47,7 +46,6 @@ impl Fault {
     /// again, and short enough that a client that waits before its retry is not.
     pub const REFUSED_FOR: Duration = Duration::from_millis(150);
 
-    /// Every fault, with typical parameters.
     pub const ALL: &'static [Self] = &[
         Self::RateLimited(RetryAfter::Seconds(1)),
         Self::RateLimited(RetryAfter::Date(1)),

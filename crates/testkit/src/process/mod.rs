@@ -38,7 +38,6 @@ enum Input {
 }
 
 impl Althing {
-    /// A command in new directories.
     pub fn new(binary: impl Into<PathBuf>) -> Self {
         let root = Arc::new(TempDir::new().expect("a temporary directory"));
         for name in ["work", "state", "home"] {
@@ -54,7 +53,6 @@ impl Althing {
         }
     }
 
-    /// Sets the user who runs the command, and whether `bwrap` can be started.
     pub fn on(mut self, machine: Machine) -> Self {
         self.machine = machine;
         self
@@ -65,7 +63,6 @@ impl Althing {
         Self { arguments: Vec::new(), stdin: Input::Nothing, ..self.clone() }
     }
 
-    /// A command for another program in the same directories and environment, for example a client of the binary.
     pub fn program(&self, binary: impl Into<PathBuf>) -> Self {
         Self { binary: binary.into(), ..self.new_command() }
     }
@@ -98,7 +95,6 @@ impl Althing {
         self
     }
 
-    /// Writes a file into the working directory.
     pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.work_dir().join(name);
         if let Some(parent) = path.parent() {
@@ -130,7 +126,6 @@ impl Althing {
         self.machine.command_line(&self.binary, &self.arguments)
     }
 
-    /// The complete environment of the process.
     pub(crate) fn variables(&self) -> Vec<(OsString, OsString)> {
         let own = [
             ("PATH".into(), self.machine.search_path()),

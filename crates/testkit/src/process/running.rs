@@ -20,7 +20,6 @@ pub struct RunningProcess {
     output: Arc<Waitable<ProcessOutput>>,
     stdin: Arc<Mutex<Option<ChildStdin>>>,
     started: Instant,
-    /// Keeps the directories alive.
     _root: Arc<TempDir>,
 }
 
@@ -45,7 +44,6 @@ pub struct Output {
     pub signal: Option<i32>,
     pub stdout: String,
     pub stderr: String,
-    /// The time from start to exit.
     pub elapsed: Duration,
 }
 
@@ -145,7 +143,6 @@ impl RunningProcess {
         self.output.read(|output| text(&output.stderr))
     }
 
-    /// Writes to a stdin opened with `Althing::open_stdin`.
     pub fn write_stdin(&self, text: impl AsRef<[u8]>) {
         let mut stdin = self.stdin.lock().unwrap_or_else(PoisonError::into_inner);
         let pipe = stdin.as_mut().expect("stdin is not open");
@@ -162,7 +159,6 @@ impl RunningProcess {
         thread::spawn(move || {
             let pipe = stdin.lock().unwrap_or_else(PoisonError::into_inner).take();
             if let Some(mut pipe) = pipe {
-                // The process may exit without reading its input.
                 let _ = pipe.write_all(&text);
             }
         });

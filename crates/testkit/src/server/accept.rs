@@ -10,7 +10,6 @@ use tokio::task::JoinSet;
 use super::connection;
 use super::state::ServerState;
 
-/// The length of the accept queue.
 const WAITING: u32 = 1024;
 
 /// Binds a port without listening, so that connections are refused. Two sockets of this process may hold one port: the

@@ -68,7 +68,6 @@ pub(super) async fn serve(stream: TcpStream, number: usize, state: &ServerState)
     }
 }
 
-/// The plan for a request and, for a model call, its index.
 fn respond(request: Request, connection: usize, state: &ServerState) -> (Plan, Option<usize>) {
     let Some(wire) = Wire::at(&request.method, &request.path) else {
         let own = state.options.program.answer(

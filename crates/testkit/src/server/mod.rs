@@ -34,12 +34,10 @@ enum ServerHost {
     Thread(Option<(oneshot::Sender<()>, JoinHandle<()>)>),
 }
 
-/// Options that few tests need.
 #[derive(Debug, Clone)]
 pub struct FakeModelOptions {
     /// The port. 0 means any free one.
     pub port: u16,
-    /// The models that `GET /models` lists.
     pub models: Vec<String>,
     /// Whether requests are recorded for `requests` and the waits on them. A long benchmark disables it.
     pub keep_requests: bool,
@@ -103,7 +101,6 @@ impl FakeModel {
         Self { address, state, host: ServerHost::Thread(Some((stop, thread))) }
     }
 
-    /// `http://127.0.0.1:PORT/v1`.
     pub fn base_url(&self) -> String {
         format!("http://{}/v1", self.address)
     }
@@ -112,7 +109,6 @@ impl FakeModel {
         self.address
     }
 
-    /// Every model call so far, in order of arrival.
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.state.calls.read(Clone::clone)
     }
@@ -137,7 +133,6 @@ impl FakeModel {
         self.wait_until(limit, |calls| calls.len() >= n).await
     }
 
-    /// As `wait_for_requests`, for a thread without a runtime.
     pub fn wait_for_requests_blocking(&self, n: usize, limit: Duration) -> Vec<RecordedRequest> {
         self.wait_until_blocking(limit, |calls| calls.len() >= n)
     }
@@ -152,7 +147,6 @@ impl FakeModel {
         found.unwrap_or_else(|| self.gave_up(limit))
     }
 
-    /// As `wait_until`, for a thread without a runtime.
     pub fn wait_until_blocking(
         &self,
         limit: Duration,
@@ -180,7 +174,6 @@ impl FakeModel {
         self.state.connections.read(|count| count.open)
     }
 
-    /// The highest number of connections open at the same time.
     pub fn peak_connections(&self) -> usize {
         self.state.connections.read(|count| count.peak)
     }

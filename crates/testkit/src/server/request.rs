@@ -23,7 +23,6 @@ impl Request {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// Whether the client asks to close the connection after this exchange.
     pub(super) fn wants_close(&self) -> bool {
         self.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"))
     }
@@ -53,7 +52,6 @@ pub(super) async fn read(stream: &mut TcpStream, inbox: &mut BytesMut) -> Option
     Some(request)
 }
 
-/// Parses and removes a complete head from the front of `inbox`.
 fn parse_head(inbox: &mut BytesMut) -> Result<Option<Request>, httparse::Error> {
     let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut head = httparse::Request::new(&mut headers);

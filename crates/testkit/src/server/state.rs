@@ -101,7 +101,6 @@ impl ServerState {
         }
     }
 
-    /// Closes the port, and returns once it refuses connections.
     pub(super) async fn close_port(&self) {
         self.port.update(|port| port.holds += 1);
         self.port.wait(|port| (!port.listening || port.holds == 0).then_some(())).await;

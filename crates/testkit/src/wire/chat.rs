@@ -35,7 +35,6 @@ struct Writer<'a> {
     context: &'a Context,
     frames: Vec<Frame>,
     buffer: BytesMut,
-    /// The part of a chunk before its delta.
     prefix: String,
     /// The end of a chunk. If usage is requested, OpenAI sends `"usage":null` in every chunk but the one with the
     /// usage.

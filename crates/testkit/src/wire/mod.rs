@@ -16,13 +16,9 @@ use crate::reply::{Reply, ToolCall};
 /// Recognized by the path of the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wire {
-    /// OpenAI's chat completions.
     Chat,
-    /// OpenAI's Responses.
     Responses,
-    /// Anthropic's Messages.
     Messages,
-    /// Google's `generateContent` and `streamGenerateContent`.
     Gemini,
 }
 
@@ -40,14 +36,12 @@ pub(crate) enum Part {
     Tail,
 }
 
-/// One server-sent event, including its blank line.
 #[derive(Debug, Clone)]
 pub(crate) struct Frame {
     pub(crate) part: Part,
     pub(crate) bytes: Bytes,
 }
 
-/// What a wire format needs to know about the request.
 #[derive(Debug, Clone)]
 pub(crate) struct Context {
     pub(crate) seq: usize,
@@ -61,14 +55,12 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// The id that the test has set, or one that is unique on this server.
     fn call_id(&self, index: usize, call: &ToolCall) -> String {
         call.id.clone().unwrap_or_else(|| format!("call_{}_{index}", self.seq))
     }
 }
 
 impl Wire {
-    /// `None` if the request is not a model call.
     pub(crate) fn at(method: &str, path: &str) -> Option<Self> {
         let path = bare(path);
         if method != "POST" {

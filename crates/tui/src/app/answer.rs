@@ -62,7 +62,6 @@ impl App {
         }
     }
 
-    /// Answers the open question with a grant, unless `may_grant` refuses.
     fn grant(&mut self, decision: Decision) {
         if self.may_grant() {
             self.answer(decision);
@@ -237,7 +236,6 @@ fn approve() -> Decision {
     Decision::Approve { digest: None, edited: None, instructions: None }
 }
 
-/// Enter with Alt or Shift inserts a newline.
 pub fn wants_newline(key: KeyEvent) -> bool {
     key.code == KeyCode::Enter && key.modifiers.intersects(KeyModifiers::ALT | KeyModifiers::SHIFT)
 }

@@ -52,7 +52,6 @@ pub fn select_neighbor(proposal: &Proposal, edited: &mut LaunchRun, team: &[Memb
     }
 }
 
-/// The index of the single agent among the candidates.
 fn selected_index(proposal: &Proposal, edited: &LaunchRun, team: &[Member]) -> Option<usize> {
     let chosen = members(proposal, edited, team).first().map(|member| member.id.clone())?;
     candidates(proposal, team).iter().position(|member| member.id == chosen)

@@ -10,7 +10,6 @@ use crossterm::event::{KeyCode, KeyEvent};
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ChooserBelow {
     chooser: Modal,
-    /// The number of screens below the one that shows the answer.
     depth: usize,
 }
 
@@ -82,7 +81,6 @@ impl App {
         }
     }
 
-    /// Opens the choice again after the screen with the whole answer was closed, if its question is still open.
     pub(crate) fn return_to_chooser(&mut self) {
         let is_open = |below: &ChooserBelow| {
             let id = below.chooser.question();

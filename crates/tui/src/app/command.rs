@@ -36,7 +36,6 @@ pub const COMMANDS: &[(&str, &str)] = &[
     ("/quit", "leave"),
 ];
 
-/// The keys that do the same as commands.
 const KEYS: &[(&str, &str)] = &[
     ("/help", "^G"),
     ("/tasks", "^T"),
@@ -89,7 +88,6 @@ pub fn matching(typed: &str) -> Vec<(String, String)> {
             found.push((rank, ((*name).to_owned(), about)));
         }
     }
-    // Descriptions count only if no command begins with the typed text.
     if found.iter().any(|(rank, _)| *rank == 0) {
         found.retain(|(rank, _)| *rank < 2);
     }
@@ -169,7 +167,6 @@ impl App {
     fn cancel_live(&mut self) {
         match self.model.live_run().map(|run| run.id.clone()) {
             Some(task) => self.submit(Op::Cancel { task }),
-            // Without a run, the chat agent's turn is cancelled, also while it waits for an approval.
             None if self.model.state != ChatState::Idle => self.submit(Op::Cancel { task: TaskId::chat() }),
             None => self.toast = Some("nothing is running".into()),
         }

@@ -64,7 +64,6 @@ impl App {
         self.submit(Op::SendMessage { text, modes, grants });
     }
 
-    /// Handles every key of the input except the Enter that sends the message.
     pub(crate) fn write_key(&mut self, key: KeyEvent) {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         let alt = key.modifiers.contains(KeyModifiers::ALT);
@@ -140,7 +139,6 @@ impl App {
                 instructions.insert(text)
             }
             Some(Modal::PlanApproval { changes, field: super::Field::Changes, .. }) => changes.insert(text),
-            // Without a focused text field in a dialog, pasted text goes to the input.
             _ => {
                 self.type_pending_letter();
                 self.browsing = false;
@@ -321,7 +319,6 @@ impl App {
             KeyCode::Delete => self.unqueue_newest(),
             KeyCode::Esc | KeyCode::Tab => self.stop_browsing(),
             KeyCode::BackTab => self.toggle_mode(ModeToggle::Plan),
-            // Every letter without a binding starts a message.
             KeyCode::Char(_) => {
                 self.stop_browsing();
                 self.write_key(key);

@@ -30,7 +30,6 @@ const AT_ONCE_MS: u64 = 400;
 pub struct PendingLetter {
     letter: char,
     question: InteractionId,
-    /// When the letter acts as a shortcut.
     due: Timestamp,
     answers: bool,
 }
@@ -97,7 +96,6 @@ impl App {
         }
     }
 
-    /// Whether the input receives keys although an approval dialog is open.
     pub(crate) fn input_has_focus_under_box(&self) -> bool {
         self.has_approval_box()
             && !self.box_field_has_focus()
@@ -127,7 +125,6 @@ impl App {
         }
     }
 
-    /// Applies the letter to its dialog, or types it if the dialog has closed.
     fn apply_letter(&mut self, pending_letter: &PendingLetter) {
         if self.modal.as_ref().and_then(Modal::question) == Some(&pending_letter.question) {
             self.modal_key(press(pending_letter.letter));
@@ -161,7 +158,6 @@ impl App {
         }
     }
 
-    /// Handles a key while an approval dialog is open.
     pub(crate) fn approval_box_key(&mut self, key: KeyEvent) {
         if self.box_field_has_focus() {
             self.modal_key(key);
@@ -189,7 +185,6 @@ impl App {
             return;
         }
         let recently = self.now.since(self.last_typed).0 < keys::TYPING_PAUSE_MS;
-        // Without an input that has the focus, letters are shortcuts of the dialog at once, unless they came too soon.
         if !self.input_has_focus() {
             if letter.is_none() || !self.is_left_over() {
                 self.modal_key(key);
@@ -198,7 +193,6 @@ impl App {
         }
         if let Some(pending_letter) = self.pending_letter.take() {
             match (letter, key.code) {
-                // The same letter twice: the first one acts as a shortcut at once.
                 (Some(next), _) if next == pending_letter.letter && !pending_letter.answers => {
                     self.apply_letter(&pending_letter)
                 }

@@ -27,7 +27,6 @@ impl App {
         }
     }
 
-    /// Selects the message with the match, or the next or previous match if the same text was searched before.
     pub(crate) fn find_in_conversation(&mut self, text: &str, step: isize) {
         if text.trim().is_empty() {
             return;

@@ -163,7 +163,7 @@ impl App {
         }
     }
 
-    /// Handles a key of the welcome screen while the input is empty. Returns false for keys that belong to the input.
+    /// Returns false for keys that belong to the input.
     fn welcome_key(&mut self, key: KeyEvent) -> bool {
         match key.code {
             KeyCode::Up => self.welcome_choice = self.welcome_choice.saturating_sub(1),
@@ -340,8 +340,6 @@ impl App {
         }
     }
 
-    /// The title and text of the selected timeline entry (the newest if none is selected), or of the final answer on
-    /// its tab.
     fn shown_text(&self) -> Option<(String, String)> {
         let Some(TuiScreen::Run(screen)) = self.screens.last() else { return None };
         let run = self.model.runs.get(&screen.id)?;

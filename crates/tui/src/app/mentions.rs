@@ -3,13 +3,10 @@
 use super::App;
 use crate::line;
 
-/// The maximum number of paths offered as completions.
 const MOST_OFFERS: usize = 50;
 
-/// The maximum number of mentions of a message that are looked up.
 const MOST_CHECKED: usize = 20;
 
-/// The mentions in the input that name no existing path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MissingMentions {
     text: String,
@@ -65,7 +62,6 @@ impl App {
         (offers, chosen)
     }
 
-    /// Does nothing if neither the input nor `completing` has changed.
     pub(crate) fn find_missing_mentions(&mut self) {
         let completing = self.completion.is_some();
         if self.missing.text == self.input.text() && self.missing.completing == completing {

@@ -46,7 +46,6 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use std::sync::Arc;
 
-/// An action for the event loop.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     Submit(Op),
@@ -58,7 +57,6 @@ pub enum Effect {
     /// Restores the files that a task changed. `None` means the last task that changed files.
     Undo(Option<TaskId>),
     Bell,
-    /// Shows a notification of the terminal.
     Notify(String),
     Say(String),
     /// Whether the screen receives mouse events. If not, the terminal handles the mouse.
@@ -71,14 +69,10 @@ pub enum Effect {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     Mode(ModeToggle),
-    /// An agent's tab above the mode bar. A click selects the agent for single-agent mode.
     Agent(usize),
     Tab(usize),
-    /// An entry of the list that is open, by its index.
     Item(usize),
-    /// A button, by its key.
     Key(char),
-    /// Opens the choice of the presenter.
     Override,
     Back,
     Tasks,
@@ -91,10 +85,8 @@ pub enum Target {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModeToggle {
     Plan,
-    /// Single-agent or multi-agent mode.
     Agents,
     Refine,
-    /// Whether a chat agent takes part.
     Interactive,
 }
 
@@ -102,7 +94,6 @@ pub enum ModeToggle {
 pub struct Completion {
     /// The byte position where the completed word begins.
     pub from: usize,
-    /// The offers, each with a description.
     pub offers: Vec<(String, String)>,
     pub chosen: usize,
 }
@@ -117,14 +108,10 @@ pub struct App {
     pub modal: Option<Modal>,
     pub input: Editor,
     pub completion: Option<Completion>,
-    /// The `@path` mentions in the input that name no existing path.
     pub(crate) missing: mentions::MissingMentions,
     pub scroll: Scroll,
-    /// Whether keys move through the conversation instead of typing.
     pub browsing: bool,
-    /// The search text of the conversation while it is typed.
     pub(crate) finding: Option<String>,
-    /// The last search text of the conversation.
     pub(crate) found: String,
     /// Whether the opened run, text or task panel receives the keys instead of the input.
     pub(crate) panel_has_keys: bool,
@@ -132,9 +119,7 @@ pub struct App {
     pub toast: Option<String>,
     pub now: Timestamp,
     pub size: Rect,
-    /// What the welcome screen shows. `None` if the welcome screen is closed.
     pub welcome: Option<Welcome>,
-    /// An index into `WELCOME_CHOICES`.
     pub(crate) welcome_choice: usize,
     pub layouts: Layouts,
     pub(crate) host: Arc<dyn TuiHost>,
@@ -147,18 +132,14 @@ pub struct App {
     pub(crate) leaving: bool,
     /// When a key last went somewhere else than to a dialog, or answered a dialog.
     pub(crate) last_typed: Timestamp,
-    /// The key that was pressed at `last_typed`.
     pub(crate) last_typed_key: Option<KeyCode>,
-    /// When the newest key was pressed.
     pub(crate) last_key_at: Timestamp,
     pub(crate) previous_key_at: Timestamp,
     /// The key that is being handled. `None` for a click and for a pending letter.
     pub(crate) current_key: Option<KeyCode>,
-    /// The last key that `is_left_over` ignored, and when.
     pub(crate) ignored_key: Option<(KeyCode, Timestamp)>,
     pub(crate) pressed_at: Option<Position>,
     pub(crate) selection: Option<selection::Selection>,
-    /// Whether mouse events go to the screen instead of the terminal.
     pub(crate) mouse: bool,
     pub(crate) last_click: Option<Timestamp>,
     /// Whether the click that is being handled follows another click at once, or was made before the dialog was drawn.
@@ -170,18 +151,15 @@ pub struct App {
     pub(crate) dismissed: Vec<InteractionId>,
     /// The dialog that was answered last, as the user left it. If the answer is rejected, the dialog opens again.
     pub(crate) answered: Option<Modal>,
-    /// The choice of the presenter, while the whole answer of a candidate is shown.
     pub(crate) chooser_below: Option<chooser::ChooserBelow>,
     pub(crate) trust_choice: Option<TrustChoice>,
     /// The runs that `check_new_results` has already asked the host about.
     pub(crate) undo_checked: std::collections::BTreeSet<TaskId>,
-    /// The question whose countdown this screen has paused.
     pub(crate) paused: Option<InteractionId>,
     /// The number of waiting tasks at the last update. The bell rings when it grows.
     pub(crate) waiting_at_bell: usize,
     /// Whether the terminal window has the focus, as far as the terminal has reported.
     pub(crate) has_focus: bool,
-    /// The live run at the last update.
     pub(crate) live_before: Option<TaskId>,
     pub(crate) asked_before: usize,
     pub(crate) attached: Option<althing_protocol::Screen>,
@@ -189,7 +167,6 @@ pub struct App {
     pub(crate) touched: bool,
     /// The modes that were last adopted from the log.
     adopted: ModeChoice,
-    /// The scroll position of an information dialog.
     pub(crate) info_scroll: usize,
     pub(crate) reading: DialogReading,
     pub(crate) effects: Vec<Effect>,
@@ -303,7 +280,6 @@ impl App {
         }
         self.waiting_at_bell = waiting;
         self.notice_changes();
-        // A task that has ended has no terminal.
         if let Some(TuiScreen::Attached(id)) = self.screens.last()
             && self.model.task(id).is_none_or(|task| task.status.is_final())
         {
@@ -343,7 +319,6 @@ impl App {
         }
     }
 
-    /// Performs what is due (see `due`).
     pub fn wake(&mut self, now: Timestamp) -> Vec<Effect> {
         self.now = now;
         self.act_on_due_letter();
@@ -374,7 +349,6 @@ impl App {
         self.attached = screen;
     }
 
-    /// Draws a frame. Returns the cursor position.
     pub fn draw(&mut self, buffer: &mut Buffer) -> Option<Position> {
         self.size = buffer.area;
         self.targets.clear();
@@ -386,7 +360,6 @@ impl App {
         canvas.cursor()
     }
 
-    /// The members that may take part in runs.
     pub fn team(&self) -> &[Member] {
         &self.model.team
     }

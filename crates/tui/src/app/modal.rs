@@ -9,24 +9,19 @@ use althing_protocol::{
 };
 use althing_view::Question;
 
-/// Which text field of a dialog has the focus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field {
     /// No text field: letters are shortcuts of the buttons.
     Buttons,
     Task,
     Context,
-    /// Additional instructions for the execution of a plan.
     Instructions,
-    /// Requested changes to a plan.
     Changes,
 }
 
-/// An action that the user has to confirm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConfirmedAction {
     Cancel(TaskId),
-    /// Restores the files that a run changed.
     Undo(TaskId),
 }
 
@@ -57,11 +52,9 @@ pub enum Modal {
     RunApproval {
         id: InteractionId,
         proposal: Box<Proposal>,
-        /// The launch as the user edited it.
         edited: Box<LaunchRun>,
         field: Field,
         editor: Editor,
-        /// Why the previous answer was rejected.
         problem: Option<String>,
     },
     PlanApproval {
@@ -92,11 +85,10 @@ pub enum Modal {
     /// The session has reached its budget, or is about to exceed it.
     Budget {
         id: InteractionId,
-        /// The cost so far, in micro-USD.
+        /// In micro-USD, like `budget` and `raised`.
         spent: u64,
-        /// The budget, in micro-USD.
         budget: u64,
-        /// The budget after an approval, in micro-USD.
+        /// The budget after an approval.
         raised: Option<u64>,
     },
     /// Something was found in the working directory. Each line of `would` says what it would do.
@@ -184,7 +176,6 @@ fn comes_by_itself(kind: &InteractionKind) -> bool {
 }
 
 impl App {
-    /// Closes a modal whose question is no longer open, and opens the next question that opens by itself.
     pub(crate) fn sync_modal(&mut self) {
         if let Some(id) = self.modal.as_ref().and_then(Modal::question)
             && !self.model.questions.iter().any(|question| question.interaction.id == *id)
@@ -225,7 +216,6 @@ impl App {
         self.submit(Op::Answer { interaction, decision });
     }
 
-    /// Reopens a dialog whose answer was rejected, as the user left it, with the reason.
     pub(crate) fn reopen_refused(&mut self) {
         let Some((id, why)) = self.model.refused.take() else { return };
         let Some(question) = self.model.questions.iter().find(|question| question.interaction.id == id)
@@ -261,7 +251,6 @@ impl App {
         }
     }
 
-    /// Opens the first question of the shown run or program. If no run or program is shown, opens the first question.
     pub(crate) fn open_question(&mut self) {
         let shown = match self.screens.last() {
             Some(TuiScreen::Run(screen)) => Some(screen.id.clone()),

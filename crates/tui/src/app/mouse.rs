@@ -7,7 +7,6 @@ use althing_protocol::{Op, Timestamp};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::Position;
 
-/// Lines per wheel notch.
 const NOTCH: isize = 3;
 
 impl App {
@@ -99,7 +98,6 @@ impl App {
             Some(
                 Modal::Override { chosen, .. } | Modal::Program { chosen, .. } | Modal::Pick { chosen, .. },
             ) => {
-                // A second click on the selected entry activates it.
                 if *chosen == at {
                     return self.modal_key(KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE));
                 }
@@ -109,7 +107,6 @@ impl App {
             Some(_) => return,
             None => {}
         }
-        // The clicked list gets the focus. (If the click opens a run, `open_run` decides about the focus again.)
         self.panel_has_keys = true;
         match self.screens.last_mut() {
             Some(TuiScreen::Run(screen)) => {

@@ -5,7 +5,6 @@ use crate::line;
 use althing_protocol::{InteractionKind, TaskId};
 
 impl App {
-    /// Notifies the user of a run that ended or a question that opened. Called after items of the feed were folded.
     pub(crate) fn notice_changes(&mut self) {
         let live = self.model.live_run().map(|run| run.id.clone());
         let before = std::mem::replace(&mut self.live_before, live.clone());

@@ -12,7 +12,6 @@ impl App {
         !self.options.workflow
     }
 
-    /// Whether a run is shown beside the conversation.
     pub(crate) fn is_split(&self) -> bool {
         self.size.width >= view::WIDE
             && self.has_input()
@@ -89,7 +88,7 @@ impl App {
         }
     }
 
-    /// Scrolls the top screen. In the list of tasks, moves the selection by one task instead.
+    /// In the list of tasks, moves the selection by one task instead.
     pub(crate) fn scroll_top_screen(&mut self, lines: isize) {
         match self.screens.last_mut() {
             Some(TuiScreen::Run(screen)) => {

@@ -11,14 +11,12 @@ use crossterm::event::{KeyCode, KeyEvent};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
-/// Which rows of the open dialog were shown.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DialogReading {
     /// A hash of what the drawn dialog would grant.
     subject: u64,
     /// A hash of the drawn lines. If the text or the width changes, no row counts as shown any more.
     content: u64,
-    /// The first row on the screen.
     top: usize,
     /// How many rows, counted from the first, were shown without a gap.
     seen: usize,
@@ -27,9 +25,7 @@ pub(crate) struct DialogReading {
     rows: usize,
     /// How many rows fit on the screen; 0 if the window is too small for a whole row.
     room: usize,
-    /// The chosen row that was last scrolled into view.
     revealed: Option<usize>,
-    /// Whether a grant was refused because not everything was shown.
     refused: bool,
 }
 
@@ -37,9 +33,7 @@ pub(crate) struct DialogReading {
 pub(crate) struct HiddenRows {
     pub(crate) above: usize,
     pub(crate) below: usize,
-    /// Whether rows that must be shown before a grant were not shown yet.
     pub(crate) unread: bool,
-    /// Whether a grant was just refused because of unread rows.
     pub(crate) refused: bool,
 }
 
@@ -126,7 +120,6 @@ impl DialogReading {
 }
 
 impl App {
-    /// Whether everything that the open dialog grants was shown.
     pub(crate) fn is_read(&self) -> bool {
         let subject = self.modal.as_ref().map(Modal::subject);
         subject == Some(self.reading.subject) && self.reading.seen >= self.reading.needed.max(1)
@@ -140,7 +133,6 @@ impl App {
         is_read && !is_left_over
     }
 
-    /// Returns false if the open dialog does not scroll.
     pub(crate) fn scroll_dialog(&mut self, rows: isize) -> bool {
         let scrolls = self.modal.as_ref().is_some_and(Modal::scrolls);
         if scrolls {
@@ -149,7 +141,6 @@ impl App {
         scrolls
     }
 
-    /// Returns false if the key does not scroll the open dialog.
     pub(crate) fn dialog_scroll_key(&mut self, key: KeyEvent) -> bool {
         let page = isize::try_from(self.reading.room.saturating_sub(1).max(1)).unwrap_or(1);
         let all = isize::try_from(self.reading.rows).unwrap_or(isize::MAX);

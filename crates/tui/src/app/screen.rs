@@ -11,7 +11,6 @@ pub enum TuiScreen {
     Conversation,
     Run(RunScreen),
     TextReader(TextReader),
-    /// The tasks panel, with the index of the selected task.
     Tasks(usize),
     /// The output of a program that has no terminal, or has ended.
     Task(TaskId, Scroll),
@@ -24,13 +23,11 @@ pub struct RunScreen {
     /// The index of the agent whose timeline is shown. The index after the last agent is the final answer.
     pub tab: usize,
     pub scrolls: Vec<Scroll>,
-    /// The search text, while it is typed or used.
     pub search: Option<String>,
     pub typing: bool,
 }
 
 impl RunScreen {
-    /// Opens a run at the tab of the final answer if the run has a result, else at its first agent.
     pub fn open(run: &RunView) -> Self {
         let tabs = run.agents.len() + 1;
         let tab = if run.result.is_some() { run.agents.len() } else { 0 };
@@ -41,7 +38,6 @@ impl RunScreen {
         Self { id: run.id.clone(), tab, scrolls, search: None, typing: false }
     }
 
-    /// The scroll position of the shown tab.
     pub fn scroll(&mut self) -> Option<&mut Scroll> {
         self.scrolls.get_mut(self.tab)
     }
@@ -49,7 +45,6 @@ impl RunScreen {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReaderText {
-    /// Markdown, split into blocks.
     Markdown(Vec<String>),
     Plain(Vec<String>),
     Diff(Vec<String>),
@@ -60,7 +55,6 @@ pub struct TextReader {
     pub title: String,
     pub text: ReaderText,
     pub scroll: Scroll,
-    /// The search text, while it is typed or used.
     pub search: Option<String>,
     pub typing: bool,
 }
@@ -87,7 +81,6 @@ impl TextReader {
     }
 
     pub fn diff(title: &str, old: &str, new: &str) -> Self {
-        // Whitespace at the end of the texts is no difference.
         let (old, new) = (format!("{}\n", old.trim_end()), format!("{}\n", new.trim_end()));
         let diff = similar::TextDiff::from_lines(&old, &new);
         let mut lines = Vec::new();
@@ -167,16 +160,13 @@ fn pretty(arguments: &str) -> String {
 }
 
 impl App {
-    /// Does nothing if the top screen already shows the run.
     pub(crate) fn open_run(&mut self, id: &TaskId) {
         let Some(run) = self.model.runs.get(id) else { return };
         if matches!(self.screens.last(), Some(TuiScreen::Run(shown)) if shown.id == *id) {
             return;
         }
-        // An input that has the focus keeps it.
         self.panel_has_keys = !self.input_has_focus();
         let mut screen = RunScreen::open(run);
-        // While the run has no result, the tab of the selected agent is shown.
         if let (None, Some(agent)) = (&run.result, &self.modes.selected_agent)
             && let Some(member_index) = run.agents.iter().position(|other| other.member.id == *agent)
         {
@@ -217,7 +207,6 @@ impl App {
         }
     }
 
-    /// The agent whose tab is shown in the top run; None on the tab of the final answer.
     pub(crate) fn shown_agent(&self) -> Option<AgentId> {
         let Some(TuiScreen::Run(screen)) = self.screens.last() else { return None };
         let run = self.model.runs.get(&screen.id)?;

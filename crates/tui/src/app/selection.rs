@@ -31,7 +31,6 @@ impl Selection {
 }
 
 impl App {
-    /// A selection may begin where the button was pressed.
     pub(crate) fn begin_selection(&mut self, at: Position) {
         self.selection = None;
         self.pressed_at = Some(at);
@@ -55,7 +54,6 @@ impl App {
         self.selection = Some(Selection { from, to: inside(at), within, is_done: false });
     }
 
-    /// Returns whether pressing and releasing the button was a click.
     pub(crate) fn end_selection(&mut self, at: Position) -> bool {
         let pressed = self.pressed_at.take();
         if let Some(selection) = &mut self.selection {
@@ -65,7 +63,6 @@ impl App {
         pressed == Some(at)
     }
 
-    /// Marks the selection on the drawn screen, or copies it if the button was let go.
     pub(crate) fn draw_selection(&mut self, canvas: &mut Canvas<'_>) {
         let Some(selection) = self.selection else { return };
         let rows: Vec<Rect> = selection.rows().collect();

@@ -32,7 +32,6 @@ impl App {
         } else if matches!(self.screens.last(), Some(TuiScreen::Tasks(_))) {
             self.back();
         } else {
-            // The selection starts at the first task with an open question.
             let waits = self.task_rows().iter().position(|id| self.model.question_of(id).is_some());
             self.panel_has_keys = true;
             self.screens.push(TuiScreen::Tasks(waits.unwrap_or_default()));
@@ -79,7 +78,6 @@ impl App {
                 }
             }
             KeyCode::Char('a') => {
-                // The selected task if it asks something, otherwise the first task that does.
                 let asks = |id: &&TaskId| self.model.question_of(id).is_some();
                 let chosen = rows.get(*chosen).filter(asks).or_else(|| rows.iter().find(asks));
                 match chosen.cloned() {
@@ -147,7 +145,6 @@ impl App {
     /// terminal.
     fn answer_task(&mut self, id: &TaskId) {
         let there = |kind: &InteractionKind| match kind {
-            // The next prompt of a program is typed in its terminal.
             InteractionKind::Program(ask) => ask.options.is_empty() || ask.about == AskKind::YourTurn,
             _ => false,
         };

@@ -15,7 +15,6 @@ impl App {
         }
     }
 
-    /// Asks the host about the runs whose changes it was not asked about before.
     pub(crate) fn check_new_results(&mut self) {
         for run in self.model.runs.values_mut() {
             if has_changes(run) && self.undo_checked.insert(run.id.clone()) {

@@ -19,9 +19,7 @@ enum Inside {
     /// A list at the top level, with the number of its next item. `None` for bullets.
     List(Option<u64>),
     Code {
-        /// The line that opens the code block.
         first: String,
-        /// Whether a part of the code is already laid out.
         begun: bool,
     },
 }
@@ -56,7 +54,6 @@ impl GrowingText {
         self.done
     }
 
-    /// The next part that has become final.
     pub fn next(&mut self, text: &str, width: usize) -> Option<Part> {
         let rest = text.get(self.done..)?;
         if let Inside::Code { first, begun } = &self.inside {
@@ -116,7 +113,6 @@ impl GrowingText {
         }
     }
 
-    /// The layout of the part that may still change.
     pub fn rest(&self, text: &str, width: usize) -> Part {
         let rest = text.get(self.done..).unwrap_or_default();
         let (continues, number) = self.continued();

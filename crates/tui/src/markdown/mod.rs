@@ -60,7 +60,6 @@ pub fn first_block_len(text: &str) -> Option<usize> {
     None
 }
 
-/// Renders a block, after an empty line if it is not the first.
 pub fn block(text: &str, width: usize, out: &mut Vec<Line>) {
     let (mut lines, _) = render(text, width, None);
     if !out.is_empty() && !lines.is_empty() {
@@ -102,7 +101,6 @@ struct Renderer {
     inline: Vec<(Tone, String)>,
     tones: Vec<Tone>,
     leads: Vec<Lead>,
-    /// The next number of each open list. `None` for bullets.
     lists: Vec<Option<u64>>,
     /// First the number for the first item of the first list, later the number that would follow the last list. `None`
     /// for bullets.
@@ -296,7 +294,6 @@ impl Renderer {
         }
     }
 
-    /// The columns beside the prefixes.
     fn room(&self) -> usize {
         let lead: usize = self.leads.iter().take(MAX_LEADS).map(|lead| line::width(&lead.rest)).sum();
         self.width.saturating_sub(lead).max(4)

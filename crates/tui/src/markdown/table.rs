@@ -52,7 +52,6 @@ impl Table {
         out
     }
 
-    /// If the columns do not fit together, the widest ones are narrowed.
     fn widths(&self, columns: usize, room: usize) -> Vec<usize> {
         let needs = |at: usize| {
             self.rows.iter().filter_map(|row| row.get(at)).map(|cell| line::width(cell)).max().unwrap_or(0)

@@ -15,7 +15,6 @@ use althing_view::labels;
 use althing_view::money::exact_money;
 use ratatui::layout::Rect;
 
-/// From this number on, each path has a line of its own.
 const MANY_PATHS: usize = 4;
 
 pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, modal: &Modal) {
@@ -42,7 +41,6 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, modal: &Modal) {
 struct RunParts<'a> {
     proposal: &'a Proposal,
     edited: &'a LaunchRun,
-    /// Why the previous answer was rejected.
     problem: Option<&'a str>,
 }
 
@@ -121,7 +119,6 @@ impl RunParts<'_> {
         text
     }
 
-    /// The lines while the task or the context is edited, and the position of the cursor.
     fn edited_text(
         &self,
         app: &App,
@@ -399,7 +396,6 @@ fn draw_program_question(
     let title = format!("{} {what}", line::cut(name, width.saturating_sub(line::width(what) + 1)));
     let mut lines = line::wrap_text(Tone::Plain, &ask.text, width);
     lines.push(Line::default());
-    // The rows of the options, each with the index of its option.
     let mut options = Vec::new();
     for (n, option) in ask.options.iter().enumerate() {
         let tone = if n == chosen { Tone::Bold } else { Tone::Plain };

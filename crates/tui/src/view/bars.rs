@@ -84,7 +84,6 @@ pub fn context(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
         let what = if usage.cost_usd > 0.0 || usage.unpriced_calls == 0 { "" } else { "cost " };
         pieces.push((Tone::Dim, format!("{what}{}{}", cost(&usage), of.unwrap_or_default()), 4));
     }
-    // If there is no room, the least important items are dropped first.
     let room = usize::from(area.width).saturating_sub(2 + mode.len());
     let gap = if area.width < 60 { 1 } else { 3 };
     let needs = |pieces: &[(Tone, String, u8)]| {
@@ -109,7 +108,6 @@ pub fn context(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     canvas.rule(area, area.y + 1);
 }
 
-/// The tabs of single-agent mode. A click on a tab selects its agent.
 pub fn tabs(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     let locked = app.model.is_busy();
     let chosen = app.modes.selected_agent.clone();
@@ -182,7 +180,6 @@ pub fn modes(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, hint: &str) {
     }
     let room = area.right().saturating_sub(x + 3);
     match &app.toast {
-        // A long message takes the whole bar until the next key or click.
         Some(word) if line::width(word) > room.into() => {
             canvas.clear(area);
             canvas.text(area.x + 1, area.y, area.width.saturating_sub(2), Tone::Warn, word)

@@ -67,7 +67,6 @@ pub fn run(run: &RunView, model: &SessionView, now: Timestamp, width: usize, lin
     }
 }
 
-/// The first line of the question that an agent's program asks.
 fn run_question(model: &SessionView, run: &RunView, agent: &str) -> Option<String> {
     let member_index = run.agents.iter().position(|other| other.member.id.as_str() == agent)?;
     let question = model.question_of(&run.id.work(member_index as u32 + 1))?;
@@ -77,7 +76,6 @@ fn run_question(model: &SessionView, run: &RunView, agent: &str) -> Option<Strin
     }
 }
 
-/// Such as `3 agents · 2 rounds · 4m12s`, and further details.
 pub fn details(run: &RunView, now: Timestamp) -> String {
     let mut details = vec![run.agents_label()];
     let rounds = run.rounds();

@@ -27,7 +27,6 @@ pub fn draw(
     let about = candidates.get(chosen).map(|one| about(app, id, one, width)).unwrap_or_default();
     let inside = centered_frame(canvas, area, "Choose who presents", candidates.len() + about.len() + 3);
     let rows = usize::from(inside.height);
-    // The candidates get at most half of the rows, but at least one row.
     let room = candidates.len().min((rows.saturating_sub(2) / 2).max(1));
     list(app, canvas, Rect { height: room as u16, ..inside }, candidates, chosen);
     let rest = rows.saturating_sub(room + 2);

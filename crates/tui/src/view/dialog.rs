@@ -9,7 +9,6 @@ use crate::paint::Canvas;
 use crate::theme::Tone;
 use ratatui::layout::Rect;
 
-/// The width of the labels.
 pub const LABEL: usize = 10;
 
 /// From this width on, labels are beside their values instead of above them.
@@ -22,12 +21,10 @@ pub struct DialogText {
     pub needed: usize,
     /// A line that has to be visible, such as the line of the cursor.
     pub follow: Option<usize>,
-    /// Whether the user is editing a part of the text.
     pub edits: bool,
 }
 
 impl DialogText {
-    /// A text that must be shown whole before an approval.
     pub fn whole(lines: Vec<Line>) -> Self {
         Self { needed: lines.len(), lines, ..Self::default() }
     }
@@ -62,7 +59,6 @@ pub fn value(label: &str, text: &str, width: usize) -> Vec<Line> {
     labeled(label, line::wrap_text(Tone::Plain, text, value_width(width)), width)
 }
 
-/// Only the first line of a labeled text, with the number of further lines at the right.
 pub fn first_line(label: &str, text: &str, width: usize) -> Vec<Line> {
     let wrapped = line::wrap_text(Tone::Plain, text, value_width(width));
     let more = wrapped.len().saturating_sub(1);

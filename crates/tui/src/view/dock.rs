@@ -9,7 +9,6 @@ use crate::theme::Tone;
 use althing_protocol::{AgentMode, InteractionKind};
 use ratatui::layout::Rect;
 
-/// The height of the bottom in `area`, which is the screen or a part of it.
 pub fn rows(app: &App, area: Rect) -> u16 {
     input::rows(app, area) + 2 + tab_rows(app, area) + note_rows(app, area) + pinned::rows(app, area)
 }
@@ -18,7 +17,6 @@ fn tab_rows(app: &App, area: Rect) -> u16 {
     u16::from(app.modes.agent_mode == AgentMode::Single && app.model.team.len() > 1 && area.height > 10)
 }
 
-/// Draws the bottom from the row `y`. `area` is the screen or a part of it.
 pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, y: u16) {
     let (input_rows, tabs, notes) = (input::rows(app, area), tab_rows(app, area), note_rows(app, area));
     let pinned_rows = pinned::rows(app, area);
@@ -78,7 +76,6 @@ fn hint(app: &App, area: Rect) -> String {
     "enter send · ⇧tab plan · ^G help".into()
 }
 
-/// The keys that work while a dialog is open.
 fn box_hint(app: &App) -> Option<&'static str> {
     let modal = app.modal.as_ref()?;
     if app.input_has_focus_under_box() {
@@ -114,7 +111,6 @@ fn opened(app: &App) -> Option<&'static str> {
     }
 }
 
-/// The height of the vote and of a disk error, in rows.
 fn note_rows(app: &App, area: Rect) -> u16 {
     let vote = app.model.override_question().is_some();
     let hint = vote_hint(area).len() as u16;
@@ -126,7 +122,6 @@ fn is_framed(area: Rect) -> bool {
     area.height >= 20
 }
 
-/// How to override the vote, wrapped to the width of `area`.
 fn vote_hint(area: Rect) -> Vec<Line> {
     let margin = if is_framed(area) { 6 } else { 2 };
     let words = "Press Ctrl+O to override, Enter to continue";

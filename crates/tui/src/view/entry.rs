@@ -13,7 +13,6 @@ use std::borrow::Cow;
 pub struct ConversationList<'a> {
     pub model: &'a SessionView,
     pub now: Timestamp,
-    /// Whether Esc stops the reply that is being written.
     pub esc_stops: bool,
 }
 
@@ -39,7 +38,6 @@ impl ConversationList<'_> {
         if self.model.queue_waits_for().is_none() { self.model.queue.len() } else { 0 }
     }
 
-    /// An entry, or a message whose turn is about to start.
     fn shown_entry(&self, at: usize) -> Option<Cow<'_, ConversationEntry>> {
         let entry = self.model.entries.get(at).map(Cow::Borrowed);
         let queued = || self.model.queue.iter().take(self.starting()).nth(at - self.model.entries.len());
@@ -122,7 +120,6 @@ impl ListItems for ConversationList<'_> {
 }
 
 impl ConversationList<'_> {
-    /// Such as `thinking 12 s · ~1.2k tokens · esc stops`.
     fn live_head(&self) -> Line {
         let streaming = &self.model.streaming;
         let activity = streaming.activity().unwrap_or_else(|| "thinking".into());
@@ -209,7 +206,6 @@ fn seconds(time: Millis) -> String {
     if time.0 < 60_000 { format!("{} s", time.0 / 1000) } else { time.to_string() }
 }
 
-/// A message of the user, right-aligned as a block.
 fn user(text: &str, pinned: bool, width: usize, lines: &mut Vec<Line>) {
     let room = (width * 3 / 5).max(width.saturating_sub(24).min(40)).min(width.saturating_sub(7)).max(4);
     let mut words = line::wrap_text(Tone::Plain, text, room);

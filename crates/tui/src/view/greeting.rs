@@ -9,14 +9,12 @@ use althing_protocol::ChatState;
 use althing_view::EntryBody;
 use ratatui::layout::Rect;
 
-/// The most useful tip comes first.
 const TIPS: [&str; 3] = [
     "@path in a message lets its run read a file or directory; @path:w lets it write there too",
     "Shift+Tab: what you ask next becomes a plan that you approve first",
     "Ctrl+G shows all keys and commands; / completes commands",
 ];
 
-/// The width of the labels.
 const LABEL: usize = 12;
 
 /// Shown until somebody writes a message. Notices about the start may already be there.
@@ -33,7 +31,6 @@ pub fn is_shown(app: &App) -> bool {
         && app.modes.interactive_mode == app.model.chat_agent.is_some()
 }
 
-/// On a narrow screen, the label is on its own line.
 fn labeled(label: &str, text: &str, width: usize) -> Vec<Line> {
     if width < 2 * LABEL {
         return dialog::value(label, text, width);
@@ -93,7 +90,6 @@ fn lines(app: &App, width: usize, rows: usize) -> Vec<Line> {
     lines
 }
 
-/// Returns the rows used.
 pub fn draw(app: &App, canvas: &mut Canvas<'_>, area: Rect) -> u16 {
     let margin = if area.width < 60 { 1 } else { 3 };
     let width = area.width.saturating_sub(margin + 1);

@@ -7,18 +7,14 @@ use crate::paint::Canvas;
 use crate::theme::Tone;
 use ratatui::layout::Rect;
 
-/// The maximum height of the input, in rows.
 const MOST_ROWS: u16 = 8;
 
-/// The maximum number of visible completions.
 const MOST_OFFERS: usize = 8;
 
 const SEND: &str = "[Send]";
 
-/// On a narrower screen, the button that sends is omitted.
 const SEND_FROM: u16 = 30;
 
-/// The width of the text in an input of this width.
 pub fn text_width(width: u16) -> u16 {
     let button = if width < SEND_FROM { 0 } else { SEND.len() as u16 + 1 };
     width.saturating_sub(4 + button)
@@ -85,7 +81,6 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     offers(app, canvas, area);
 }
 
-/// Draws the completions in a list that ends above the mode bar.
 fn offers(app: &App, canvas: &mut Canvas<'_>, area: Rect) {
     let Some(completion) = &app.completion else { return };
     let bottom = area.y.saturating_sub(2);

@@ -33,12 +33,10 @@ use ratatui::layout::Rect;
 /// From this width on, a run is shown beside the conversation.
 pub(crate) const WIDE: u16 = 150;
 
-/// The width of the conversation beside a run.
 pub(crate) fn split_width(width: u16) -> u16 {
     width * 2 / 5
 }
 
-/// The minimum width and height of the screen.
 const LEAST: (u16, u16) = (12, 4);
 
 pub fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
@@ -109,16 +107,13 @@ fn above_dock(
 /// On a lower screen, an opened screen above the mode bar has no row for key hints.
 const ROOMY: u16 = 10;
 
-/// The parts of an opened screen below its head.
 pub(crate) struct Panel {
     pub(crate) body: Rect,
-    /// The row of the key hints, if there is room for it.
     hints: Option<u16>,
     /// Whether the mode bar is below this screen; then the mode bar shows the messages to the user.
     docked: bool,
 }
 
-/// Divides the area of an opened screen whose head ends above the row `y`.
 pub(crate) fn panel(app: &App, canvas: &mut Canvas<'_>, area: Rect, y: u16) -> Panel {
     let docked = app.has_input() && !app.is_split();
     let bottom = match (docked, area.height >= ROOMY) {

@@ -89,7 +89,6 @@ fn pair(left: &str, right: &str) -> Line {
     Line::of(Tone::Accent, &line::pad(left, 19)).with(Tone::Plain, right)
 }
 
-/// Draws a centered frame for this many lines. Returns the inner area.
 pub fn centered_frame(canvas: &mut Canvas<'_>, area: Rect, title: &str, lines: usize) -> Rect {
     let width = area.width.saturating_sub(2).min(96);
     let height =
@@ -100,7 +99,6 @@ pub fn centered_frame(canvas: &mut Canvas<'_>, area: Rect, title: &str, lines: u
     Rect { x: inside.x + 1, width: inside.width.saturating_sub(2), ..inside }
 }
 
-/// Draws buttons in a row, each with its key.
 pub fn buttons(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, y: u16, buttons: &[(&str, &str, char)]) {
     let gap = if area.width < 60 { 2 } else { 6 };
     let mut x = area.x + if area.width < 60 { 0 } else { 2 };
@@ -124,7 +122,6 @@ pub fn buttons(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, y: u16, butto
     }
 }
 
-/// The dialog scrolls if it does not fit.
 fn draw_info(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, title: &str, lines: &[Line]) {
     let inside = centered_frame(canvas, area, title, lines.len() + 2);
     let room = usize::from(inside.height.saturating_sub(2));

@@ -8,16 +8,13 @@ use crate::theme::Tone;
 use althing_protocol::{PlanStatus, PlanTask};
 use ratatui::layout::Rect;
 
-/// The maximum number of queued messages that are shown on a tall screen.
 const MOST_QUEUED: usize = 4;
 
-/// The maximum number of tasks of a plan that are shown on a tall screen.
 const MOST_TASKS: usize = 5;
 
 /// From this height on, the plan and the queue may each have more than one line.
 const TALL: u16 = 20;
 
-/// Below this width, the notes are shortened.
 const NARROW: u16 = 60;
 
 pub fn rows(app: &App, area: Rect) -> u16 {

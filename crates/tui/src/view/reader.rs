@@ -52,7 +52,6 @@ impl ListItems for Parts<'_> {
     }
 }
 
-/// The search of the top screen, with its keys.
 pub fn search_hint(app: &App) -> Option<String> {
     let label = match app.screens.last()? {
         TuiScreen::TextReader(reader) => reader.scroll.search_label()?,

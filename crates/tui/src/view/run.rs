@@ -90,7 +90,6 @@ fn head(app: &App, canvas: &mut Canvas<'_>, area: Rect, run: &RunView) {
     canvas.line(area.x, area.y, area.width, &spread(&left, &right, area.width.into()));
 }
 
-/// Draws the agents' tabs and the vote counts. Returns the rows used.
 fn tabs(
     app: &App,
     canvas: &mut Canvas<'_>,

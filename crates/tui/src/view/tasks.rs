@@ -37,7 +37,6 @@ pub fn elapsed_time(task: &TaskView, now: Timestamp) -> String {
     labels::elapsed(task.ended.unwrap_or(now).since(task.started), task.ended.is_none())
 }
 
-/// The maximum number of notices in a workflow's panel.
 const MOST_NOTES: usize = 3;
 
 pub fn panel(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, chosen: usize) {
@@ -73,7 +72,6 @@ pub fn panel(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, chosen: usize) 
     hints(app, canvas, area, &panel, None, words);
 }
 
-/// Draws a workflow's goal above its tasks and notices below them. Returns the remaining area.
 fn draw_goal_and_notices(app: &App, canvas: &mut Canvas<'_>, mut body: Rect) -> Rect {
     let width = body.width.saturating_sub(2);
     if body.height >= 10 && !app.model.goal.is_empty() {
@@ -162,7 +160,6 @@ fn row(task: &TaskView, model: &SessionView, now: Timestamp, names: usize, width
     spread(&left, &Line::of(Tone::Dim, &format!("{kind} ")), width)
 }
 
-/// A program's timeline, followed by its output.
 struct ProgramWork<'a> {
     task: &'a TaskView,
     timeline: Timeline<'a>,

@@ -10,7 +10,6 @@ use althing_view::{MemberView, TimelineEntry, TimelineEvent, labels};
 
 pub struct Timeline<'a> {
     pub agent: &'a MemberView,
-    /// The time at which the timeline begins.
     pub start: Timestamp,
 }
 
@@ -117,7 +116,6 @@ impl Timeline<'_> {
     }
 }
 
-/// A tool's arguments on one line, without the outer braces.
 fn brief(arguments: &str) -> String {
     let inner = arguments.trim().trim_start_matches('{').trim_end_matches('}');
     inner.replace("\\n", " ")
