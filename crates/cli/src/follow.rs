@@ -18,7 +18,6 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-/// How often the live display is redrawn.
 const REDRAW: Duration = Duration::from_millis(125);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -99,7 +98,6 @@ impl<'a> Follower<'a> {
         let all_events = matches!(self.display, Display::Live(_)) || self.output == Output::Everything;
         let interest = if all_events { Interest::Everything } else { Interest::Facts };
         let followed = runtime.block_on(async {
-            // Follow from the first event, so that the progress is complete.
             let mut events = sessions.follow(&self.session, Seq(0), interest).await?;
             self.follow(&mut *events, sessions).await
         });
@@ -135,7 +133,6 @@ impl<'a> Follower<'a> {
         if let Some(workflow) = &self.workflow {
             let tasks = workflow.report().stages.into_iter().flat_map(|stage| stage.tasks);
             for task in tasks {
-                // A task that started and did not end was interrupted.
                 let over = task.status.is_final() || task.status == TaskStatus::Pending;
                 let status = if over { task.status } else { TaskStatus::Interrupted };
                 show::notice(&format!("{:24}  {}", task.id, labels::task_status(status)));
@@ -215,7 +212,6 @@ impl<'a> Follower<'a> {
         self.note(item);
     }
 
-    /// Folds an item into the view that the result is read from, without showing the item.
     pub fn fold(&mut self, item: &FeedItem) {
         self.display.follow(item);
         self.note(item);

@@ -85,7 +85,6 @@ fn with_temp_file<T>(text: &str, then: impl FnOnce(&Path) -> Result<T, String>) 
     result
 }
 
-/// The first line that is neither empty nor a heading.
 fn first_line(context: &str) -> String {
     let says = |line: &&str| !line.trim().is_empty() && !line.starts_with('#');
     context.lines().find(says).unwrap_or_default().trim().to_owned()

@@ -16,7 +16,6 @@ pub struct TimedLine {
     pub read_at: Instant,
 }
 
-/// As `lines`, with the time at which each line was read.
 pub fn timed_lines() -> UnboundedReceiver<TimedLine> {
     read_lines(|text| TimedLine { text, read_at: Instant::now() })
 }
@@ -34,7 +33,6 @@ fn read_lines<T: Send + 'static>(line: impl Fn(String) -> T + Send + 'static) ->
     receive
 }
 
-/// An op as a line of JSON.
 #[derive(Deserialize)]
 struct OpLine {
     #[serde(default)]

@@ -9,9 +9,7 @@ use std::time::{Duration, Instant};
 
 /// The maximum number of paths that are searched. Paths nearest to the working directory come first.
 const MAX_LISTED: usize = 50_000;
-/// How long a listing is used before the tree is listed again.
 const FRESH: Duration = Duration::from_secs(3);
-/// How long a search waits for a listing that is being made.
 const PATIENCE: Duration = Duration::from_millis(40);
 
 #[derive(Default)]
@@ -40,7 +38,6 @@ impl PathSearch {
     pub fn find(&self, wanted: &str, most: usize) -> Vec<String> {
         let wanted = wanted.to_lowercase();
         let paths = self.paths();
-        // Hidden paths are offered only if the typed text contains a dot.
         let mut found: Vec<(u32, &String)> = paths
             .iter()
             .filter(|path| wanted.contains('.') || !is_hidden(path.as_str()))
@@ -86,7 +83,6 @@ fn distance(wanted: &str, path: &str) -> Option<u32> {
     if path.contains(wanted) {
         return Some(1000);
     }
-    // Counts the skipped letters between the first and the last match.
     let mut letters = wanted.chars().peekable();
     let mut skipped = 0_u32;
     let mut has_begun = false;

@@ -14,7 +14,6 @@ pub struct StopSignals {
     interrupt: Signal,
     terminate: Signal,
     hangup: Signal,
-    /// The deadline of the graceful stop, once a signal has arrived.
     deadline: Option<Instant>,
 }
 

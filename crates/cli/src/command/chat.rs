@@ -99,7 +99,6 @@ pub fn run(options: &Options, approve: Approve, app: &AppContext) -> Result<Exit
 
 struct Chat<'a> {
     json: bool,
-    /// Paths in messages are resolved against this directory.
     cwd: PathBuf,
     approve: Approve,
     sessions: &'a LocalSessions,
@@ -127,7 +126,6 @@ struct Chat<'a> {
 }
 
 impl Chat<'_> {
-    /// Returns whether a signal ended the session, and whether the last turn failed.
     async fn run(
         mut self,
         events: &mut dyn EventStream,
@@ -288,7 +286,6 @@ impl Chat<'_> {
         open.find(|one| !matches!(one.interaction.kind, InteractionKind::WinnerOverride { .. }))
     }
 
-    /// Does nothing if the question was already answered.
     fn reject_question(&mut self) {
         let asked =
             self.question().filter(|_| !self.answered).map(|question| question.interaction.id.clone());

@@ -23,7 +23,6 @@ const LAST_CALLS: Duration = Duration::from_secs(1);
 pub struct McpOptions {
     /// The address to listen on. With `None`, the server uses stdio.
     pub http: Option<SocketAddr>,
-    /// How many seconds `launch_run` waits for a run to end.
     pub wait: u64,
 }
 

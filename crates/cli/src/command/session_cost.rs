@@ -10,7 +10,6 @@ use althing_view::report::{self, Block, CostGroup, Spent, add_costs};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The width of the longest bar of the chart, in characters.
 const BAR: f64 = 24.0;
 
 /// Sessions are read from the newest to the oldest. Reading stops after this many sessions in a row that are older than

@@ -19,7 +19,6 @@ const DAY_MS: u64 = 86_400_000;
 
 const LATEST: &str = "latest";
 
-/// How many sessions are listed, unless `--limit` or `--json` is given.
 const LISTED: usize = 50;
 
 pub fn run(

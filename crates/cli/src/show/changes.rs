@@ -6,7 +6,6 @@ use althing_workspace::{ChangedFile, FileContent};
 use similar::TextDiff;
 use std::fmt::Write;
 
-/// How many unchanged lines are shown before and after a change.
 const CONTEXT: usize = 3;
 
 /// Content that is not text is only described.
@@ -39,7 +38,6 @@ fn text(content: &FileContent) -> &str {
     }
 }
 
-/// Describes content that cannot be compared line by line.
 fn describe(content: &FileContent) -> String {
     match content {
         FileContent::Absent => "(no file)".into(),

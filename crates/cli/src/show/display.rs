@@ -6,7 +6,6 @@ use althing_view::SessionView;
 
 pub enum Display {
     Plain(Box<PlainProgress>),
-    /// A block of lines that is redrawn in place.
     Live(Box<LiveProgress>),
 }
 

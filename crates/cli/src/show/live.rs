@@ -60,7 +60,6 @@ impl LiveProgress {
         self.draw(self.plain.session().at);
     }
 
-    /// Redraws the block if something has changed or an agent is busy, until the run is over.
     pub fn tick(&mut self, now: Timestamp) {
         let busy = self.session().workers().iter().any(|worker| worker.view.since.is_some());
         if !self.over && (self.dirty || busy) {
@@ -113,7 +112,6 @@ impl LiveProgress {
     }
 }
 
-/// Whether an item is printed as a line because the block does not show it.
 fn has_own_line(item: &FeedItem) -> bool {
     match item {
         FeedItem::Event(event) => match &event.fact {

@@ -42,7 +42,6 @@ pub fn write_json_line(json: &str) -> io::Result<()> {
     write(format!("{json}\n").as_bytes())
 }
 
-/// Copies JSON messages, one per line, to stdout until they end or stdout cannot be written.
 pub fn copy_messages(messages: impl Read) {
     let mut messages = BufReader::with_capacity(16 * 1024, messages);
     if io::stdout().is_terminal() {

@@ -10,7 +10,6 @@ use serde_json::Value;
 
 use super::support::{LIMIT, bare, run};
 
-/// A directory for the programs of a test, to be used as the `PATH`.
 fn programs(althing: &Althing) -> PathBuf {
     let dir = althing.home_dir().join("bin");
     std::fs::create_dir_all(&dir).unwrap();
@@ -186,7 +185,6 @@ fn servers_that_answer_are_usable() {
     let note = missing["note"].as_str().unwrap();
     assert!(note.contains("nothing answers at http://127.0.0.1:9/v1"), "{note}");
     assert!(note.contains("ollama serve"), "{note}");
-    // A local model server that is not running is not reported as usable.
     for (name, port) in [("lmstudio", 1234), ("vllm", 8000), ("sglang", 30000)] {
         if TcpListener::bind(("127.0.0.1", port)).is_ok() && TcpListener::bind(("::1", port)).is_ok() {
             let row = backend(&rows, name);

@@ -15,18 +15,14 @@ use serde_json::{Value, json};
 
 use super::support::{Team, althing, shared_claude_dir};
 
-/// Several times what the acts of one cell take on a busy machine.
 const CELL_LIMIT: Duration = Duration::from_secs(240);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A model with the file tools.
     FileTools,
-    /// A model with `run_command`.
     Command,
     /// A CLI agent as a member of a run.
     CliAgent,
-    /// A model with an MCP server.
     McpServer,
 }
 
@@ -74,18 +70,15 @@ echo '{"type": "system", "subtype": "init", "session_id": "s"}'
 echo '{"type": "result", "subtype": "success", "is_error": false, "result": "done", "session_id": "s"}'
 "#;
 
-/// The directories of a cell, and the program in them.
 pub struct World {
     pub cell: Cell,
     pub althing: Althing,
     pub places: Places,
-    /// More keys of the config's `orchestrator`.
     pub rules: Vec<(&'static str, Value)>,
     docker_host: Option<String>,
 }
 
 impl World {
-    /// Writes the targets of attacks, an MCP server and a CLI agent.
     pub fn new(cell: Cell, daemon: Option<&TestDockerDaemon>) -> Self {
         let machine = Machine { user: cell.user, bubblewrap: cell.sandbox != SandboxName::Landlock };
         let althing = althing().on(machine);
@@ -127,7 +120,6 @@ impl World {
         self.places.base.join("project/.althing")
     }
 
-    /// The agent under test, with all the tools of its kind.
     pub fn config(&self, base_url: &str) -> Team {
         let path = |inside: &str| self.places.base.join(inside).display().to_string();
         let team = match self.cell.kind {
@@ -238,7 +230,6 @@ fn judge_act(judge: &Judge, n: usize, output: &str) {
     }
 }
 
-/// Does one act after the other, and then says that it is done.
 fn acting_model(kind: Kind, acts: Vec<Act>, judge: Judge) -> Script {
     Script::from_fn(move |request: &RecordedRequest| {
         let results: Vec<&Value> =

@@ -15,14 +15,11 @@ use serde_json::{Value, json};
 use super::attack_agents::{Act, Cell, Kind, SandboxName, World, users};
 use super::support::{ensure, in_parallel};
 
-/// A repository below the context path `fresh`.
 struct Repository {
     name: &'static str,
     /// Appended to the config that `git init` writes. `{BASE}` is the directory of `fresh`.
     config: &'static str,
-    /// The file that git runs.
     runs: &'static str,
-    /// Whether the file exists before the attack.
     exists: bool,
 }
 
@@ -115,7 +112,6 @@ fn mark_prefix(world: &World) -> String {
     format!("{}/", world.places.base.join("marks").display())
 }
 
-/// Makes the repositories, each with a first commit and with harmless code where git runs any.
 fn make_repositories(world: &World) {
     let fresh = world.places.base.join("fresh");
     let marks = world.places.base.join("marks");
@@ -166,7 +162,6 @@ fn make_repositories(world: &World) {
     assert!(fresh.join("tree/scripts/hooks/pre-commit").exists(), "git made no worktree");
 }
 
-/// Uses every repository as a person does. Returns the marks of the code that ran.
 fn use_repositories(world: &World) -> Vec<String> {
     let base = &world.places.base;
     let fresh = base.join("fresh");
@@ -241,7 +236,6 @@ fn acts(world: &World) -> Vec<Act> {
              printf '#!/bin/sh\\ntouch {mark}replaced\\n' > pre-commit; chmod +x pre-commit"
         )));
     }
-    // What is not code can be written.
     let made = world.places.base.join("fresh/src/made.txt").display().to_string();
     acts.push(match world.cell.kind {
         Kind::FileTools => Act::Tool("write_file", json!({ "path": made, "content": "x" })),

@@ -92,7 +92,6 @@ fn attack(base: &Path, marks: &Path) -> String {
     lines.join("\n")
 }
 
-/// A model that plants the code with file tools and commands.
 fn planter(base: &Path, script: &str) -> FakeModel {
     let mut reply = Reply::empty();
     for name in REPOSITORIES {

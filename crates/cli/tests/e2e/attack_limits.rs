@@ -96,7 +96,6 @@ pub fn exhaust(world: impl Fn() -> World, whole: bool) -> Result<(), String> {
     sparse(&world())
 }
 
-/// A model that calls a tool for ever: the run ends, and says why.
 fn never_end(mut world: World) -> Result<(), String> {
     let limits = json!({"tool_calls_per_agent": 30, "model_calls_per_run": 60});
     world.rules.push(("limits", limits));

@@ -16,9 +16,7 @@ use serde_json::{Value, json};
 use super::attack_agents::{Act, Cell, Kind, SandboxName, World, users};
 use super::support::{LIMIT, Team, althing, ensure, in_parallel, texts};
 
-/// What is in a granted directory.
 const GRANTED: &str = "GRANTED-WORD";
-/// What is behind the link.
 const SECRET: &str = "SECRET-KEY";
 
 /// How the path is granted that an earlier task of the same workflow replaces.
@@ -32,7 +30,6 @@ enum Way {
 }
 
 impl Way {
-    /// The granted directory, below the working directory.
     fn dir(self) -> &'static str {
         match self {
             Self::Config | Self::Run => "a/docs",
@@ -118,7 +115,6 @@ fn reader(dirs: &[&Path]) -> Script {
     })
 }
 
-/// Whether a text reached a model or the output of the program.
 fn is_known(text: &str, server: &FakeModel, output: &Output) -> bool {
     let printed = [&output.stdout, &output.stderr].into_iter().any(|printed| printed.contains(text));
     printed || server.requests().iter().any(|request| texts(request).contains(text))

@@ -22,7 +22,6 @@ const CONFINED: [(Kind, SandboxName); 5] = [
     (CliAgent, Landlock),
 ];
 
-/// The cells that can be tried on this machine.
 fn cells(kinds: &[(Kind, SandboxName)]) -> Vec<Cell> {
     if !is_root() {
         skip_unless_ci("only root can act as another user, and hide bubblewrap");

@@ -115,7 +115,6 @@ fn an_agent_does_not_lead_the_answer_to_another_file_with_a_link() {
     let althing = althing();
     let victim = victim_of(&althing);
     let answer = althing.work_dir().join("answer");
-    // The link appears while the run is in progress.
     let (link, target) = (answer.clone(), victim.join("thesis"));
     let server = FakeModel::start_on_thread(Script::from_fn(move |_: &RecordedRequest| {
         let _ = symlink(&target, &link);
@@ -174,7 +173,6 @@ fn a_found_dotenv_file_gives_keys_to_the_users_own_config_and_decides_nothing_el
     assert!(stranger.request_count() > 0);
 }
 
-/// A chat agent that overwrites these files and then says that it is done.
 fn overwrites(paths: &[PathBuf]) -> Script {
     let reply = paths.iter().fold(Reply::empty(), |reply, path| {
         reply.and_call("write_file", &json!({"path": path, "content": "EVIL"}))
@@ -221,7 +219,6 @@ fn a_resumed_conversation_does_not_follow_a_link_in_the_place_of_its_directory()
     assert!(resumed.code == Some(0) && server.request_count() > made, "{resumed:?}");
 }
 
-/// The config and the workflow that are in use.
 const CONFIGS: [&str; 2] = ["conf/real.yaml", "flow.yaml"];
 
 #[test]
@@ -252,7 +249,6 @@ fn no_agent_writes_the_config_or_workflow_that_is_in_use() {
     assert!(intact(&CONFIGS[..1]) && work.join("team.yaml").is_symlink(), "{output:?}");
     assert_eq!(std::fs::read_to_string(work.join("other.yaml")).unwrap(), "EVIL", "{output:?}");
 
-    // CLI agents in a workflow, with a context path and in the working directory.
     let script = format!(
         "#!/bin/bash\n[ \"$1\" = --version ] && {{ echo 1.0.0; exit; }}\ncat > /dev/null\n{}\n\
          echo '{{\"type\": \"system\", \"subtype\": \"init\", \"session_id\": \"s\"}}'\n\

@@ -127,7 +127,6 @@ fn no_command_in_a_container_writes_code_through_a_symlink() {
     try_links(SandboxName::Docker, &[Kind::Command]);
 }
 
-/// Writable context paths that are symlinks into repositories.
 #[test]
 fn no_agent_writes_in_a_context_path_inside_a_repository() {
     if is_excluded("bubblewrap") {

@@ -28,13 +28,11 @@ use SandboxName::{Bubblewrap, Docker, Landlock};
 enum Class {
     /// Getting out of the sandbox, or of the directories of the file tools.
     Escapes,
-    /// A config that was found in the working directory.
     FoundDirectory,
     /// Learning the user's secrets, and having known secrets stored or shown.
     Secrets,
     /// Changing files of writable context paths so that nobody notices.
     Writes,
-    /// Using up the machine.
     Limits,
 }
 
@@ -80,7 +78,6 @@ fn whole(sandbox: SandboxName) -> bool {
     sandbox == Bubblewrap || scale(0, 1) == 1
 }
 
-/// The first attempt of each goal, or all attempts.
 fn attempts(kind: Kind, sandbox: SandboxName) -> Vec<Attempt> {
     let mut goals = BTreeSet::new();
     let tried = |(goal, ..): &Attempt| not_attempted(kind, *goal).is_none();
@@ -97,7 +94,6 @@ fn sign_of_life(kind: Kind, world: &World) -> (Act, &'static str) {
     (Act::Shell("printf can-%s act".to_owned()), "can-act")
 }
 
-/// For each attempt, the signs that it succeeded.
 type Signs = Vec<(String, Vec<String>)>;
 
 /// Has the agent of a cell try these attempts in one run. Returns the output of the program, and for each attempt the
@@ -162,7 +158,6 @@ impl SystemCallTargets {
     }
 }
 
-/// The error says what succeeded.
 fn escape(world: &World) -> Result<(), String> {
     let Cell { kind, sandbox, .. } = world.cell;
     let outside = Outside::new(world.places.clone());
@@ -235,7 +230,6 @@ const KNOWN: (&str, &str) = ("DEPLOY_TOKEN", "known-deploy-token-01");
 const KNOWN_FORMS: [&str; 3] =
     [KNOWN.1, "a25vd24tZGVwbG95LXRva2VuLTAx", "6b6e6f776e2d6465706c6f792d746f6b656e2d3031"];
 
-/// Has an agent look for secrets that it was not told, and repeat one that it knows.
 fn look_for_secrets(mut world: World) -> Result<(), String> {
     let kind = world.cell.kind;
     let (first, word) = sign_of_life(kind, &world);

@@ -34,7 +34,6 @@ fn with_programs(althing: &Althing) -> String {
     format!("{}:/usr/bin:/bin", dirs.join(":"))
 }
 
-/// Puts a program of the same name into the directories of `PATH`.
 const PLANT: &str = "for dir in .venv/bin missing/bin; do mkdir -p $dir; cp evil/tell $dir/tell; cp evil/tell $dir/pip; done; true";
 
 fn machines() -> Vec<Machine> {

@@ -34,7 +34,6 @@ fn chat_agent_requests(server: &FakeModel) -> Vec<RecordedRequest> {
     server.requests().into_iter().filter(|request| request.model() == CHAT_MODEL).collect()
 }
 
-/// A chat agent that proposes this launch, then reports the run's result.
 fn delegates(launch: Value) -> impl Fn(&RecordedRequest) -> Reply + Send + Sync + 'static {
     move |request: &RecordedRequest| {
         let last = request.messages().last().cloned().unwrap_or_default();
@@ -436,7 +435,6 @@ fn check_long(fixture: &Fixture, turns: usize) {
     assert!(all.len() < 60_000, "it is short: {}", all.len());
 }
 
-/// Zero before there is a session.
 fn accepted_messages_or_zero(althing: &Althing) -> usize {
     if newest_session(&althing.state_dir()).is_none() { 0 } else { accepted_messages(althing) }
 }

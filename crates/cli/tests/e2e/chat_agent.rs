@@ -8,7 +8,6 @@ use super::support::{Fixture, LIMIT, SKY, Team};
 
 const CHAT_MODEL: &str = "talker";
 
-/// A chat agent that calls these tools, one in each reply, and then says that it is done.
 fn fixture(calls: impl Fn(&Fixture) -> Vec<(&'static str, Value)>, backend: &Value) -> Fixture {
     let script: std::sync::Arc<std::sync::OnceLock<Vec<(&'static str, Value)>>> = std::sync::Arc::default();
     let known = script.clone();

@@ -92,7 +92,6 @@ pub enum ChatAgentKind {
 
 pub const BOTH_KINDS: [ChatAgentKind; 2] = [ChatAgentKind::Model, ChatAgentKind::ClaudeCode];
 
-/// One call of a chat agent or of a CLI agent: all the text and all the tools that it was given.
 #[derive(Debug)]
 pub struct AgentCall {
     pub prompt: String,
@@ -227,7 +226,6 @@ impl Conversation {
     }
 }
 
-/// A chat agent that launches these runs, one after another, for a message with the words [`DELEGATE`].
 fn talker(launches: Vec<Value>) -> Action {
     Action::with(move |request: &RecordedRequest| {
         let last = request.messages().last().cloned().unwrap_or_default();
@@ -242,7 +240,6 @@ fn talker(launches: Vec<Value>) -> Action {
     })
 }
 
-/// The binary with the stand-in for `claude` on its path.
 fn with_claude(althing: &Althing, launches: &[Value]) -> Althing {
     let (bin, own) = (althing.home_dir().join("bin"), claude_dir(althing));
     std::fs::create_dir_all(&bin).unwrap();
@@ -260,7 +257,6 @@ pub fn recorded_calls(althing: &Althing) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// A model's request in the form of an [`AgentCall`].
 pub fn model_call(request: &RecordedRequest) -> AgentCall {
     let tools = request.body()["tools"].as_array().cloned().unwrap_or_default();
     let tool = |tool: &Value| {
@@ -270,7 +266,6 @@ pub fn model_call(request: &RecordedRequest) -> AgentCall {
     AgentCall { prompt: texts(request), tools: tools.iter().map(tool).collect(), arguments: Vec::new() }
 }
 
-/// The JSON value at the start of a text.
 #[track_caller]
 pub fn first_json(text: &str) -> Value {
     // In the prompt of a CLI agent, the result of a call stands between marker lines.
@@ -280,7 +275,6 @@ pub fn first_json(text: &str) -> Value {
     values.next().unwrap().unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// The answers that an MCP client of `althing mcp` gets to these requests.
 pub fn mcp_answers(althing: &Althing, requests: &[(&str, Value)]) -> Vec<Value> {
     let running = althing.new_command().args(["mcp", "--config", "team.yaml"]).open_stdin().spawn();
     let mut answers = Vec::new();

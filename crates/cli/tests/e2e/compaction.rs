@@ -16,14 +16,13 @@ fn is_summary_request(request: &RecordedRequest) -> bool {
     request.tool_names().is_empty()
 }
 
-/// Recognizable, and about 12,000 bytes.
+/// About 12,000 bytes, recognizable by the number of the file.
 fn content(n: usize) -> String {
     let line = |line: usize| format!("file {n}, line {line}: {}", "abc ".repeat(5));
     let lines: Vec<String> = (0..300).map(line).collect();
     lines.join("\n")
 }
 
-/// A chat agent that, once asked to read all files, reads one file after the other and then reports.
 fn reader(request: &RecordedRequest) -> Reply {
     if is_summary_request(request) {
         return Reply::text("THE SUMMARY of what was read.").without_usage();
@@ -59,7 +58,6 @@ fn fixture(
     fixture
 }
 
-/// The requests for replies, and those for summaries.
 fn requests(fixture: &Fixture) -> (Vec<RecordedRequest>, Vec<RecordedRequest>) {
     let of_chat = fixture.server.requests().into_iter().filter(|request| request.model() == CHAT_MODEL);
     of_chat.partition(|request| !is_summary_request(request))

@@ -16,7 +16,6 @@ fn fixture(agents: usize) -> Fixture {
     Fixture::new(agents, Script::parliament())
 }
 
-/// Runs a task without a screen. Returns the final answer.
 fn answer(fixture: &Fixture, args: &[&str]) -> String {
     let output = run(&fixture.althing, &[&["--automation", "--json"], args].concat()).expect_code(0);
     let result: Value = serde_json::from_str(&output.stdout).unwrap();
@@ -37,7 +36,6 @@ fn session_dirs(fixture: &Fixture) -> BTreeSet<PathBuf> {
     dirs.filter(|dir| dir.join("events.jsonl").is_file()).collect()
 }
 
-/// The directory of the session that `start` creates.
 fn started(fixture: &Fixture, start: impl FnOnce()) -> PathBuf {
     let before = session_dirs(fixture);
     start();
@@ -152,7 +150,6 @@ fn where_there_is_nothing_to_continue_the_error_says_why() {
     });
     let flow = id_of(&flow);
     refused(&["--session", &flow, SECOND], "neither a run nor a conversation");
-    // An interrupted run: its log ends before the answer.
     let interrupted = started(&fixture, || drop(answer(&fixture, &["--config", "team.yaml", FIRST])));
     let log = interrupted.join("events.jsonl");
     let text = std::fs::read_to_string(&log).unwrap();

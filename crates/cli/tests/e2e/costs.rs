@@ -29,7 +29,6 @@ fn costs_that_a_cli_agent_reports_belong_to_the_conversation_or_to_the_run_that_
         std::fs::write(own.join("price"), PRICE_OF_CLAUDE.to_string()).unwrap();
         conversation
     };
-    // The calls and the cost of a run, according to what the model and the CLI agent of the team received.
     let expected = |conversation: &Conversation, task: &str| {
         let requests = conversation.worker_requests();
         let of_model = requests.iter().filter(|request| texts(request).contains(task)).count();

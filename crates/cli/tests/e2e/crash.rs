@@ -20,11 +20,8 @@ const REPLIES: usize = 2 * AGENTS + 1;
 /// When to kill the process: at a moment that is defined by the run's progress, not by a clock.
 #[derive(Debug, Clone, Copy)]
 enum KillMoment {
-    /// After this many requests reached the server.
     Requests(usize),
-    /// After this many facts are in the log.
     Facts(usize),
-    /// After this many facts were printed.
     Shown(usize),
 }
 
@@ -85,7 +82,6 @@ fn script_with_more_events() -> Script {
     })
 }
 
-/// The events in the log, without the fields of the file format.
 fn facts(fixture: &Fixture) -> Vec<Value> {
     let strip = |mut event: Value| {
         let fields = event.as_object_mut().expect("an object");
@@ -140,7 +136,6 @@ fn one_round(round: usize, script: Script, check: LogCheck) -> Result<(), String
     ended_once(&facts).and_then(|()| check(&fixture, &facts, strikes.len())).map_err(complain)
 }
 
-/// No gaps, closed once, and finished once with an answer.
 fn ended_once(facts: &[Value]) -> Result<(), String> {
     ensure(facts.iter().zip(1u64..).all(|(fact, n)| fact["seq"] == n), || "a gap in the log".into())?;
     ensure(of_type(facts, "session_closed").len() == 1, || "not closed exactly once".into())?;
@@ -151,7 +146,6 @@ fn ended_once(facts: &[Value]) -> Result<(), String> {
     ensure(answer.starts_with("Final answer of model-"), || format!("the answer is `{answer}`"))
 }
 
-/// How many items of a kind an agent has in the log, and how many requests the agent made.
 fn count(fixture: &Fixture, facts: &[Value], agent: usize, kind: &str) -> (usize, usize) {
     let task = format!("r1.a{}", agent + 1);
     let own: Vec<Value> = facts.iter().filter(|fact| fact["task"] == task.as_str()).cloned().collect();

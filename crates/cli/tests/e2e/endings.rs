@@ -243,7 +243,6 @@ fn cancelled_workflow(round: usize) -> Result<(), String> {
         ensure(kept, || complain(format!("{id}: what it gave is lost: {task}")))?;
         ensure(task["status"] != "RUNNING", || complain(format!("{id} still runs: {task}")))?;
     }
-    // The workflow is over: resuming it starts nothing.
     let times_started = std::fs::read_to_string(&record).unwrap_or_default();
     run(&althing, &["resume", &newest(&althing)]);
     ensure(std::fs::read_to_string(&record).unwrap_or_default() == times_started, || {
@@ -264,7 +263,6 @@ fn presents(request: &RecordedRequest) -> bool {
     !request.tool_names().iter().any(|tool| ["new_answer", "vote"].contains(tool))
 }
 
-/// Cancels a run of three agents that first run a command with children, then answer and vote.
 fn cancelled_run(round: usize) -> Result<(), String> {
     let rng = &mut Rng::with_seed(SEED + 55_555 + round as u64);
     let marker = marker(rng);

@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 
 use super::support::{Fixture, LIMIT, Team, claude_dir, of_type, run};
 
-/// A model that gives a different answer in each call.
 fn always_anew() -> Script {
     let count = AtomicUsize::new(0);
     Script::from_fn(move |_: &RecordedRequest| {
@@ -146,7 +145,6 @@ fn a_chat_agent_that_calls_tools_for_ever_is_stopped_and_the_user_is_told() {
     assert_eq!((results.len(), refused.count()), (11, 6), "{results:?}");
 }
 
-/// An MCP server that uses 400 MiB when its tool is called.
 const HUNGRY_SERVER: &str = r#"
 import json, sys, time
 for line in sys.stdin:
@@ -164,7 +162,6 @@ for line in sys.stdin:
     print(json.dumps({"jsonrpc": "2.0", "id": ask["id"], "result": result}), flush=True)
 "#;
 
-/// Uses 400 MiB and then waits for ten minutes.
 const HUNGRY: &str = "perl -e '$x = \"x\" x (400 << 20); sleep 600'";
 
 #[test]

@@ -11,13 +11,11 @@ const OVERRIDE_HINT: &str = "Press Ctrl+O to override, Enter to continue";
 const UP: &str = "\x1b[A";
 const TAB: &str = "\t";
 
-/// The row of the first line that contains a text.
 #[track_caller]
 fn row(screen: &str, text: &str) -> usize {
     screen.lines().position(|line| line.contains(text)).unwrap_or_else(|| panic!("no `{text}`:\n{screen}"))
 }
 
-/// A conversation with the model `talker`, and two agents for runs.
 fn conversation(script: impl Into<Script>, rules: impl FnOnce(Team) -> Team) -> Fixture {
     let fixture = Fixture::new(2, script);
     let base = fixture.server.base_url();
@@ -81,7 +79,6 @@ fn messages_wait_above_the_input_and_enter_the_conversation_when_their_turn_come
     let screen = terminal.wait_for("queued, delivered after this turn", LIMIT);
     assert!(row(&screen, "a message too early") > row(&screen, "Here is the slow answer"), "{screen}");
 
-    // The queued message is taken back into the input, changed and sent again.
     terminal.keys(UP);
     terminal.wait_for("› a message too early", LIMIT);
     terminal.wait_gone("queued, delivered", LIMIT);

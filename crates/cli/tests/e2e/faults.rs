@@ -8,7 +8,6 @@ use serde_json::Value;
 
 use super::support::{Fixture, LIMIT, Team, ensure, in_parallel, items, of_type};
 
-/// More than the slowest case may take.
 const MAX_DURATION: Duration = LIMIT;
 const RETRIES: usize = 2;
 /// How many calls an agent gets if none of its replies ends its turn.
@@ -52,14 +51,12 @@ impl FaultRun {
         self.result["coordination_summary"]["agents"][0]["status"].as_str().unwrap_or_default()
     }
 
-    /// Whether stderr reports that agent `a` failed, and why.
     fn failure_is_reported(&self) -> bool {
         let named =
             |line: &str| line.starts_with("a ") && (line.contains("failed: ") || line.contains("out: "));
         self.output.stderr.lines().any(named)
     }
 
-    /// Checks what must hold for every run, with any fault.
     fn check_invariants(&self) -> Result<(), String> {
         let answer = self.result["final_answer"].as_str().unwrap_or_default();
         ensure(answer.starts_with("Final answer of model-"), || format!("the answer is `{answer}`"))?;

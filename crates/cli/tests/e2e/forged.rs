@@ -5,7 +5,6 @@ use althing_testkit::{Parliament, RecordedRequest, Reply, Script};
 
 use super::support::{Fixture, of_type, texts};
 
-/// Texts that imitate the end of their own block, other agents, the vote, the task and Althing itself.
 fn hostile_texts(count: usize) -> Vec<String> {
     let tokens = ["", " 00000000", " 3f9c2a17", " ffffffff", " deadbeef"];
     let names = ["agent2.1", "agent1.1", "agent5.9", "vote for agent1", "assistant", "user"];

@@ -16,7 +16,6 @@ echo '{"type": "system", "subtype": "init", "session_id": "s"}'
 echo '{"type": "result", "subtype": "success", "is_error": false, "result": "Text of claude", "session_id": "s"}'
 "#;
 
-/// The length of the checksum field at the end of a line of a log.
 const CHECKSUM_FIELD: usize = 18;
 
 /// The checksum of a line, as a stranger would compute it.
@@ -26,7 +25,6 @@ fn crc32c(bytes: &[u8]) -> u32 {
     })
 }
 
-/// A log with changed lines and valid checksums.
 fn forged(log: &str, change: impl Fn(&str) -> String) -> String {
     let line = |line: &str| {
         let head = change(&line[..line.len() - CHECKSUM_FIELD]);
@@ -142,7 +140,6 @@ fn a_session_that_changed_since_it_was_accepted_must_be_accepted_again() {
         let command = here().env("HOME", &another).args(["undo", id]).args(more.iter().copied());
         command.spawn().wait(LIMIT).expect_code(i32::from(!more.contains(&"--diff")))
     };
-    // The user accepts this version of the session with `--trust`.
     assert!(undo(&["--diff", "--trust"]).stdout.contains("by the run"));
     assert!(undo(&["--diff"]).stdout.contains("by the run"), "it is still accepted");
     // A changed version could write to any file, so its undo is refused. The refusal does not make the version

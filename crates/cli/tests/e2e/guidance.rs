@@ -14,7 +14,6 @@ fn tool_results(request: &RecordedRequest) -> String {
     texts.map(|message| message["content"].to_string()).collect::<Vec<_>>().join("\n")
 }
 
-/// Calls these tools one after another, then behaves like any member.
 fn calling(calls: Vec<(&'static str, Value)>) -> Script {
     Script::from_fn(move |request| {
         let done = request.messages().iter().filter(|message| message["role"] == "tool").count();

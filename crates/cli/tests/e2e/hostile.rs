@@ -12,7 +12,6 @@ use serde_json::json;
 
 use super::support::{Fixture, LIMIT, Team, althing, paths_below, run};
 
-/// A team whose MCP server is a program that leaves a trace.
 fn team_with_trap(server: &FakeModel) -> Team {
     let program = json!([{"name": "trap", "type": "stdio", "command": "touch", "args": ["trap-went-off"]}]);
     Team::on(&server.base_url(), 1).backend(0, "mcp_servers", program)
@@ -247,7 +246,6 @@ fn the_config_in_the_users_own_directory_needs_no_trust() {
     assert!(output.stderr.contains("using") && server.request_count() > 0, "{}", output.stderr);
 }
 
-/// An agent that writes to `file.txt` in its context path and then answers.
 pub fn overwrites_a_file() -> Script {
     Script::from_fn(|request: &RecordedRequest| {
         let told = request.messages().iter().any(|message| message["role"] == "tool");
@@ -534,7 +532,6 @@ fn a_duplicate_key_is_reported_with_its_second_line() {
 /// direction, set the title and ring the bell.
 pub const HOSTILE: &str = "x\u{1b}]52;c;aGk=\u{7}y\u{1b}[2Jz\u{9b}31mw\u{202e}v\u{2066}u\u{1b}]0;title\u{7}t\r\u{8}s\u{1b}Pq\u{1b}\\r\u{85}q\u{90}p\u{61c}o\u{180e}n\u{e0041}m\u{2028}l\u{115f}k\u{fe0f}j";
 
-/// Random fragments of terminal sequences, bidirectional or invisible characters, and plain text.
 fn fuzz(rng: &mut Rng, letters: usize) -> String {
     const PIECES: [&str; 22] = [
         "\u{1b}",
@@ -594,7 +591,6 @@ fn hostile_model(seed: Option<u64>) -> Script {
     })
 }
 
-/// `None` for the text [`HOSTILE`], then random seeds, more of them in nightly runs.
 fn seeds() -> impl Iterator<Item = Option<u64>> {
     std::iter::once(None).chain((1..=scale(2, 200) as u64).map(|seed| Some(seed * 1_000_000)))
 }
@@ -744,7 +740,6 @@ fn the_screen_gets_no_sequence_that_a_model_wrote() {
         }
         terminal.wait_for("begin", LIMIT);
         if !plain {
-            // Opens the run, which shows everything that was said in it.
             terminal.keys("\x121\x1b[H");
             terminal.wait_for("1 a ", LIMIT);
         }

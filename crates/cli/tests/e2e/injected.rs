@@ -12,10 +12,8 @@ use super::support::{Fixture, LIMIT, Team, files_below, items, of_type, paths_be
 
 const SECRET: &str = "the-canary-that-nobody-may-read";
 
-/// Tools to call, with their arguments.
 type Instructions = Vec<(&'static str, Value)>;
 
-/// Paths inside and outside of the directories that the agents were given.
 struct TestPaths {
     outside: PathBuf,
     context: PathBuf,
@@ -68,7 +66,6 @@ fn instruction_words(count: usize) -> Vec<String> {
     (0..count).map(|n| format!("obey-order-{n:02}-now")).collect()
 }
 
-/// Follows the first instruction that the model has read and not yet followed. If there is none, replies as usual.
 fn obedient_reply(
     request: &RecordedRequest,
     instructions: &[(&'static str, Value)],
@@ -85,7 +82,6 @@ fn obedient_reply(
     }
 }
 
-/// An MCP server whose only tool returns the content of `news.txt`.
 const NEWS: &str = r#"
 import json, sys
 for line in sys.stdin:
@@ -104,7 +100,6 @@ for line in sys.stdin:
     print(json.dumps({"jsonrpc": "2.0", "id": ask["id"], "result": result}), flush=True)
 "#;
 
-/// How the instructions reach the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum InjectionRoute {
     File,
@@ -193,7 +188,6 @@ fn assert_unharmed(fixture: &Fixture, before: &[(PathBuf, Vec<u8>)], what: &str)
     assert_eq!(runs.count(), 1, "{what}: a run began that nobody asked for");
 }
 
-/// The instructions that were carried out without an error, according to the log.
 fn instructions_carried_out(fixture: &Fixture) -> Vec<String> {
     let events = fixture.althing.events();
     let results = items(&events, "tool_result");

@@ -14,7 +14,6 @@ use super::attack_agents::{Cell, Kind, SandboxName, World};
 use super::scripted_claude;
 use super::support::{LIMIT, althing, ensure, in_parallel};
 
-/// How a run ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Cancelled,
@@ -31,7 +30,6 @@ n=0
 while :; do n=$((n+1)); echo planted > "${0%/*}/$1-$n.txt"; sleep 0.02; done
 "#;
 
-/// Puts [`STUBBORN`] into the directory, and returns the command that starts it.
 fn stubborn(dir: &Path) -> String {
     let script = dir.join("stubborn.sh");
     std::fs::write(&script, STUBBORN).unwrap();

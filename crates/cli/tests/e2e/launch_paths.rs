@@ -21,7 +21,6 @@ struct Scene {
     outside: PathBuf,
 }
 
-/// Reads the file that the task names, with the tool for that, and answers with what the tool returned.
 fn reader(request: &RecordedRequest) -> Action {
     let text = texts(request);
     let task = task_of(&text).unwrap_or_default();
@@ -46,7 +45,6 @@ fn talker(request: &RecordedRequest) -> Action {
     Reply::call("launch_run", &launch.unwrap_or_default()).into()
 }
 
-/// A stand-in for Claude Code that reads the file that the task names.
 const CLAUDE: &str = r#"#!/usr/bin/env python3
 import json, re, sys
 prompt = sys.stdin.read()
@@ -94,12 +92,10 @@ impl Scene {
         self.althing.work_dir().canonicalize().unwrap().join(name)
     }
 
-    /// A file outside the working directory, which a run may read only with approval.
     fn far(&self) -> PathBuf {
         self.outside.canonicalize().unwrap().join("far.txt")
     }
 
-    /// The output of `althing chat` for these messages.
     fn chat(&self, lines: &str, args: &[&str]) -> String {
         let command = self.althing.new_command().args(["chat", "--config", "team.yaml"]).args(args);
         command.stdin(lines).spawn().wait(LIMIT).expect_code(0).stdout
@@ -110,13 +106,11 @@ impl Scene {
         of_type(&events, "task_created").iter().filter(|event| event["data"]["spec"]["kind"] == "run").count()
     }
 
-    /// Whether a request to any model ever had the content of the files.
     fn is_known(&self) -> bool {
         self.server.requests().iter().any(|request| texts(request).contains(CONTENT))
     }
 }
 
-/// A run in which one agent reads a file below a context path.
 fn launch(agent: &str, file: &Path, path: &Path, permission: &str) -> Value {
     json!({"task": format!("Read {}", file.display()), "agent_mode": "single", "agents": [agent],
         "refinement": false, "context_paths": [{"path": path, "permission": permission}]})

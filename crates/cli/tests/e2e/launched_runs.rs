@@ -141,7 +141,6 @@ fn additional_prompts_and_context_paths_reach_the_agents_of_that_run_only() {
     }
 }
 
-/// The parts of a config that add a section to the chat agent's prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Section {
     Identity,
@@ -166,7 +165,6 @@ impl Section {
         Self::ClaudeModel,
     ];
 
-    /// The model whose family the section is about.
     fn model(self) -> Option<&'static str> {
         match self {
             Self::Gpt5 => Some("gpt-5-mini"),
@@ -176,7 +174,6 @@ impl Section {
         }
     }
 
-    /// A text that only this section has.
     fn text(self) -> &'static str {
         match self {
             Self::Identity => "You are Ada, the host.",
@@ -271,7 +268,6 @@ fn counting(tokens: u64) -> Script {
     })
 }
 
-/// Two agents, each with a server of its own, and an empty `interactive_mode` section.
 fn empty_section(tokens: u64) -> (Fixture, FakeModel) {
     let second = FakeModel::start_on_thread(Script::parliament());
     let other = second.base_url();

@@ -19,7 +19,6 @@ fn ready(terminal: &mut Terminal) {
     assert!(!terminal.is_cooked(), "keys come one by one");
 }
 
-/// Every terminal mode that was switched on must be switched off afterwards.
 #[track_caller]
 fn assert_terminal_restored(terminal: &Terminal) {
     let last = |raw: &str, sequence: &str| raw.rfind(sequence);

@@ -27,7 +27,6 @@ const TALKER: &str = "talker";
 
 const COORDINATION: [&str; 2] = ["new_answer", "vote"];
 
-/// The tools with which an agent acts instead of only reading.
 const ACTING: [&str; 6] =
     ["write_file", "edit_file", "apply_patch", "delete_file", "run_command", "spawn_subagents"];
 
@@ -69,7 +68,6 @@ fn is_first(request: &RecordedRequest) -> bool {
     request.messages().iter().all(|message| message["role"] != "assistant")
 }
 
-/// A planning agent answers with a plan.
 fn answer(purpose: &str, who: &str, phase: Phase) -> String {
     let said = if purpose == "present" { format!("Presented by {who}") } else { format!("Answer of {who}") };
     match phase {
@@ -97,7 +95,6 @@ fn member(cells: &[Cell], paths: &Path, request: &RecordedRequest) -> Reply {
     }
 }
 
-/// A chat agent that launches the cell that the message names, and then reports.
 fn talker(cells: &[Cell], paths: &Path, request: &RecordedRequest) -> Reply {
     let last = request.messages().last().cloned().unwrap_or_default();
     if last["role"] == "tool" {
@@ -116,7 +113,6 @@ struct Doorway {
     server: FakeModel,
     althing: Althing,
     paths: PathBuf,
-    /// The backend of the second agent, if it is not a model.
     second: Option<Value>,
 }
 
@@ -259,12 +255,10 @@ impl Doorway {
         let command = self.althing.new_command().args(["chat", "--config", config, "--approve", "always"]);
         let output = command.stdin(lines).spawn().wait(LONG);
         ensure(output.code == Some(0), || output.stderr.clone())?;
-        // The chat agent was told the result of every run.
         let told = output.stdout.matches("Returned: ").count();
         ensure(told == cells.len(), || format!("{told} results for {} runs: {}", cells.len(), output.stdout))
     }
 
-    /// Runs the cells as tasks of one workflow, three in each stage.
     fn workflow(&self, cells: &[Cell]) {
         let config = self.config("flow", "default", |team| team);
         let task = |cell: &Cell| json!({"id": format!("t{}", cell.number), "run": cell.launch(&self.paths)});
@@ -346,7 +340,6 @@ impl Doorway {
         assert!(complaints.is_empty(), "{} cells differ:\n{}", complaints.len(), complaints.join("\n"));
     }
 
-    /// The tools that the CLI agent was offered in each of its attempts, as it recorded them.
     fn offered_to_cli_agent(&self) -> Vec<Value> {
         let files =
             files_below(&self.althing.home_dir()).into_iter().chain(files_below(&self.althing.state_dir()));
@@ -358,7 +351,6 @@ impl Doorway {
             .collect()
     }
 
-    /// Compares the runs of a cell: how many there are, their attempts, and their results.
     fn check_runs(&self, door: Door, cell: Cell, runs: &[&RunRecord]) -> Result<(), String> {
         let phases: Vec<Phase> = runs.iter().map(|run| run.phase()).collect();
         ensure(phases == cell.phases(), || format!("the runs are {phases:?}"))?;
@@ -414,7 +406,6 @@ impl Doorway {
     }
 }
 
-/// Calls `work` once for each strategy, with the cells of that strategy, all at the same time.
 fn by_strategy(cells: &[Cell], work: impl Fn(&'static str, &[Cell]) -> Result<(), String> + Sync) {
     let strategies = ["default", "winner_reuse", "winner_present", "synthesize"];
     in_parallel(4, strategies, |strategy| {
@@ -423,13 +414,10 @@ fn by_strategy(cells: &[Cell], work: impl Fn(&'static str, &[Cell]) -> Result<()
     });
 }
 
-/// What the log says about one run.
 struct RunRecord {
     task: String,
     planning: bool,
-    /// The number of attempts by purpose.
     attempts: BTreeMap<String, usize>,
-    /// The number of attempts of the last member, by purpose.
     attempts_of_last: BTreeMap<String, usize>,
     result: Value,
 }
@@ -440,7 +428,6 @@ impl RunRecord {
     }
 }
 
-/// The runs in a log, in the order of their creation.
 fn recorded_runs(events: &[Value]) -> Vec<RunRecord> {
     let created = events.iter().filter(|event| event["type"] == "task_created");
     let runs = created.filter(|event| event["data"]["spec"]["kind"] == "run");
@@ -503,7 +490,6 @@ fn check_requests(cell: Cell, requests: &[RecordedRequest]) -> Result<(), String
     ensure(counts == wanted, || format!("the calls are {counts:?} instead of {wanted:?}"))
 }
 
-/// Compares what the CLI agent, the last member, was offered in a cell with its attempts in the log.
 fn check_cli_agent(cell: Cell, runs: &[&RunRecord], offered: &[Value]) -> Result<(), String> {
     let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for call in offered.iter().filter(|call| call["cell"] == cell.number) {
@@ -527,7 +513,6 @@ fn check_cli_agent(cell: Cell, runs: &[&RunRecord], offered: &[Value]) -> Result
     ensure(counts == wanted, || format!("the CLI agent's calls are {counts:?} instead of {wanted:?}"))
 }
 
-/// Tries all cells through a door, with two models as members.
 fn try_door(door: Door) {
     let (doorway, cells) = (Doorway::new(), all_cells());
     doorway.open(door, &cells);
@@ -658,14 +643,12 @@ fn a_cli_agent_takes_part_as_the_table_says_through_every_door() {
     });
 }
 
-/// The cell with these modes, the default strategy and a context path.
 fn cell(is_single: bool, refinement: bool, planning: Planning) -> Cell {
     let wanted = (is_single, refinement, planning);
     let fits = |cell: &Cell| (cell.is_single, cell.refinement, cell.planning) == wanted;
     cli_cells(Door::Message).into_iter().find(fits).unwrap()
 }
 
-/// Doorways with two models as members, and with a model and a CLI agent.
 fn both_kinds(member: fn(&[Cell], &Path, &RecordedRequest) -> Reply) -> [Doorway; 2] {
     [Doorway::with(member), with_cli_agent(Doorway::with(member))]
 }
@@ -720,7 +703,6 @@ fn agents_that_plan_first_act_only_when_they_present() {
     }
 }
 
-/// The cells of a planning run and of its subagents.
 fn parent_and_subagent() -> (Cell, Cell) {
     (cell(false, false, Planning::Plan), cell(false, true, Planning::Plan))
 }

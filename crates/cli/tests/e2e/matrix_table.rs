@@ -8,15 +8,12 @@ use serde_json::{Value, json};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Planning {
-    /// Agents act at once.
     No,
-    /// Agents only plan.
     Plan,
     /// Agents plan, and a second run executes the plan.
     PlanAndExecute,
 }
 
-/// One combination of modes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
     pub number: usize,
@@ -25,7 +22,6 @@ pub struct Cell {
     pub planning: Planning,
     /// `default` if no strategy is named.
     pub strategy: &'static str,
-    /// Whether the run gets a writable context path.
     pub has_path: bool,
 }
 
@@ -36,9 +32,7 @@ pub struct Row {
     pub strategy: &'static str,
     pub answers: usize,
     pub judges: usize,
-    /// The number of attempts to present if the run may write to no context path.
     pub presents: usize,
-    /// The number of attempts to present if the run may write to a context path.
     pub presents_with_path: usize,
     /// The strategy in the result. `None` if the specification does not say.
     pub used: Option<&'static str>,

@@ -48,7 +48,6 @@ fn python(althing: &Althing) -> Option<Althing> {
     Some(althing.program(python).arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/mcp_client.py")))
 }
 
-/// Starts `althing mcp` over HTTP. Returns the process and the server's address.
 fn serve(althing: &Althing) -> (RunningProcess, String) {
     let serving = althing
         .new_command()
@@ -137,7 +136,6 @@ fn server(delay: Duration) -> FakeModel {
     }))
 }
 
-/// The run takes as long as `delay`.
 fn claude_gets_the_result(bin: &Path, delay: Duration) {
     let server = server(delay);
     let althing = with_programs(bin, &server);
@@ -156,7 +154,6 @@ fn claude_gets_the_result(bin: &Path, delay: Duration) {
     assert_eq!(server.requests_of("model-a").len(), 1, "one run, of an agent that is alone");
 }
 
-/// The run takes as long as `delay`.
 fn codex_gets_the_result(bin: &Path, delay: Duration) {
     let server = server(delay);
     let althing = with_programs(bin, &server);

@@ -38,7 +38,6 @@ const TOY: AgentKind = AgentKind {
 };
 
 static KINDS: LazyLock<Vec<AgentKind>> = LazyLock::new(|| AGENT_KINDS.iter().copied().chain([TOY]).collect());
-/// A variant of the new agent that does not support MCP.
 static WITHOUT_MCP: [AgentKind; 1] = [AgentKind { tool_name_pattern: None, ..TOY }];
 static BACKENDS: LazyLock<BackendTypes> = LazyLock::new(|| BackendTypes::with_agents(&KINDS));
 
@@ -106,7 +105,6 @@ fn starter(adapters: Adapters) -> Arc<ProgramStarter> {
     })
 }
 
-/// A valid config with the new agent, without warnings.
 fn config() -> Config {
     let text = "agents: [{id: t, backend: {type: toy_cli, model: m}}]";
     let source = Source { name: "team.yaml", text };

@@ -120,7 +120,6 @@ fn flow() -> Value {
     ]})
 }
 
-/// The words by which the user learns what is simulated.
 #[track_caller]
 fn assert_told(output: &str) {
     for part in [

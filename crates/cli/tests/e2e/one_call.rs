@@ -22,7 +22,6 @@ fn configured(team: Team, strategy: &str) -> Team {
     if strategy.is_empty() { team } else { team.rule("final_answer_strategy", strategy) }
 }
 
-/// The chat agent launches a quick run of a single agent and passes the same strategy as the config.
 fn launcher(strategy: &str) -> Action {
     let mut launch = json!({"task": TASK, "agent_mode": "single", "refinement": false});
     if !strategy.is_empty() {
@@ -41,7 +40,6 @@ fn fixture(strategy: &str) -> Fixture {
     fixture
 }
 
-/// The purposes of the attempts of all agents of runs, in order.
 fn purposes(fixture: &Fixture) -> Vec<String> {
     let events = fixture.althing.events();
     let works = |event: &&Value| event["task"].as_str().is_some_and(|task| task.contains(".a"));

@@ -120,7 +120,6 @@ const DOCUMENTS: [&str; 12] = [
     "docs/troubleshooting.md",
 ];
 
-/// A fenced code block of a document.
 struct CodeBlock<'a> {
     kind: &'a str,
     text: String,
@@ -145,7 +144,6 @@ fn blocks(document: &str) -> Vec<CodeBlock<'_>> {
     found
 }
 
-/// Follows a document as a reader would: writes the files that it shows, and runs its commands in order.
 fn run_document(name: &str) -> Result<(), String> {
     let document = std::fs::read_to_string(root().join(name)).unwrap();
     let docs_project = docs_project();

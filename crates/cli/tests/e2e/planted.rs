@@ -46,7 +46,6 @@ fn put(path: &Path, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-/// A team of one agent that runs this command in its first turn.
 fn commander(command: String) -> Fixture {
     let script = Script::from_fn(move |request: &RecordedRequest| -> Action {
         let called = request.messages().iter().any(|message| message["role"] == "tool");
@@ -60,7 +59,6 @@ fn commander(command: String) -> Fixture {
     })
 }
 
-/// Runs a command in a writable context path. Returns the written paths of the result.
 fn run_in(fixture: &Fixture, project: &Path) -> Vec<String> {
     let path = format!("{}:rw", project.display());
     let output = fixture.run(&["--json", "--quick", "--context-path", &path, "task"]).expect_code(0);
@@ -427,7 +425,6 @@ fn git(dir: &Path, home: &Path, args: &[&str]) {
     command.current_dir(dir).env("HOME", home).output().expect("git");
 }
 
-/// Makes a repository in `dir` whose config names a directory of hooks, and a nested one whose hooks are missing.
 fn repository_with_hooks(dir: &Path, home: &Path) {
     fs::create_dir_all(dir).unwrap();
     for (path, hooks) in [(".", "tools/hooks"), ("sub", "not/yet")] {

@@ -185,7 +185,6 @@ fn start_plainly(dir: &Path, cli: &str, althing: &Althing, server: &FakeModel) -
     server.request_count() > before
 }
 
-/// Lets the CLI agent plant, and otherwise only talks.
 fn planting_model(request: &RecordedRequest) -> Reply {
     if let Some(internal_reply) = internal_reply(request) {
         return internal_reply;
@@ -234,7 +233,6 @@ fn plants_nothing(cli: &str, machine: Machine) {
     assert!(!contents(&marks).is_empty(), "{cli}: nothing that is planted acts, so this test proves nothing");
 }
 
-/// In bubblewrap and, in the nightly run, in Landlock.
 fn in_every_sandbox(cli: &str) {
     in_bubblewrap(cli);
     if scale(0, 1) == 1 {

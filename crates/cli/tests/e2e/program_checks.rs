@@ -15,7 +15,6 @@ use super::programs::{
 };
 use super::support::{bare, run};
 
-/// The backend type and the npm package of each CLI agent.
 const CLIS: [(&str, &str); 4] = [
     ("claude_code", "@anthropic-ai/claude-code"),
     ("codex", "@openai/codex"),
@@ -49,7 +48,6 @@ fn each_real_cli_agent_is_found_with_its_version_and_login() {
     }
 }
 
-/// Runs a workflow of headless tasks, and returns the report.
 fn report(althing: &althing_testkit::Althing, tasks: &[Value]) -> Value {
     let flow = json!({"name": "n", "goal": "g", "stages": [{"name": "s", "tasks": tasks}]});
     althing.file("flow.yaml", flow.to_string());

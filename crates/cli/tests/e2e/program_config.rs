@@ -72,7 +72,6 @@ fn a_limit_on_cost_is_refused_for_an_agent_whose_cost_cannot_be_known() {
     }
 }
 
-/// A member that asks the MCP server of its config before it answers.
 fn asks_the_weather(request: &RecordedRequest) -> Reply {
     let weather = request.tool_names().into_iter().find(|name| name.ends_with("mcp__sky__weather"));
     match weather.map(str::to_owned) {

@@ -24,7 +24,6 @@ fn has_user_text(request: &RecordedRequest, text: &str) -> bool {
     lists.iter().filter_map(|list| request.body().get(list)).any(|list| has(list, text))
 }
 
-/// Waits until each of these CLI agents has sent its text to its model.
 #[track_caller]
 fn wait_for_prompts(server: &FakeModel, prompts: &[(&str, &str)]) {
     let deadline = Instant::now() + START_TIMEOUT;
@@ -42,7 +41,6 @@ fn wait_for_prompts(server: &FakeModel, prompts: &[(&str, &str)]) {
     }
 }
 
-/// Replies with a text to every request except a CLI agent's internal ones.
 fn text_reply(request: &RecordedRequest) -> Reply {
     internal_reply(request).unwrap_or_else(|| Reply::text("All of it is done."))
 }
@@ -50,7 +48,6 @@ fn text_reply(request: &RecordedRequest) -> Reply {
 /// A prompt that comes from the output of an earlier task.
 const BANG: &str = "!touch bang.txt";
 
-/// Checks that each of these CLI agents, in a terminal, sends this text to its model and runs nothing.
 #[track_caller]
 fn check_prompts_in_terminals(prompts: &[(&str, &str)]) {
     let Some(dir) = programs() else { return };

@@ -172,15 +172,11 @@ end("Answer of " + agent)
     assert!(!told.contains("sent nothing"), "{told}");
 }
 
-/// What came of a run whose only agent is a CLI agent that presents with a writable project.
 struct Presented {
-    /// The prompts of the presentations.
     prompts: Vec<String>,
     result: Value,
-    /// The output and the messages.
     told: String,
     project: PathBuf,
-    /// The content of the file that the presenter may have written.
     written: Option<String>,
 }
 

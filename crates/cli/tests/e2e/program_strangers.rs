@@ -8,7 +8,6 @@ use super::programs::{START_TIMEOUT, headless, internal_reply, programs, with_pr
 
 const AGENTS: [&str; 4] = ["claude", "codex", "gemini", "opencode"];
 
-/// Settings of each CLI agent that run this command.
 fn planted(agent: &str, command: &str) -> (&'static str, String) {
     let server = json!({"command": "sh", "args": ["-c", command]});
     match agent {

@@ -18,7 +18,6 @@ fn ends(althing: &Althing) -> Vec<Value> {
     of_type(&althing.events(), "attempt_ended").into_iter().cloned().collect()
 }
 
-/// The warnings about a task, without the name of the CLI agent that precedes them.
 fn warnings(events: &[Value], agent: &str) -> Vec<String> {
     let task = format!("w1.{agent}");
     let notices = of_type(events, "notice").into_iter().filter(|event| event["task"] == task.as_str());

@@ -15,7 +15,6 @@ use super::support::{LIMIT, of_type};
 
 const CLIS: [&str; 4] = ["claude", "codex", "gemini", "opencode"];
 
-/// A model that finishes every turn with these words.
 fn finisher() -> Script {
     Script::from_fn(|request: &RecordedRequest| {
         internal_reply(request).unwrap_or_else(|| Reply::text("The work is finished."))
@@ -26,7 +25,6 @@ fn interactive(cli: &str) -> Value {
     json!({"id": cli, "agent": cli, "executionMode": "interactive", "prompt": "Do the work"})
 }
 
-/// Waits until a task has finished its turn, and returns the interaction, which is the task's first, second, … one.
 #[track_caller]
 fn wait_for_your_turn(running: &RunningProcess, task: &str, number: u32) -> Value {
     let of_task = format!(r#""id":"w1.{task}.i{number}""#);

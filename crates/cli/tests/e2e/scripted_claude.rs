@@ -70,7 +70,6 @@ pub fn in_terminal(althing: &Althing) -> Althing {
     install(althing, IN_TERMINAL)
 }
 
-/// The binary with a script as `claude` on its path.
 pub fn install(althing: &Althing, script: &str) -> Althing {
     let bin = althing.home_dir().join("bin");
     let program = bin.join("claude");
@@ -82,7 +81,6 @@ pub fn install(althing: &Althing, script: &str) -> Althing {
     althing.new_command().env("PATH", path)
 }
 
-/// What the stand-in for pipes recorded: one object for each call.
 pub fn calls(althing: &Althing) -> Vec<Value> {
     lines(&own_dir(althing).join("calls.jsonl"))
         .iter()

@@ -47,7 +47,6 @@ fn canaries() -> Vec<&'static str> {
     named.chain(IN_CONFIG).collect()
 }
 
-/// The reply of a model or provider that repeats everything it knows.
 fn all_canaries() -> String {
     let mut all = canaries();
     all.pop();
@@ -77,7 +76,6 @@ fn config(server: &FakeModel) -> String {
     format!("# old: api_key: {}\n{config:#}", IN_CONFIG[6])
 }
 
-/// Every canary is in the environment, in a `.env` file or in the config.
 fn with_canaries(server: &FakeModel) -> Althing {
     let lines = |pairs: &[(&str, &str)]| -> String {
         pairs.iter().map(|(name, value)| [name, "=", value, "\n"].concat()).collect()
@@ -91,7 +89,6 @@ fn with_canaries(server: &FakeModel) -> Althing {
     ENVIRONMENT.iter().fold(althing, |althing, (name, value)| althing.env(name, value))
 }
 
-/// The canaries that a text contains, plain or JSON-escaped.
 fn canaries_in(text: &[u8]) -> Vec<&'static str> {
     let text = String::from_utf8_lossy(text);
     let escaped = |canary: &str| json!(canary).to_string().trim_matches('"').to_owned();
@@ -116,7 +113,6 @@ fn assert_no_canary_anywhere(output: &Output, state: &Path) {
     }
 }
 
-/// Every agent repeats every secret in everything it says.
 fn echoing_models() -> Script {
     Script::from_fn(|request: &RecordedRequest| {
         if request.tool_names().contains(&"vote") {
@@ -345,7 +341,6 @@ fn a_state_directory_in_a_project_ignores_itself_in_git() {
     assert_eq!(std::fs::read_to_string(althing.work_dir().join(".althing/.gitignore")).unwrap(), "*\n");
 }
 
-/// Checks that a program's output is stored with its secrets masked.
 fn a_printed_secret_is_kept_nowhere(mode: &str) {
     let althing = ENVIRONMENT[..7].iter().fold(althing(), |althing, (name, value)| althing.env(name, value));
     // The secret is printed whole, in two writes, at every column, and among other output. A program gets a secret only

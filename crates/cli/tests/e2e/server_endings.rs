@@ -50,7 +50,6 @@ while manner == "stubborn":
 enum AgentRole {
     Run,
     Chat,
-    /// An agent of a run that is a task of a workflow.
     Workflow,
 }
 

@@ -20,7 +20,6 @@ use super::support::{LIMIT, SKY, Team, althing};
 
 const TOKEN: &str = "a-token-of-the-soak-that-is-long-enough";
 const CHAT_MODEL: &str = "talker";
-/// The number of rounds before the baseline is measured.
 const WARM_UP: usize = 2;
 /// The number of rounds after the baseline is measured, if `ALTHING_SOAK_MINUTES` is not set.
 const ROUNDS: usize = 4;
@@ -30,7 +29,6 @@ const MAX_GROWTH: f64 = 4096.0;
 /// How many kilobytes of memory a turn of a conversation may add: the whole conversation is held in memory.
 const KB_PER_TURN: f64 = 8.0;
 
-/// The resources of a process, as the kernel reports them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Sample {
     second: f64,
@@ -100,7 +98,6 @@ impl WatchedProcess {
         &self.samples[self.samples.len() / 5..]
     }
 
-    /// For each minute: the minutes since the start, and the median of the memory in kilobytes.
     fn minutes(&self) -> Vec<(f64, f64)> {
         let mut minutes: Vec<(f64, f64)> = Vec::new();
         for of_minute in
@@ -133,7 +130,6 @@ impl WatchedProcess {
     }
 }
 
-/// One request per connection; the whole response is read to its end.
 struct Client {
     address: String,
     session: Option<String>,
@@ -182,7 +178,6 @@ impl Client {
         self.ask("tools/call", &json!({"name": name, "arguments": arguments}))["result"].clone()
     }
 
-    /// Launches a run, waits for its end, and returns its result.
     fn run(&mut self, task: &str) -> Value {
         let mut told = self.tool("launch_run", &json!({"task": task}))["structuredContent"].clone();
         while told["status"] == "running" {
@@ -283,8 +278,6 @@ impl Processes {
         Self { server, address, watched, workflow, round: 0 }
     }
 
-    /// One client connects, launches two runs, cancels the second, makes a mistake and disconnects; and one message is
-    /// sent in the conversation.
     fn round(&mut self) {
         self.round += 1;
         let mut client = Client::connect(&self.address);
@@ -311,7 +304,6 @@ impl Processes {
         wait::until(LIMIT, || chat.stdout().len() > before);
     }
 
-    /// Does rounds for this many minutes, and takes a sample of every process once a second.
     fn run_rounds(&mut self, minutes: f64, start: Instant) {
         let pids = self.watched.each_ref().map(|watched| watched.running.id());
         let (stop, stopped) = std::sync::mpsc::channel::<()>();
@@ -338,7 +330,6 @@ impl Processes {
         }
     }
 
-    /// Ends all processes normally, and waits until no process works in the server's or the workflow's directory.
     fn end(self) {
         std::fs::write(self.workflow.work_dir().join("stop"), "").unwrap();
         let [server, chat, workflow] = self.watched;
@@ -359,7 +350,6 @@ fn remove_session(session: &Path) -> bool {
     std::fs::remove_dir_all(session).is_ok() || !session.exists()
 }
 
-/// Whether the working directory of any process is this directory or below it.
 fn is_working_directory(dir: &Path) -> bool {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     processes

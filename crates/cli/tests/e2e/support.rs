@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 /// Longer than anything takes on a busy machine. Stricter limits are set where they matter.
 pub const LIMIT: Duration = althing_testkit::wait::PATIENCE;
 
-/// An MCP server that reports the weather: `python3 sky.py`.
 pub const SKY: &str = r#"
 import json, sys
 for line in sys.stdin:
@@ -40,7 +39,6 @@ pub fn claude_dir(althing: &Althing) -> PathBuf {
     shared_claude_dir(&althing.home_dir(), &althing.state_dir())
 }
 
-/// As `claude_dir`, for any home and state directory.
 pub fn shared_claude_dir(home: &Path, state: &Path) -> PathBuf {
     let (dir, store) = (home.join(".claude"), state.join("agents/.settings/shared/claude/projects"));
     std::fs::create_dir_all(&dir).unwrap();
@@ -143,7 +141,6 @@ impl Fixture {
         Self { server, althing }
     }
 
-    /// `althing --config team.yaml --automation` with these arguments, not started.
     pub fn command(&self, args: &[&str]) -> Althing {
         self.althing.new_command().args(["--config", "team.yaml", "--automation"]).args(args)
     }
@@ -208,7 +205,6 @@ pub fn task_of(prompt: &str) -> Option<&str> {
     after.split_once(&format!("\n<END OF ORIGINAL MESSAGE {token}>")).map(|(task, _)| task)
 }
 
-/// Names, descriptions and schemas of the offered tools.
 pub fn tools_text(request: &RecordedRequest) -> String {
     request.body()["tools"].to_string()
 }
@@ -217,7 +213,6 @@ pub fn of_type<'a>(events: &'a [Value], kind: &str) -> Vec<&'a Value> {
     events.iter().filter(|event| event["type"] == kind).collect()
 }
 
-/// The items of one kind, in log order.
 pub fn items<'a>(events: &'a [Value], kind: &str) -> Vec<&'a Value> {
     let of_kind = |event: &'a Value| {
         let item = &event["data"]["item"];
@@ -249,7 +244,6 @@ pub fn paths_below(dir: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// If some items fail, panics with all errors at once.
 #[track_caller]
 pub fn in_parallel<T: Send>(
     threads: usize,
@@ -275,7 +269,6 @@ pub fn in_parallel<T: Send>(
     assert!(complaints.is_empty(), "{} went wrong:\n{}", complaints.len(), complaints.join("\n---\n"));
 }
 
-/// Returns the complaint as an error, unless the condition holds.
 pub fn ensure(holds: bool, complaint: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(complaint()) }
 }

@@ -22,7 +22,6 @@ fn write(path: &Path, text: &str) -> serde_json::Value {
     json!({ "path": path, "content": text })
 }
 
-/// A directory `project` with one file in the program's working directory.
 fn project(fixture: &Fixture) -> std::path::PathBuf {
     let project = fixture.althing.work_dir().join("project");
     std::fs::create_dir_all(&project).unwrap();
@@ -51,12 +50,10 @@ pub fn is_presenter(request: &RecordedRequest) -> bool {
     !request.tool_names().iter().any(|tool| *tool == "new_answer" || *tool == "vote")
 }
 
-/// Runs a command that takes no config.
 pub fn run(fixture: &Fixture, args: &[&str]) -> althing_testkit::Output {
     fixture.althing.new_command().args(args).spawn().wait(LIMIT)
 }
 
-/// The project's path in the agent's prompt.
 fn project_of(request: &RecordedRequest) -> std::path::PathBuf {
     let system = request.system_text();
     let line = system.lines().find_map(|line| line.strip_prefix("- ")).unwrap_or("/nowhere (");
@@ -136,7 +133,6 @@ fn with_each_strategy_a_quick_run_of_several_agents_writes_to_context_paths_only
         let written: Vec<&serde_json::Value> =
             result["context_path_writes"].as_array().unwrap().iter().map(|write| &write["path"]).collect();
         assert_eq!(written, [&json!(project.join(file))], "{strategy}, {winner}");
-        // Both agents tried to write in each of their attempts.
         let calls = scripted_claude::calls(&fixture.althing);
         assert!(calls.iter().all(|call| call["paths"] == json!([project])), "{calls:?}");
         let refused = fixture
@@ -150,7 +146,6 @@ fn with_each_strategy_a_quick_run_of_several_agents_writes_to_context_paths_only
     }
 }
 
-/// The names of the files that a run reports as written to its context path.
 fn reported_writes(output: &str) -> Vec<String> {
     let result: serde_json::Value = serde_json::from_str(output).unwrap();
     let writes = result["context_path_writes"].as_array().unwrap().iter();
@@ -230,7 +225,6 @@ fn a_quick_single_agent_writes_while_it_works_and_makes_no_further_call() {
     assert!(output.stdout.contains("Files written to context paths:"), "{}", output.stdout);
 }
 
-/// An agent that writes seven files into the project.
 fn writes_seven_files() -> (Fixture, std::path::PathBuf, String) {
     let script = Script::from_fn(|request| {
         let project = project_of(request);
@@ -303,7 +297,6 @@ fn a_run_without_writes_has_no_footer_and_read_only_paths_cannot_be_written() {
     assert!(!output.stdout.contains("context paths"), "{}", output.stdout);
 }
 
-/// An agent that deletes the project's only file and, if asked to, writes another one.
 fn deleter(writes: bool) -> (Fixture, std::path::PathBuf, String) {
     let script = Script::from_fn(move |request: &RecordedRequest| {
         let project = project_of(request);
@@ -459,7 +452,6 @@ fn a_run_that_wrote_and_deleted_files_lists_both_in_its_footer_in_every_front_en
     }
 }
 
-/// A conversation of lines in a terminal, with a writable path.
 fn plain_terminal(fixture: &Fixture, command: &[&str], path: &str) -> althing_testkit::Terminal {
     let command = fixture.althing.new_command().args(command).args(options_of(path));
     command.env("ALTHING_PLAIN", "1").terminal(250, 40)
@@ -473,7 +465,6 @@ fn a_runs_changes_are_shown_and_undone_on_the_screen() {
     let mut terminal = command.arg("task").terminal(120, 40);
     let screen = terminal.wait_for("Files written to context paths:", LIMIT);
     assert!(screen.contains("old.txt (modified)"), "{screen}");
-    // The diff opens from the answer in the conversation.
     terminal.keys("\td");
     let screen = terminal.wait_for("+changed by the run", LIMIT);
     assert!(screen.contains("-old"), "{screen}");
@@ -656,7 +647,6 @@ fn a_judge_sees_the_others_snapshots_read_only_at_its_own_path() {
     assert_eq!(std::fs::read_to_string(Path::new(workspace).join("result.txt")).unwrap(), "of model-a");
 }
 
-/// The workspace's path in the agent's prompt.
 fn workspace_of(request: &RecordedRequest) -> String {
     let system = request.system_text();
     let rest = system.split("Your workspace is ").nth(1).unwrap_or_default();

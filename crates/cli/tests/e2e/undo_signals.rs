@@ -21,7 +21,6 @@ fn restored(dir: &Path) -> Vec<usize> {
     (0..FILES).filter(is_restored).collect()
 }
 
-/// The session of a run whose command changed every file of a directory.
 fn changed() -> (Althing, PathBuf) {
     let althing = althing();
     let dir = althing.work_dir().canonicalize().unwrap().join("project");

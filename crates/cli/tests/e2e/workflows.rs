@@ -51,7 +51,6 @@ fn stages_run_in_order_and_outputs_go_into_later_prompts() {
     assert_eq!(report["stages"][1]["tasks"][0]["output"], "got [three] for Ship 2.0");
     assert_eq!(report["stages"][1]["tasks"][0]["exitCode"], 0);
     assert!(report["session_id"].is_string() && report["log_dir"].is_string());
-    // The checkpoint beside the log has the goal, the kind and the state.
     let checkpoint = checkpoint(&althing);
     assert_eq!(checkpoint["goal"], "Ship 2.0");
     assert_eq!(checkpoint["kind"], "workflow");
@@ -460,7 +459,6 @@ fn after_kill_9_in_stage_two_nothing_is_left_running_and_resume_finishes_without
     assert_eq!(stages, [json!(0), json!(1), json!(2)], "the stage never goes back");
 }
 
-/// A zombie is not alive.
 fn is_alive(pid: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
@@ -479,7 +477,6 @@ fn a_signal_stops_the_tasks_and_the_workflow_can_be_resumed() {
     assert!(stopped.stderr.contains("althing resume"), "{}", stopped.stderr);
     std::fs::write(&go, "").unwrap();
     run(&althing, &["resume"]).expect_code(0);
-    // A finished workflow reports its result again.
     let again = run(&althing, &["resume", "--json"]).expect_code(0);
     assert!(again.stdout.contains("\"DONE\""), "{}", again.stdout);
 }
@@ -534,7 +531,6 @@ fn a_script_can_answer_a_waiting_task_over_stdin() {
     workflow(&althing, &[vec![asks]]);
     let args = ["workflow", "run", "flow.yaml", "--offline", "--stream-events=all", "--take-ops"];
     let running = althing.new_command().args(args).open_stdin().spawn();
-    // Input for a task that does not exist is rejected with a message.
     let early = json!({"op": "input", "task": "w1.nobody", "bytes": b"Ada\r"});
     running.write_stdin(format!("{early}\n"));
     running.wait_for_stdout(|line| line.contains("w1.nobody has no terminal"), LIMIT);

@@ -212,7 +212,6 @@ impl Script {
         self.fact(Some(task.as_str()), Fact::ItemAdded { attempt, item });
     }
 
-    /// An agent reasons, uses a tool and says something.
     pub fn works(&mut self, run: &str, n: u32, attempt: u32) {
         let call = ToolCall {
             id: "t1".into(),
@@ -512,7 +511,6 @@ impl Script {
     }
 }
 
-/// Single-agent mode, as the user chose it.
 pub fn single(agent: &str) -> ModeChoice {
     ModeChoice {
         agent_mode: Some(AgentMode::Single),

@@ -188,7 +188,6 @@ fn press(app: &mut App, code: KeyCode, modifiers: KeyModifiers) {
     app.handle(&Event::Key(KeyEvent::new(code, modifiers)), Timestamp(0));
 }
 
-/// About a hundred thousand hostile texts; nightly, a hundred times as many.
 #[test]
 fn a_hundred_thousand_hostile_texts_reach_the_terminal_as_text() {
     let nightly = std::env::var("ALTHING_TEST_SCALE").is_ok_and(|scale| scale == "nightly");

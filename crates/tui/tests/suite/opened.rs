@@ -9,7 +9,6 @@ use crossterm::event::KeyCode;
 const SIZES: [(u16, u16); 8] =
     [(40, 12), (48, 14), (60, 16), (80, 24), (100, 30), (149, 40), (150, 40), (160, 45)];
 
-/// A conversation with a live run, in which something was opened.
 fn opened(what: &str, (width, height): (u16, u16)) -> TestScreen {
     let mut script = script::conversation();
     script.all_answer("r2");

@@ -74,7 +74,6 @@ impl TestScreen {
         screen
     }
 
-    /// A screen that has followed a script to its end.
     pub fn showing(script: &Script, width: u16, height: u16) -> Self {
         let mut screen = Self::new(width, height);
         screen.feed(&script.items);
@@ -122,7 +121,6 @@ impl TestScreen {
         self.send(Event::Key(KeyEvent::new(code, KeyModifiers::NONE)));
     }
 
-    /// Advances the clock, performs what is due, and draws.
     pub fn wait(&mut self, millis: u64) {
         self.now = Timestamp(self.now.0 + millis);
         let effects = self.app.wake(self.now);
@@ -170,7 +168,6 @@ impl TestScreen {
         self.terminal.backend().buffer()
     }
 
-    /// Without trailing spaces.
     pub fn rows(&self) -> Vec<String> {
         let buffer = self.buffer();
         let area = buffer.area;
@@ -199,7 +196,6 @@ impl TestScreen {
         self.rows().iter().any(|row| row.contains(text))
     }
 
-    /// The column and row of the first letter of a text.
     pub fn find(&self, text: &str) -> (u16, u16) {
         for (y, row) in self.rows().iter().enumerate() {
             if let Some(at) = row.find(text) {

@@ -11,7 +11,6 @@ use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers, MouseEvent, Mouse
 
 const SIZES: [(u16, u16); 3] = [(40, 12), (80, 24), (160, 45)];
 
-/// The row of the frame that says what is hidden, if something is.
 fn marker(screen: &TestScreen) -> Option<String> {
     let rows = screen.rows();
     // The row of the frame below its corner: a text inside the frame cannot reach that column.
@@ -34,7 +33,6 @@ fn asked(change: impl FnOnce(&mut Proposal), (width, height): (u16, u16)) -> Tes
     TestScreen::showing(&script, width, height)
 }
 
-/// A workflow whose program asks, with the question open.
 fn program_asks(text: &str, labels: &[&str], (width, height): (u16, u16)) -> TestScreen {
     let mut script = Script::default();
     script.workflow();
@@ -362,7 +360,6 @@ fn the_wheel_and_every_key_that_scrolls_reach_the_end() {
     }
 }
 
-/// The same seed gives the same keys.
 struct Keys(u64);
 
 impl Keys {
