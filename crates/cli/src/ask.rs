@@ -8,8 +8,8 @@ use althing_app::{AppContext, TrustAnswer, TrustQuestion, secrets};
 use althing_tui::TrustChoice;
 use std::sync::Arc;
 
-/// Lets `app` ask before it uses something found in the working directory, if stdin and stdout are terminals and no
-/// option for scripts is given. Otherwise, nobody is asked and what was found is refused.
+/// Lets `app` ask the user before it uses something found in the working directory, if stdin and stdout are terminals
+/// and no option for scripts is given.
 pub fn asking(app: AppContext, options: &Options) -> AppContext {
     let script = options.automation || options.json || options.stream_events.is_some() || options.take_ops;
     let environment = &app.environment;

@@ -359,7 +359,7 @@ impl<'a> Follower<'a> {
         ))
     }
 
-    /// The failure to save the answer file of a run whose answer is in the log.
+    /// A failure if the log has an answer of the run, but the file `final_answer.md` is missing.
     fn unsaved(&self, result: &RunResult) -> Option<Failure> {
         // Not `result.log_dir`: a log that an old version wrote may name another directory there, the one where the
         // session was started.

@@ -67,7 +67,7 @@ impl LocalHost {
     }
 }
 
-/// The first line of a project's `CONTEXT.md`; empty if the file cannot be read as text.
+/// The first line of a project's `CONTEXT.md` that is neither empty nor a heading.
 fn about(project: &Path) -> String {
     match althing_workspace::read_confined_path(project, "CONTEXT.md", MAX_ABOUT_BYTES) {
         Ok(althing_workspace::PathContents::Text(text)) => first_line(&text),

@@ -15,7 +15,7 @@ pub struct OutputFile {
     /// The path with links resolved. A path that leads to something other than a file or a directory, such as a pipe,
     /// stays as named.
     pub path: PathBuf,
-    /// Whether `write` fails if the path has become a link since then.
+    /// Whether `write` fails if the path has become a link after it was resolved.
     no_links: bool,
 }
 

@@ -79,7 +79,7 @@ impl Endpoint {
 }
 
 impl fmt::Display for Endpoint {
-    /// Without user name and password.
+    /// The address without user name and password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let port = self.url.port().map(|port| format!(":{port}")).unwrap_or_default();
         write!(f, "{}://{}{port}{}", self.url.scheme(), self.host(), self.url.path())

@@ -49,7 +49,7 @@ impl Machine {
         (self.user == User::Ordinary && is_root()).then_some(ORDINARY_ID)
     }
 
-    /// The command line that starts a program on this machine. Every step replaces itself, so the process id is that of
+    /// The command line that starts a program on this machine. Every step uses `exec`, so the process id is that of
     /// the program.
     pub(crate) fn command_line(self, program: &Path, arguments: &[OsString]) -> Vec<OsString> {
         let mut words: Vec<OsString> = Vec::new();

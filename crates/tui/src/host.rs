@@ -128,7 +128,7 @@ pub struct TuiOptions {
     pub directory: Option<String>,
     /// Shows a workflow: the tasks panel is the lowest screen, and there is no chat agent.
     pub workflow: bool,
-    /// Whether a chat agent takes part, which launches runs.
+    /// Whether a chat agent replies to messages and launches runs. Otherwise each message starts a run.
     pub interactive: bool,
     pub team: Vec<Member>,
     pub modes: ModeChoice,

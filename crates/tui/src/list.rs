@@ -132,7 +132,7 @@ pub struct Scroll {
     top: Option<(usize, usize)>,
     /// Lines to scroll at the next frame, when the heights of items are known.
     pending: isize,
-    /// The number of items when the user scrolled away from the end, and the number of lines of the last item then.
+    /// When the user scrolled away from the end: the number of items and, in `left_lines`, the lines of the last item.
     left_at: usize,
     left_lines: usize,
     pub selected: Option<usize>,

@@ -18,7 +18,6 @@ pub enum PlanMode {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum OverrideState {
-    /// Also the initial state, before any vote.
     #[default]
     None,
     Available,
@@ -32,7 +31,7 @@ pub struct TuiModeState {
     pub selected_agent: Option<AgentId>,
     pub refinement: bool,
     pub override_state: OverrideState,
-    /// Whether a chat agent takes part, which launches runs.
+    /// Whether a chat agent replies to messages and launches runs. Otherwise each message starts a run.
     pub interactive_mode: bool,
     pub interactive_session: Option<SessionId>,
     pub current_run_id: Option<TaskId>,

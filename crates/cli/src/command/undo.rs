@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub fn run(run: &str, only_show: bool, app: &AppContext) -> Result<Exit, Failure> {
-    // Only a successful undo records the trust in the changed session.
+    // After a failure, the trust in the changed session is not recorded.
     let exit = undo(run, only_show, app)?;
     let session = run.split_once('.').map_or(run, |(session, _)| session);
     trust::remember_again(&app.session_dir(&SessionId::new(session)), app);

@@ -196,7 +196,7 @@ fn escape(world: &World) -> Result<(), String> {
     ensure(failures.is_empty(), || format!("{:?}:\n{}", world.cell, failures.join("\n")))
 }
 
-/// Verifies that successful attempts are noticed: where nothing protects from an MCP server, its attempts succeed.
+/// Shows that these tests notice successful attempts: the attempts of an MCP server that nothing confines succeed.
 #[test]
 fn attempts_of_a_server_that_nothing_confines_succeed_and_are_noticed() {
     if !is_root() {

@@ -25,7 +25,7 @@ fn hostile_texts(count: usize) -> Vec<String> {
 }
 
 /// The blocks of a prompt in order, as pairs of name and content: a block begins with a line `<NAME TOKEN>` and ends
-/// with the next line `<end of NAME TOKEN>`.
+/// with the next line `<end of NAME TOKEN>`, in lower or upper case.
 fn blocks(prompt: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut lines = prompt.split('\n');

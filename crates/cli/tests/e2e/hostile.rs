@@ -110,7 +110,7 @@ fn a_line_break_in_the_name_of_a_directory_gives_no_trust_to_another_config() {
     as_another.spawn().wait(LIMIT).expect_code(0);
     let line = trusted(&another);
     let (digest, path) = line.trim_end().split_once("  ").unwrap();
-    // The path of another config, which ends in that line.
+    // Another config, whose path contains a newline and after it the line that would trust the first config.
     let line = r#"mkdir -p "$THERE" && cp "$CONFIG" "$THERE/althing.yaml" && cd "$THERE" && exec "$ALTHING" --trust --automation task"#;
     let shell = Althing::new("/bin/sh").args(["-c", line]).env("HOME", althing.home_dir());
     let forged = format!("{}/clone\n{digest}  {path}", shell.work_dir().display());

@@ -33,8 +33,8 @@ pub fn althing() -> Althing {
     Althing::new(env!("CARGO_BIN_EXE_althing"))
 }
 
-/// The directory `~/.claude`, which a stand-in for `claude` shares with the test: Claude Code's conversations in
-/// sandboxes, which its sandbox lets it write, are stored there.
+/// The directory `~/.claude`, which a stand-in for `claude` shares with the test. The directory in which the sandbox
+/// lets Claude Code store its conversations becomes a link to it.
 pub fn claude_dir(althing: &Althing) -> PathBuf {
     shared_claude_dir(&althing.home_dir(), &althing.state_dir())
 }

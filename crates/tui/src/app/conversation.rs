@@ -197,7 +197,7 @@ impl App {
             if let Some((offer, _)) = completion.offers.get(completion.chosen) {
                 let is_new = self.input.before().get(completion.from..) != Some(offer);
                 self.input.complete(completion.from, offer);
-                // After a completed file, completion offers `:w`, so no space is added.
+                // After a path, completion continues inside the directory or with `:w`, so no space is added.
                 if !offer.starts_with('@') {
                     self.input.insert(" ");
                 } else if is_new {

@@ -40,7 +40,7 @@ impl App {
         match key.code {
             KeyCode::Esc if !completing => self.back(),
             KeyCode::Tab if !completing => self.panel_has_keys = true,
-            // Beside a run, these keys scroll the conversation.
+            // If a run is shown beside the conversation, these keys scroll the conversation.
             KeyCode::PageUp if !self.is_split() => self.scroll_top_screen(-self.page()),
             KeyCode::PageDown if !self.is_split() => self.scroll_top_screen(self.page()),
             _ => self.conversation_key(key),

@@ -104,7 +104,7 @@ fn above_dock(
     dock::draw(app, canvas, area, area.y + top);
 }
 
-/// On a lower screen, an opened screen above the mode bar has no row for key hints.
+/// An opened screen above the mode bar has a row for key hints only if its area has at least this many rows.
 const ROOMY: u16 = 10;
 
 pub(crate) struct Panel {
