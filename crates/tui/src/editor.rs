@@ -9,7 +9,7 @@ const MOST: usize = 4 << 20;
 
 const MOST_EDITS: usize = 200;
 
-/// In bytes, of all earlier texts together.
+/// The maximum total length of the texts that are kept for undo, in bytes.
 const MOST_EDIT_BYTES: usize = 8 << 20;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

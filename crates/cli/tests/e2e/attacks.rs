@@ -127,7 +127,7 @@ fn try_out(world: &World, outside: Outside, attempts: Vec<(String, Act)>, may_re
 /// The targets of attacks by system calls, held by a process outside of the sandbox.
 struct SystemCallTargets {
     process: RunningProcess,
-    /// Prints the attacks that succeeded, and whether it stopped before it had tried all of them.
+    /// A command that prints the attacks that succeeded, and whether it stopped before it had tried all of them.
     command: String,
 }
 
@@ -225,7 +225,7 @@ fn attempts_of_a_server_that_nothing_confines_succeed_and_are_noticed() {
 
 /// A secret of the user that no agent is told.
 const UNTOLD: (&str, &str) = ("OPENAI_API_KEY", "sk-untold-0123456789abcdef");
-/// A secret of the user that the agent knows, in plain text, base64 and hex.
+/// A secret of the user that the agent knows.
 const KNOWN: (&str, &str) = ("DEPLOY_TOKEN", "known-deploy-token-01");
 const KNOWN_FORMS: [&str; 3] =
     [KNOWN.1, "a25vd24tZGVwbG95LXRva2VuLTAx", "6b6e6f776e2d6465706c6f792d746f6b656e2d3031"];

@@ -436,7 +436,8 @@ fn repository_with_hooks(dir: &Path, home: &Path) {
     put(&dir.join("target/output"), "built\n");
 }
 
-/// Checks that git runs nothing that the agent wrote to hooks, and that the new repository is pointed out.
+/// Checks that git runs nothing that the agent wrote to hooks and, if `point_out`, that a notice names the new
+/// repository.
 #[track_caller]
 fn assert_hooks_hold(dir: &Path, home: &Path, events: &[Value], point_out: bool) {
     for path in [dir, &dir.join("sub")] {

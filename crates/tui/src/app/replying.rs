@@ -4,8 +4,7 @@ use super::{App, TuiScreen};
 use althing_protocol::Op;
 
 impl App {
-    /// Whether Esc stops the chat agent's reply: the input has the focus, and nothing that Esc would close is open. Esc
-    /// never stops a run.
+    /// Esc stops the chat agent's reply only if there is nothing that Esc would close. It never stops a run.
     pub(crate) fn esc_stops_reply(&self) -> bool {
         let is_conversation = matches!(self.screens.last(), Some(TuiScreen::Conversation) | None);
         is_conversation
@@ -33,7 +32,7 @@ impl App {
         let waits = self.input.is_empty() && self.model.queue_waits_for().is_some() && !self.options.replay;
         let Some(queued) = self.model.queue.last().filter(|_| waits) else { return false };
         let (message, sent) = (queued.seq, queued.text.clone());
-        // The sent text may contain other paths than the `@path` that was typed and that grants access.
+        // The sent text may have expanded paths instead of the typed `@path`, which grants access.
         let typed = self.sent_as.iter().rev().find(|(text, _)| *text == sent).map(|(_, typed)| typed.clone());
         self.submit(Op::Unqueue { message });
         self.input.set(&typed.unwrap_or(sent));
