@@ -1,6 +1,5 @@
 //! A build log, as compilers write it to terminals.
 
-/// 1 MiB of a build log, in whole lines except for the last.
 pub fn block(colors: bool) -> Vec<u8> {
     let mut text = String::new();
     for n in 0.. {
@@ -20,7 +19,7 @@ pub fn block(colors: bool) -> Vec<u8> {
         text.push_str(&line);
     }
     let mut bytes = if colors { text.into_bytes() } else { plain(&text) };
-    // Without colors, the log is shorter than 1 MiB: repeat its beginning.
+    // Without colors, the log is shorter than 1 MiB, so its beginning is repeated.
     while bytes.len() < 1024 * 1024 {
         bytes.extend_from_within(..bytes.len().min(1024 * 1024 - bytes.len()));
     }

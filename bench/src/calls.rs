@@ -35,13 +35,11 @@ fn below(what: &str, got: usize, limit: usize) {
     report(what, got, &format!("under {limit}"), got < limit);
 }
 
-/// The length of the longest system prompt in the first requests of the agents, in bytes.
 fn longest_prompt(requests: &[RecordedRequest]) -> usize {
     let first = requests.iter().filter(|request| request.nth_of_model() == 0);
     first.map(|request| request.system_text().len()).max().unwrap()
 }
 
-/// The model calls of one run.
 fn run(
     programs: &Programs,
     agents: usize,

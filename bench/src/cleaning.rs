@@ -7,9 +7,7 @@ use crate::verdict::speed;
 use althing_runner::Cleaner;
 use std::hint::black_box;
 
-/// The size of the input, in MiB.
 const MEBIBYTES: usize = 32;
-/// The size of the pieces in which the input is cleaned, in bytes.
 const PIECE: usize = 256 * 1024;
 
 pub fn all(rounds: usize) {

@@ -7,15 +7,11 @@ use althing_testkit::{Action, Althing, FakeModel, FakeModelOptions, Reply, Runni
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-/// The chat agent's model.
 const CHAT_MODEL: &str = "talker";
 const LIMIT: Duration = Duration::from_secs(60);
-/// Number of turns before the measured turns.
 const HISTORY: usize = 200;
-/// Minimum number of events in the long session.
 const EVENTS: usize = 10_000;
 
-/// A config with this many agents, and a chat agent.
 pub fn config(base_url: &str, agents: usize) -> String {
     let backend = |model: &str| json!({"type": "chatcompletion", "model": model, "base_url": base_url, "retry_base_ms": 10});
     let agents: Vec<Value> = (1..=agents)
@@ -34,12 +30,10 @@ pub fn all(programs: &Programs, rounds: usize) {
     launch(programs, rounds);
 }
 
-/// A model that repeats the last user message.
 pub fn echo() -> Script {
     Script::from_fn(|request| Reply::text(format!("Re: {}", request.last_user_text())))
 }
 
-/// A conversation and its model server.
 pub struct ChatSession {
     pub althing: Althing,
     server: FakeModel,
@@ -48,8 +42,7 @@ pub struct ChatSession {
 }
 
 impl ChatSession {
-    /// Starts a conversation with a model that follows `script`, which must end each reply with `Re: ` and the
-    /// message.
+    /// `script` must end each reply with `Re: ` and the message.
     pub fn begin(programs: &Programs, script: Script) -> Self {
         // The server records nothing, because a long conversation is sent again with every turn.
         let options = FakeModelOptions { keep_requests: false, ..FakeModelOptions::default() };
@@ -73,7 +66,6 @@ impl ChatSession {
         self.chat().id()
     }
 
-    /// One message and its reply.
     pub fn turn(&mut self) {
         let n = self.turns;
         self.chat().write_stdin(format!("Message {n}.\n"));
@@ -82,14 +74,12 @@ impl ChatSession {
         self.turns += 1;
     }
 
-    /// Makes turns until the conversation has this many.
     pub fn go_on_until(&mut self, turns: usize) {
         while self.turns < turns {
             self.turn();
         }
     }
 
-    /// Leaves the conversation and returns its session id.
     pub fn pause(&mut self) -> String {
         let chat = self.chat.take().expect("it goes on");
         chat.close_stdin();
@@ -98,12 +88,10 @@ impl ChatSession {
         session.file_name().unwrap().to_string_lossy().into_owned()
     }
 
-    /// Resumes the conversation.
     pub fn resume(&mut self, session: &str) {
         self.chat = Some(self.start(&["--session", session]));
     }
 
-    /// The number of events in the session's log; 0 if there is no log yet.
     pub fn events(&self) -> usize {
         let log = newest_session(&self.althing.state_dir()).map(|session| session.join("events.jsonl"));
         log.and_then(|log| std::fs::read_to_string(log).ok()).unwrap_or_default().lines().count()

@@ -11,7 +11,6 @@ use tempfile::TempDir;
 
 const CALLS: usize = 3000;
 const FILES: usize = 10_000;
-/// Number of files in the tracked context path.
 const TRACKED: usize = 100_000;
 
 pub fn all(rounds: usize) {
@@ -87,7 +86,7 @@ fn snapshots(rounds: usize) {
     let run = dir.path().join("run");
     let place = Workspace::open(&run, &run.join("workspaces/me")).unwrap();
     fill(place.path(), FILES);
-    // A snapshot never treats a recently modified file as unchanged: wait until the files are old enough.
+    // A snapshot never treats a recently modified file as unchanged, so the files have to become old enough.
     std::thread::sleep(std::time::Duration::from_secs(3));
     rustix::fs::sync();
     let label = |agent, nth| AnswerLabel { agent, nth };
@@ -106,11 +105,10 @@ fn snapshots(rounds: usize) {
     let (copied, kept, again) = (median(copied), median(kept), median(again));
     times("a snapshot of 10,000 files, beside `cp -a`", kept, copied, 1.5);
     times("a snapshot of 10,000 unchanged files, beside `cp -a`", again, copied, 0.1);
-    // Snapshots are read-only: make them writable, so that the temporary directory can be removed.
+    // Snapshots are read-only. They are made writable, so that the temporary directory can be removed.
     let _ = Command::new("chmod").args(["-R", "u+w"]).arg(dir.path()).status();
 }
 
-/// Measures recording the state of a context path, and comparing the path with that state later.
 fn tracking(rounds: usize) {
     let dir = TempDir::new().unwrap();
     fill(dir.path(), TRACKED);

@@ -22,7 +22,7 @@ use tempfile::TempDir;
 
 const LIMIT: Duration = Duration::from_secs(120);
 const LINEAR: f64 = 1.15;
-/// Number of turns measured together, because a single turn is too short for the clock.
+/// Measured together, because a single turn is too short for the clock.
 const TURNS: usize = 20;
 
 pub fn all(programs: &Programs, rounds: usize) {
@@ -36,19 +36,17 @@ pub fn all(programs: &Programs, rounds: usize) {
     output(programs, rounds.min(3));
 }
 
-/// The minimum of several measurements: other load on the machine only adds time.
+/// The minimum, because other load on the machine only adds time.
 fn minimum(rounds: usize, mut measured: impl FnMut() -> f64) -> f64 {
     (0..rounds).map(|_| measured()).fold(f64::MAX, f64::min)
 }
 
-/// The exponent of costs (in ms) over sizes.
 fn exponent(points: &[(usize, f64)]) -> f64 {
     let logarithms: Vec<(f64, f64)> =
         points.iter().map(|(size, cost)| ((*size as f64).ln(), cost.max(1e-3).ln())).collect();
     line(&logarithms).0
 }
 
-/// Reports the fitted exponent with all sizes.
 fn report_exponent(what: &str, unit: &str, points: &[(usize, f64)], at_most: f64) {
     assert!(points.len() >= 4, "an exponent over fewer sizes says little");
     let exponent = exponent(points);
@@ -57,13 +55,12 @@ fn report_exponent(what: &str, unit: &str, points: &[(usize, f64)], at_most: f64
     report(what, got, &format!("at most {at_most:.2}"), exponent <= at_most);
 }
 
-/// Subtracts a fixed cost from the cost of each size.
 fn minus_fixed(fixed: f64, points: Vec<(usize, f64)>) -> Vec<(usize, f64)> {
     points.into_iter().map(|(size, cost)| (size, cost - fixed)).collect()
 }
 
-/// Runs with a growing number of agents. If each agent only answers, the cost is linear. If each agent judges all
-/// answers, the requests grow quadratically; the bare client that sends the same bytes shows by how much.
+/// If each agent only answers, the cost grows linearly. If each agent judges all answers, the requests grow
+/// quadratically; the bare client that sends the same bytes shows by how much.
 fn agents(programs: &Programs, rounds: usize) {
     const TEAMS: [usize; 5] = [32, 64, 128, 256, 512];
     let dir = TempDir::new().unwrap();
@@ -102,7 +99,6 @@ fn agents(programs: &Programs, rounds: usize) {
     report_exponent(&what, "agents", &ours, floor.max(1.0) + 0.15);
 }
 
-/// One agent with increasingly long replies.
 fn stream(programs: &Programs, rounds: usize) {
     let dir = TempDir::new().unwrap();
     let cpu = |chunks: usize| {
@@ -120,8 +116,7 @@ fn stream(programs: &Programs, rounds: usize) {
     );
 }
 
-/// Measures a growing conversation: the cost of one more turn, which sends the whole conversation to the model, and of
-/// opening the conversation again.
+/// The cost of one more turn, which sends the whole conversation to the model, and of opening the conversation again.
 fn conversation_growth(programs: &Programs, rounds: usize) {
     let mut chat_session = ChatSession::begin(programs, echo());
     let (mut turns, mut opened) = (Vec::new(), Vec::new());
@@ -153,7 +148,6 @@ fn conversation_growth(programs: &Programs, rounds: usize) {
     report_exponent("length of a session: opening it", "events", &opened, LINEAR);
 }
 
-/// Increasingly long transcripts on the screen, from the start of the process to the last line.
 fn transcript(programs: &Programs, rounds: usize) {
     let cpu = |replies: usize| {
         let (althing, id) = screen::transcript(programs, replies, screen::LINES);
@@ -186,7 +180,6 @@ fn replay(rounds: usize) {
     report_exponent("length of a log: reading it", "events", &points, LINEAR);
 }
 
-/// Cleaning of program output: typical and pathological.
 fn cleaning(rounds: usize) {
     const MEBIBYTE: usize = 1024 * 1024;
     let kinds: [(&str, Vec<u8>); 4] = [
@@ -216,7 +209,6 @@ fn cleaning(rounds: usize) {
     }
 }
 
-/// Programs with increasing output, on a pipe and in a terminal.
 fn output(programs: &Programs, rounds: usize) {
     let dir = TempDir::new().unwrap();
     let cpu = |mode: ExecutionMode, mebibytes: usize| taken(programs, dir.path(), mode, mebibytes, rounds);

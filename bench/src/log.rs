@@ -12,11 +12,9 @@ use std::time::Instant;
 
 const SESSION: &str = "20261115-095612-7f3a";
 
-/// Number of events in the log that is read back.
 const EVENTS: u64 = 1_000_000;
-/// Number of events per batch, as when many agents work at once.
+/// The number of events per batch, as when many agents work at once.
 const BATCH: usize = 32;
-/// Total number of events appended, with one sync per batch.
 const APPENDED: u64 = 20_000;
 
 fn event(seq: u64) -> Arc<Event> {
@@ -59,7 +57,7 @@ fn opening() -> Arc<Event> {
     })
 }
 
-/// Measures the log, compared to writing and reading the same bytes without parsing them.
+/// Compared to writing and reading the same bytes without parsing them.
 pub fn all(rounds: usize) {
     append(rounds.min(5));
     let log = LogOnDisk::with(EVENTS);
@@ -100,7 +98,6 @@ fn append(rounds: usize) {
     report(&format!("log append, {BATCH} per sync"), got, "at least 20000", ours >= 2e4);
 }
 
-/// A log on disk.
 pub struct LogOnDisk {
     dir: tempfile::TempDir,
     state: althing_journal::SessionManager,
@@ -109,7 +106,6 @@ pub struct LogOnDisk {
 }
 
 impl LogOnDisk {
-    /// Creates a log with this many events.
     pub fn with(events: u64) -> Self {
         let dir = tempfile::TempDir::new().unwrap();
         let state = althing_journal::open_state(dir.path()).unwrap();
@@ -126,7 +122,6 @@ impl LogOnDisk {
         self.dir.path().join("sessions").join(SESSION).join("events.jsonl")
     }
 
-    /// Reads the whole log and returns the time in seconds.
     pub fn replay(&self) -> f64 {
         let (took, read) = timed(|| self.state.read(&SESSION.into()).unwrap());
         assert_eq!(read.events.len() as u64, self.events);

@@ -42,7 +42,6 @@ mod verdict;
 
 use measure::Programs;
 
-/// A group: its name on the command line, its description, and its function.
 type Group = (&'static str, &'static str, fn(&Programs, usize));
 
 const GROUPS: [Group; 16] = [

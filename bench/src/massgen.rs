@@ -1,9 +1,9 @@
 //! The same work by MassGen, in its automation mode: the same config, and the same scripted models on the same server.
 //!
-//! Every model answers once, then votes for the first answer it is shown, then presents if asked. Althing and MassGen
-//! do not do the same along the way: MassGen writes more logs and status files, sends longer prompts, and has features
-//! that Althing lacks; Althing syncs a log to disk. Most of MassGen's time is its interpreter and imports, so the time
-//! from the first request to the end is listed separately.
+//! Every model answers once, then votes for the first answer it is shown, then presents if asked. The two programs do
+//! not do the same along the way: MassGen writes more logs and sends longer prompts; Althing syncs a log to disk. Most
+//! of MassGen's time is its interpreter and imports, so the time from the first request to the end is listed
+//! separately.
 
 use crate::measure::{Measurement, Programs, measure, median, medians};
 use crate::team::config_with;
@@ -16,9 +16,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use tempfile::TempDir;
 
-/// The variable that names MassGen's program.
 const VARIABLE: &str = "ALTHING_BENCH_MASSGEN";
-/// Team sizes, and text chunks per reply.
 const WORK: [(usize, usize); 6] = [(1, 8), (3, 8), (8, 8), (16, 8), (64, 8), (3, 2000)];
 
 pub fn all(programs: &Programs, rounds: usize) {
@@ -68,12 +66,10 @@ fn help(programs: &Programs, massgen: &Path, rounds: usize) {
     );
 }
 
-/// Our value, MassGen's value, and the ratio.
 fn pair(ours: f64, theirs: f64, unit: &str) -> String {
     format!("{ours:.1} / {theirs:.0} {unit} ({:.0}x)", theirs / ours)
 }
 
-/// What a program needed for the work, and what its server received.
 #[derive(Default)]
 pub struct Observed {
     taken: Vec<Measurement>,
@@ -82,7 +78,6 @@ pub struct Observed {
     pub rest_ms: Vec<f64>,
     calls: Vec<f64>,
     sent_kb: Vec<f64>,
-    /// Number of runs without an answer.
     pub unanswered: usize,
 }
 
@@ -149,7 +144,8 @@ fn script(answered: &Arc<Mutex<HashSet<String>>>, chunks: usize) -> Script {
     })
 }
 
-/// One run in its own directories, with these keys before the agents of its config. The exit status does not tell whether there is an answer.
+/// One run in its own directories, with `keys` before the agents of its config. The answer file decides whether there
+/// is an answer, because the exit status does not tell.
 pub fn once(program: &Path, server: &FakeModel, agents: usize, keys: &str, observed: &mut Observed) {
     let dir = TempDir::new().unwrap();
     let file = config_with(dir.path(), agents, &server.base_url(), keys);
@@ -162,8 +158,8 @@ pub fn once(program: &Path, server: &FakeModel, agents: usize, keys: &str, obser
     let mut args = vec![home.as_str(), "OPENAI_API_KEY=unused", &program_text, "--config", &file];
     args.extend(["--automation", "--output-file", &answer_text, "What is 2+2?"]);
     observed.taken.push(measure(Path::new("env"), &args, dir.path()));
-    // The text is searched in lower case, because with one agent MassGen writes the agent's answer unchanged, and the
-    // answer begins with a capital letter.
+    // In lower case, because with one agent MassGen writes the agent's answer unchanged, which begins with a capital
+    // letter.
     let text = std::fs::read_to_string(&answer).unwrap_or_default().to_lowercase();
     observed.unanswered += usize::from(!text.contains("answer of model-"));
     let requests = server.requests().split_off(before);

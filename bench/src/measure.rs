@@ -8,10 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// The argument that makes this program measure one command.
 pub const ONE: &str = "--measure-one";
 
-/// The resources that a command used.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Measurement {
     pub wall_ms: f64,
@@ -19,7 +17,6 @@ pub struct Measurement {
     pub peak_mb: f64,
 }
 
-/// The programs that the benchmarks start: Althing, the baseline, and the model server.
 pub struct Programs {
     pub althing: PathBuf,
     pub floor: PathBuf,
@@ -29,8 +26,8 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Builds the measured programs with the same profile as this program. Results without `--release` are
-    /// only good for testing the benchmarks.
+    /// Builds the measured programs with the profile of this program. Results without `--release` are only good for
+    /// testing the benchmarks.
     pub fn build() -> Self {
         let load = crate::table::load();
         let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
@@ -50,14 +47,12 @@ impl Programs {
     }
 }
 
-/// The path by which this program was started. It stays valid if building has replaced the file meanwhile, unlike
-/// `current_exe`.
+/// Unlike `current_exe`, this path stays valid if building has replaced the file.
 fn me() -> PathBuf {
     let name = std::env::args_os().next().map(PathBuf::from).unwrap();
     std::env::current_dir().unwrap().join(name)
 }
 
-/// Runs the command given as arguments and prints what it used.
 pub fn one(command: &[String]) {
     let (program, args) = command.split_first().expect("a command");
     let began = Instant::now();
@@ -74,12 +69,12 @@ pub fn one(command: &[String]) {
     println!("{} {} {} {code}", wall.as_micros(), cpu, usage.max_rss());
 }
 
-/// Measures a command with a separate process that runs [`one`]. Panics unless the command succeeds.
+/// Measures a command in a separate process, which runs [`one`]. Panics unless the command succeeds.
 pub fn measure(program: &Path, args: &[&str], dir: &Path) -> Measurement {
     measure_exit(program, args, dir, 0)
 }
 
-/// Measures a command with a separate process that runs [`one`]. Panics unless the command exits with this status.
+/// The command must exit with the status `code`.
 pub fn measure_exit(program: &Path, args: &[&str], dir: &Path, code: i32) -> Measurement {
     let output = Command::new(me()).arg(ONE).arg(program).args(args).current_dir(dir).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -108,7 +103,6 @@ pub fn percentile(mut times: Vec<f64>, hundredth: usize) -> f64 {
     times[times.len() * hundredth / 100]
 }
 
-/// The median of each field, taken separately.
 pub fn medians(all: &[Measurement]) -> Measurement {
     let of = |field: fn(&Measurement) -> f64| median(all.iter().map(field).collect());
     Measurement { wall_ms: of(|t| t.wall_ms), cpu_ms: of(|t| t.cpu_ms), peak_mb: of(|t| t.peak_mb) }
@@ -125,27 +119,25 @@ pub fn line(points: &[(f64, f64)]) -> (f64, f64) {
     (slope, y - slope * x)
 }
 
-/// The CPU time of a process in ms, including ended threads.
+/// In ms, including ended threads.
 pub fn cpu_of(process: u32) -> f64 {
     let clock = clock_getcpuclockid(Pid::from_raw(i32::try_from(process).unwrap())).unwrap();
     clock.now().unwrap().num_nanoseconds() as f64 / 1e6
 }
 
-/// The resident memory of a process, in MB.
 pub fn resident_mb(process: u32) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
     line.split_whitespace().next().unwrap().parse::<f64>().unwrap() / 1024.0
 }
 
-/// The CPU time of this process in ms, including ended threads.
+/// In ms, including ended threads.
 pub fn own_cpu() -> f64 {
     let usage = getrusage(UsageWho::RUSAGE_SELF).unwrap();
     (usage.user_time().num_microseconds() + usage.system_time().num_microseconds()) as f64 / 1e3
 }
 
-/// A TLS configuration without certificates: the requests use plain HTTP, and by default a client would needlessly
-/// load the system's certificates.
+/// Without certificates, because the requests use plain HTTP and a client would load the system's certificates.
 pub fn no_tls() -> rustls::ClientConfig {
     let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
     let config =

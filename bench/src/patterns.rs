@@ -13,9 +13,8 @@ use std::path::Path;
 use std::time::Duration;
 
 const TEAMS: [usize; 3] = [3, 8, 16];
-/// The number of text chunks of a reply. A reply has about four more chunks, for its tool call and its end.
+/// The text chunks of a reply. A reply has about four more chunks, for its tool call and its end.
 const CHUNKS: u32 = 8;
-/// How long each reply of the fastest model takes.
 const FASTEST: Duration = Duration::from_millis(400);
 /// How much slower each model is than the one before it, if the models are unequally fast.
 const STEP: Duration = Duration::from_millis(100);
@@ -26,7 +25,7 @@ enum Improver {
     Everyone,
     /// Only the first agent, which gets all votes.
     Favorite,
-    /// Only the last agent; all vote for the first one.
+    /// Only the last agent, while all vote for the first one.
     Other,
 }
 
@@ -34,12 +33,9 @@ enum Improver {
 struct Pattern {
     name: &'static str,
     improver: Improver,
-    /// How often an improver improves its first answer.
     times: usize,
     staggered: bool,
-    /// Keys of the config.
     keys: &'static str,
-    /// The number of calls that Althing needs.
     least: fn(usize) -> usize,
 }
 
@@ -68,7 +64,6 @@ impl Pattern {
         Self { keys, ..self }
     }
 
-    /// How many answers a model gives, if it may.
     fn answers(self, number: usize, agents: usize) -> usize {
         let improves = match self.improver {
             Improver::Nobody => false,
@@ -79,7 +74,6 @@ impl Pattern {
         1 + if improves { self.times } else { 0 }
     }
 
-    /// The time of each reply of a model.
     fn takes(self, number: usize) -> Duration {
         let steps = if self.staggered { number.saturating_sub(1) } else { 0 };
         FASTEST + STEP * u32::try_from(steps).unwrap()

@@ -12,9 +12,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
 
-/// Output for the throughput measurement: enough that startup is negligible.
+/// Enough output that startup is negligible.
 const MEBIBYTES: usize = 256;
-/// Number of concurrent tasks.
 const TASKS: usize = 200;
 
 pub fn all(programs: &Programs, rounds: usize) {
@@ -69,7 +68,6 @@ fn throughput(programs: &Programs, what: &str, colors: bool, rounds: usize) {
     speed(what, median(ours), median(floor), 0.5);
 }
 
-/// Writes a workflow with one stage whose tasks run these commands; returns the path of the file.
 fn workflow(dir: &Path, commands: &[Vec<String>]) -> String {
     let task = |(n, command): (usize, &Vec<String>)| json!({"id": format!("t{n}"), "agent": "command", "command": command, "executionMode": "headless", "prompt": ""});
     let tasks: Vec<_> = commands.iter().enumerate().map(task).collect();
@@ -79,7 +77,7 @@ fn workflow(dir: &Path, commands: &[Vec<String>]) -> String {
     file.display().to_string()
 }
 
-/// How much a flood of 1 GiB adds to the peak memory of the program.
+/// How much a flood of 1 GiB adds to the peak memory of Althing.
 fn memory(programs: &Programs) {
     let dir = TempDir::new().unwrap();
     let peak = |mebibytes: usize| {
@@ -92,7 +90,7 @@ fn memory(programs: &Programs) {
     report("growth of memory in a flood of 1 GiB", got, "at most 64 MiB", growth <= 64.0);
 }
 
-/// Many idle tasks at once: the memory of each, including its guard.
+/// The memory of each of many idle tasks, including its guard.
 fn many(programs: &Programs) {
     let althing = Althing::new(programs.althing.clone());
     let dir = althing.work_dir();
@@ -131,7 +129,7 @@ fn many(programs: &Programs) {
     report("memory of an idle task, with its guard", got, "under 1 MB", each < 1.0);
 }
 
-/// The memory of the binary and its guards in MB, without their programs; each process counts its share of a shared
+/// The memory of the binary and its guards in MB, without their programs. Each process counts its share of a shared
 /// page.
 fn ours(running: &RunningProcess) -> f64 {
     let mut all = 0.0;
@@ -143,7 +141,7 @@ fn ours(running: &RunningProcess) -> f64 {
             open.extend(children.split_whitespace().filter_map(|id| id.parse::<u32>().ok()));
         }
         let is_ours = std::fs::read_to_string(proc.join("comm")).is_ok_and(|name| {
-            // A guard is started through /proc/self/exe, which becomes its process name.
+            // A guard is started through /proc/self/exe, so its process name is `exe`.
             ["althing", "exe"].contains(&name.trim())
         });
         if is_ours {

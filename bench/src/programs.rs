@@ -1,4 +1,4 @@
-//! The programs that are run and their baselines: a writer, a bare reader, and our runner.
+//! Programs to run, and the ways to read their output: a bare reader as the baseline, and our runner.
 
 use crate::measure::Programs;
 use althing_protocol::{
@@ -12,10 +12,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The size of pipes and reads: as large as our own, so that the comparison is fair.
+/// The size of pipes and reads: as large as in the runner, so that the comparison is fair.
 const CHUNK: usize = 256 * 1024;
 
-/// A runner as in the product, without a sandbox.
 pub fn runner(programs: &Programs) -> Arc<ProgramRunner> {
     let starter = ProgramStarter {
         adapters: Adapters::default(),
@@ -30,7 +29,6 @@ pub fn runner(programs: &Programs) -> Arc<ProgramRunner> {
     Arc::new(ProgramRunner::new(Arc::new(starter), PatternTable::default()))
 }
 
-/// A task that runs a command.
 pub fn job(name: &str, mode: ExecutionMode, command: &[String], dir: &Path) -> ProgramJob {
     let mode = if mode == ExecutionMode::Headless { "headless" } else { "interactive" };
     let spec =
@@ -46,14 +44,12 @@ pub fn job(name: &str, mode: ExecutionMode, command: &[String], dir: &Path) -> P
     }
 }
 
-/// Byte counts of a program's reported output.
 #[derive(Default)]
 pub struct OutputCounts {
     pub raw: AtomicU64,
     pub clean: AtomicU64,
 }
 
-/// A sink that counts reported output.
 pub fn counting() -> (Arc<OutputCounts>, ReportSink) {
     let counts = Arc::new(OutputCounts::default());
     let count = Arc::clone(&counts);
@@ -66,20 +62,19 @@ pub fn counting() -> (Arc<OutputCounts>, ReportSink) {
     (counts, sink)
 }
 
-/// Runs a task to its end on its own runtime, as a session does; returns how much output was reported.
+/// Runs a task to its end on its own runtime, as a session does. Returns how much output was reported.
 pub fn run(runner: &Arc<ProgramRunner>, job: &ProgramJob) -> (ProgramEnd, Arc<OutputCounts>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (counts, sink) = counting();
     (runtime.block_on(runner.run(job, sink)), counts)
 }
 
-/// The command that writes this many MiB of a build log.
 pub fn flood(programs: &Programs, mebibytes: usize, colors: bool) -> Vec<String> {
     let kind = if colors { "colored" } else { "plain" };
     vec![programs.floor.display().to_string(), "flood".into(), mebibytes.to_string(), kind.into()]
 }
 
-/// Reads and discards everything that a command writes to a pipe; returns the number of bytes.
+/// Discards everything that a command writes to a pipe. Returns the number of bytes.
 pub fn read_pipe(command: &[String]) -> u64 {
     let (from, to) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
     let _ = rustix::pipe::fcntl_setpipe_size(&to, CHUNK);
@@ -90,7 +85,7 @@ pub fn read_pipe(command: &[String]) -> u64 {
     read
 }
 
-/// Reads and discards everything that a command writes to a terminal; returns the number of bytes.
+/// Discards everything that a command writes to a terminal. Returns the number of bytes.
 pub fn read_terminal(command: &[String]) -> u64 {
     let (ours, mut child) = in_terminal(command);
     let read = read_all(&ours);
@@ -98,7 +93,6 @@ pub fn read_terminal(command: &[String]) -> u64 {
     read
 }
 
-/// Starts a command whose stdout is a bare terminal; returns our end of the terminal, and the process.
 pub fn in_terminal(command: &[String]) -> (rustix::fd::OwnedFd, std::process::Child) {
     let flags = rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY;
     let ours = rustix::pty::openpt(flags | rustix::pty::OpenptFlags::CLOEXEC).unwrap();
@@ -114,7 +108,7 @@ pub fn in_terminal(command: &[String]) -> (rustix::fd::OwnedFd, std::process::Ch
     (ours, child)
 }
 
-/// Reads until the end of the stream; returns the number of bytes.
+/// Discards everything until the end of the stream. Returns the number of bytes.
 pub fn read_all(from: impl rustix::fd::AsFd) -> u64 {
     let mut buffer = vec![0; CHUNK];
     let mut all = 0;

@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// Number of times to attach to a program and detach.
 const VISITS: usize = 100;
 
 pub fn all(programs: &Programs, rounds: usize) {
@@ -54,7 +53,8 @@ fn runs(programs: &Programs, rounds: usize) {
     below_ms("`resume` after kill -9: to the answer", median(whole), 2000.0);
 }
 
-/// Starts a workflow with one shell script that records process ids in a file; waits until it has recorded this many.
+/// Starts a workflow with one shell script that records process ids in a file, and waits until it has recorded this
+/// many.
 fn script(programs: &Programs, script: &str, processes: usize) -> (Althing, RunningProcess) {
     let althing = Althing::new(programs.althing.clone());
     let task = json!({"id": "t", "agent": "command", "command": ["sh", "-c", script], "executionMode": "headless", "prompt": ""});
@@ -65,13 +65,12 @@ fn script(programs: &Programs, script: &str, processes: usize) -> (Althing, Runn
     (althing, running)
 }
 
-/// The processes that the script recorded.
 fn named(althing: &Althing) -> Vec<String> {
     let text = std::fs::read_to_string(althing.work_dir().join("pids")).unwrap_or_default();
     text.lines().map(str::to_owned).collect()
 }
 
-/// Waits until none of the recorded processes is alive; a zombie does not count.
+/// A zombie does not count as alive.
 fn all_gone(althing: &Althing) {
     let is_alive = |pid: &String| {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -124,7 +123,6 @@ fn question(programs: &Programs) -> f64 {
     now - asked.trim().parse::<f64>().unwrap() / 1e9
 }
 
-/// Attaches to a program that floods its terminal and detaches, repeatedly.
 fn flood(programs: &Programs) {
     let althing = Althing::new(programs.althing.clone());
     let flooder = json!({"program": "sh", "args": ["-c", "yes 'a flood of words'"]});

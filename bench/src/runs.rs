@@ -8,7 +8,6 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// The measured team sizes.
 const TEAMS: [usize; 6] = [1, 3, 8, 16, 64, 256];
 /// The team size that has targets.
 const PROMISED: usize = 16;
@@ -38,7 +37,6 @@ pub fn all(programs: &Programs, rounds: usize) {
         taken.push((agents, floor, ours));
     }
     each(&taken);
-    // Long replies: the cost per chunk.
     let (floor, ours) = compare(programs, 3, 2000, rounds);
     let what = "3 agents, 2,000 chunks per reply";
     times(&format!("{what}: wall, beside a bare client"), ours.wall_ms / 1e3, floor.wall_ms / 1e3, 1.2);
@@ -72,7 +70,6 @@ fn each(taken: &[(usize, Measurement, Measurement)]) {
         "at most 1.2",
         ratio <= 1.2,
     );
-    // The slope of a line through all team sizes.
     let points: Vec<(f64, f64)> =
         taken.iter().map(|(n, _, ours)| (*n as f64, ours.peak_mb * 1024.0)).collect();
     let (slope, fixed) = line(&points);
@@ -82,7 +79,6 @@ fn each(taken: &[(usize, Measurement, Measurement)]) {
     );
 }
 
-/// Startup: the time of `--help`, compared to an empty process.
 fn help(programs: &Programs, rounds: usize) {
     let dir = TempDir::new().unwrap();
     let (mut floor, mut ours) = (Vec::new(), Vec::new());

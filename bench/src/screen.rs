@@ -7,19 +7,13 @@ use althing_testkit::{Althing, FakeModel, Reply, Script, Terminal};
 use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// What a usable screen shows.
 const READY: &str = "Type a message...";
-/// Number of agents that stream while the user types.
 const AGENTS: usize = 16;
 /// The pause between two tokens of an agent: 200 tokens per second.
 const PACE: Duration = Duration::from_millis(5);
-/// Number of keys pressed.
 const KEYS: usize = 600;
-/// Number of replies in the long transcript.
 const REPLIES: usize = 100;
-/// Number of lines of each reply.
 pub const LINES: usize = 1000;
-/// Number of lines of the short transcript.
 const FEW: usize = 100;
 
 pub fn all(programs: &Programs, rounds: usize) {
@@ -47,8 +41,7 @@ fn first_frame(programs: &Programs, rounds: usize) {
     below_ms("start to first usable frame", median(times.collect()), 50.0);
 }
 
-/// Presses keys one after the other, each after the previous one took effect on the screen; returns how long each
-/// took.
+/// Presses keys one after the other, each after the previous one took effect on the screen. Returns how long each took.
 fn press(terminal: &mut Terminal) -> Vec<f64> {
     let mut typed = "qz".to_owned();
     terminal.keys(&typed);
@@ -96,7 +89,7 @@ fn streaming(programs: &Programs) {
     report(&what, format!("{rate:.1}"), "at most 60", rate <= 60.0);
 }
 
-/// Frames drawn so far: each begins with a synchronized-update sequence.
+/// Each frame begins with a synchronized-update sequence.
 fn frames_of(terminal: &Terminal) -> usize {
     let mark = b"\x1b[?2026h";
     terminal.raw().windows(mark.len()).filter(|piece| piece == mark).count()
@@ -112,8 +105,6 @@ fn idle(programs: &Programs) {
     report("CPU while idle for 10 s", format!("{used:.2} ms"), "under 1 ms", used < 1.0);
 }
 
-/// Makes a session with this many replies of this many lines; returns the program with its directories, and the
-/// session's id.
 pub fn transcript(programs: &Programs, replies: usize, lines: usize) -> (Althing, String) {
     let lines = "A line of a long reply, with some words in it.\n\n".repeat(lines);
     let mut chat_session = ChatSession::begin(
@@ -125,7 +116,6 @@ pub fn transcript(programs: &Programs, replies: usize, lines: usize) -> (Althing
     (chat_session.althing, id)
 }
 
-/// A long transcript compared to a short one: memory, and the time of a key.
 fn long(programs: &Programs) {
     let open = |replies: usize, lines: usize| {
         let (althing, id) = transcript(programs, replies, lines);

@@ -25,7 +25,6 @@ pub fn all(programs: &Programs, rounds: usize) {
     }
 }
 
-/// Copies the only session until there are this many.
 fn fill(dir: &Path, sessions: usize) {
     let first = std::fs::read_dir(dir).unwrap().next().unwrap().unwrap();
     let id = first.file_name().into_string().unwrap();

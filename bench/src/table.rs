@@ -5,7 +5,6 @@ use crate::verdict::ResultLine;
 use std::fmt::Write as _;
 use std::process::Command;
 
-/// All results as Markdown.
 pub fn markdown(programs: &Programs, lines: &[ResultLine], rounds: usize) -> String {
     let mut text = String::new();
     writeln!(text, "{}\n", circumstances(programs, rounds)).unwrap();
@@ -32,7 +31,6 @@ pub fn markdown(programs: &Programs, lines: &[ResultLine], rounds: usize) -> Str
     text
 }
 
-/// Where, when and how the results were measured.
 pub fn circumstances(programs: &Programs, rounds: usize) -> String {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -50,7 +48,6 @@ pub fn circumstances(programs: &Programs, rounds: usize) -> String {
     )
 }
 
-/// The load average of the machine over the last minute.
 pub fn load() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split_whitespace().next().unwrap_or("unknown").to_owned()

@@ -39,7 +39,6 @@ pub fn config(dir: &Path, agents: usize, url: &str) -> String {
     config_with(dir, agents, url, "")
 }
 
-/// The same with other keys before the agents.
 pub fn config_with(dir: &Path, agents: usize, url: &str, keys: &str) -> String {
     let mut yaml = format!("{keys}agents:\n");
     for n in 1..=agents {

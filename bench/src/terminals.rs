@@ -9,9 +9,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Output for the throughput measurement.
 const MEBIBYTES: usize = 32;
-/// Number of concurrent terminals.
 const TERMINALS: usize = 50;
 
 pub fn all(programs: &Programs, rounds: usize) {

@@ -3,21 +3,19 @@
 use std::fmt::Display;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A measurement.
 #[derive(Clone, Debug)]
 pub struct ResultLine {
     pub group: &'static str,
     pub what: String,
     pub got: String,
-    /// The target and whether it is met; None for measurements without a target.
+    /// The target and whether it is met. `None` for measurements without a target.
     pub promise: Option<(String, bool)>,
 }
 
-/// The results so far. Groups run one after the other, but a measurement may come from any thread.
+/// Groups run one after the other, but a measurement may come from any thread.
 struct Results {
     group: &'static str,
     lines: Vec<ResultLine>,
-    /// Whether standard output is reserved for the table.
     table: bool,
 }
 
@@ -32,7 +30,6 @@ pub fn keep_stdout_for_the_table() {
     results().table = true;
 }
 
-/// Prints text that is not a measurement.
 pub fn print_line(text: &str) {
     if results().table {
         eprintln!("{text}");
@@ -41,13 +38,11 @@ pub fn print_line(text: &str) {
     }
 }
 
-/// Starts a group.
 pub fn begin(group: &'static str) {
     print_line(&format!("\n{group}"));
     results().group = group;
 }
 
-/// All results.
 pub fn lines() -> Vec<ResultLine> {
     results().lines.clone()
 }
@@ -63,12 +58,10 @@ fn add(what: &str, got: String, promise: Option<(String, bool)>) {
     results.lines.push(ResultLine { group, what: what.to_owned(), got, promise });
 }
 
-/// Prints a measurement with its target.
 pub fn report(what: &str, got: impl Display, wanted: &str, met: bool) {
     add(what, got.to_string(), Some((wanted.to_owned(), met)));
 }
 
-/// Prints a measurement without a target.
 pub fn report_value(what: &str, got: impl Display) {
     add(what, got.to_string(), None);
 }
@@ -87,17 +80,14 @@ pub fn times(what: &str, ours: f64, floor: f64, at_most: f64) {
     report(what, got, &format!("at most {at_most}"), ratio <= at_most);
 }
 
-/// Prints a time, given in seconds, that must stay below a number of milliseconds.
 pub fn below_ms(what: &str, ours: f64, limit_ms: f64) {
     report(what, format!("{:.2} ms", ours * 1e3), &format!("under {limit_ms} ms"), ours * 1e3 < limit_ms);
 }
 
-/// Prints a size that must stay below a number of megabytes.
 pub fn below_mb(what: &str, ours: f64, limit_mb: f64) {
     report(what, format!("{ours:.1} MB"), &format!("under {limit_mb} MB"), ours < limit_mb);
 }
 
-/// Prints a number that must match exactly.
 pub fn exactly(what: &str, got: usize, wanted: usize) {
     report(what, got, &wanted.to_string(), got == wanted);
 }

@@ -23,7 +23,6 @@ fn main() {
     std::fs::write(Path::new(&out).join("version.txt"), text).expect("cargo's directory can be written");
 }
 
-/// The commit and its date, if the program is built from a git clone.
 fn source() -> Option<String> {
     let git = |arguments: &[&str]| stdout_of(Command::new("git").args(arguments));
     let commit = git(&["log", "-1", "--format=%h of %cs"])?;

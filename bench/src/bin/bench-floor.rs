@@ -47,8 +47,7 @@ fn main() {
     });
 }
 
-/// A TLS configuration without certificates: the requests use plain HTTP, and by default the client would needlessly
-/// load the system's certificates.
+/// Without certificates, because the requests use plain HTTP and a client would load the system's certificates.
 fn tls() -> rustls::ClientConfig {
     let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
     let config =
@@ -71,14 +70,13 @@ fn flood(mebibytes: usize, colors: bool) {
     let block = build_log::block(colors);
     let mut out = std::io::stdout().lock();
     for _ in 0..mebibytes {
-        // Writing fails if the reader has exited.
         if out.write_all(&block).is_err() {
             return;
         }
     }
 }
 
-/// Prints the time in nanoseconds since 1970, one number per line.
+/// In nanoseconds since 1970, one number per line.
 fn clock(times: usize) {
     let mut out = std::io::stdout().lock();
     for _ in 0..times {

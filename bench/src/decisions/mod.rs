@@ -1,6 +1,5 @@
 //! Compares the rules by which a run decides: simulated agents of known skill and known weaknesses answer and vote in
-//! runs of the real decider. `cargo run --release -p althing-bench -- decisions` prints the tables of
-//! docs/decisions.md.
+//! runs of the real decider. The benchmark `decisions` prints the tables of docs/decisions.md.
 
 mod worlds;
 
@@ -13,10 +12,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use worlds::{Task, WORLDS, World};
 
-/// The sizes of the simulated teams.
 const TEAMS: [usize; 5] = [1, 2, 3, 5, 8];
 
-/// A way to decide.
 #[derive(Clone, Copy)]
 struct Way {
     name: &'static str,
@@ -46,7 +43,6 @@ fn borda() -> DecisionRules {
     }
 }
 
-/// What a number of runs came to.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Score {
     pub runs: u32,
@@ -63,7 +59,6 @@ impl Score {
     }
 }
 
-/// Runs many tasks of a world with a team.
 fn score(world: World, agents: usize, rules: &DecisionRules, runs: u32) -> Score {
     let mut score = Score::default();
     for seed in 0..u64::from(runs) {
@@ -78,8 +73,8 @@ fn score(world: World, agents: usize, rules: &DecisionRules, runs: u32) -> Score
     score
 }
 
-/// Runs the decider until the run is over. Returns the winner and the number of model calls that were started: a call
-/// that is stopped has to be paid for, too.
+/// Returns the winner and the number of started model calls. A call that is stopped counts, because it has to be paid
+/// for.
 fn run(task: &Task, agents: usize, rules: &DecisionRules, seed: u64) -> (usize, u32) {
     let id: TaskId = "r1".into();
     let spec = spec(agents, rules, seed);
@@ -150,7 +145,6 @@ fn spec(agents: usize, decision: &DecisionRules, seed: u64) -> RunSpec {
     }
 }
 
-/// Prints the tables.
 pub fn print() {
     println!("{}", tables(4000));
 }

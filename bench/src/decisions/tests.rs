@@ -4,8 +4,7 @@ use super::worlds::WORLDS;
 use super::{Score, TEAMS, WAYS, score};
 use althing_protocol::DecisionRules;
 
-/// The number of tasks in each world. Few, because the tests are not optimized: `althing-bench decisions` compares single
-/// worlds with more tasks.
+/// Few tasks, because the tests are not optimized.
 fn runs(agents: usize) -> u32 {
     if agents < 4 { 100 } else { 30 }
 }

@@ -3,18 +3,16 @@
 use althing_protocol::{Message, ModelRequest, Reply, ToolCall};
 use serde_json::json;
 
-/// A kind of task and team.
 #[derive(Clone, Copy, Debug)]
 pub struct World {
     pub name: &'static str,
     pub about: &'static str,
-    /// How often the first agent is right, and how often each other agent is.
+    /// The probability that the first agent is right, and that each other agent is.
     pub skill: (f64, f64),
-    /// How much the difficulty of tasks varies.
     pub spread: f64,
-    /// How often a wrong agent gives the error that other wrong agents give too.
+    /// How often a wrong agent makes the error that other wrong agents make too.
     pub shared_error: f64,
-    /// How much better a right answer looks to a judge that was right itself; other judges see 0.3 of this.
+    /// How much better a right answer looks to a judge that was right itself. Other judges see 0.3 of this.
     pub discernment: f64,
     /// How much better a judge's own answer looks to it.
     pub self_preference: f64,
@@ -36,7 +34,6 @@ const TYPICAL: World = World {
     single_choice: 0.0,
 };
 
-/// The worlds in which the rules are compared.
 pub const WORLDS: [World; 10] = [
     TYPICAL,
     World { name: "easy", about: "nine of ten answers right", skill: (0.9, 0.9), ..TYPICAL },
@@ -80,12 +77,11 @@ pub const WORLDS: [World; 10] = [
     },
 ];
 
-/// One task in a world, as its agents see it. All draws follow from the seed, so that the rules are compared on the
-/// same answers and the same opinions.
+/// All draws follow from the seed, so that the rules are compared on the same answers and the same opinions.
 pub struct Task {
     world: World,
     seed: u64,
-    /// What each agent concludes; 0 is right.
+    /// What each agent concludes. 0 is right.
     conclusions: Vec<u64>,
 }
 
@@ -108,18 +104,16 @@ impl Task {
         task
     }
 
-    /// Whether an agent is right.
     pub fn is_right(&self, agent: usize) -> bool {
         self.conclusions[agent] == 0
     }
 
-    /// Whether any agent is right.
     pub fn some_agent_is_right(&self) -> bool {
         self.conclusions.contains(&0)
     }
 
-    /// The reply of an agent to a request of the engine. The agent knows what it is asked from the tools that it is
-    /// offered, and in which order the answers are shown from its prompt.
+    /// The agent knows what it is asked from the tools that it is offered, and in which order the answers are shown
+    /// from its prompt.
     pub fn reply(&self, agent: usize, request: &ModelRequest) -> Reply {
         let offers = |name: &str| request.tools.iter().find(|tool| tool.name == name);
         if offers("vote").is_some() {
@@ -155,7 +149,7 @@ impl Task {
         call("vote", &json!({"ranking": names, "reason": "better"}))
     }
 
-    /// How good an answer looks to a judge, without the effect of its place.
+    /// How good an answer looks to a judge, without the effect of its place in the list.
     fn opinion(&self, judge: usize, agent: usize) -> f64 {
         let world = &self.world;
         let (judge_key, agent_key) = (judge as u64, agent as u64);
@@ -186,7 +180,6 @@ impl Task {
     }
 }
 
-/// The agents whose answers a prompt shows, in the order in which it shows them.
 fn shown_agents(request: &ModelRequest) -> Vec<usize> {
     let texts = request.messages.iter().filter_map(|message| match message {
         Message::User(text) => Some(text.as_str()),

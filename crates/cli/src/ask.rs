@@ -8,8 +8,8 @@ use althing_app::{AppContext, TrustAnswer, TrustQuestion, secrets};
 use althing_tui::TrustChoice;
 use std::sync::Arc;
 
-/// The context with a callback that asks about what was found, if a person is at the terminal. With an option for
-/// scripts nobody is asked, and what was found is refused.
+/// Lets `app` ask the user before it uses something found in the working directory, if stdin and stdout are terminals
+/// and no option for scripts is given.
 pub fn asking(app: AppContext, options: &Options) -> AppContext {
     let script = options.automation || options.json || options.stream_events.is_some() || options.take_ops;
     let environment = &app.environment;
@@ -41,7 +41,6 @@ fn ask(question: &TrustQuestion, app: &AppContext) -> TrustAnswer {
     }
 }
 
-/// Asks with lines instead of a screen.
 fn ask_in_lines(question: &TrustQuestion) -> TrustAnswer {
     show::question(&format!("{}. It would do this:", question.what));
     for line in &question.would {

@@ -4,7 +4,6 @@ use althing_app::FailureKind;
 use althing_protocol::RunEnd;
 use std::process::ExitCode;
 
-/// The exit status of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// An answer was produced, or the command succeeded.

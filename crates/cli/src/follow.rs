@@ -18,10 +18,8 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-/// How often the live display is redrawn.
 const REDRAW: Duration = Duration::from_millis(125);
 
-/// What goes to stdout.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Output {
     Answer,
@@ -30,32 +28,29 @@ enum Output {
     Everything,
 }
 
-/// How a followed session ended.
 pub struct Followed {
     pub exit: Exit,
     /// The result of the newest run that ended, if there is one.
     pub result: Option<RunResult>,
 }
 
-/// Follows a session and reports how it ended.
 pub struct Follower<'a> {
     session: SessionId,
     output: Output,
     output_file: Option<OutputFile>,
     display: Display,
-    /// Whether the plan is executed in the same session, so that the execution's answer is the result.
+    /// Whether the plan is executed in the same session; then the answer of the execution is the result.
     executes_plan: bool,
-    /// The workflow, if the session runs one.
     workflow: Option<WorkflowExecutor>,
     log_dir: PathBuf,
     signals: &'a mut StopSignals,
-    /// Lines of ops from stdin, with `--take-ops`.
+    /// Lines of stdin, with `--take-ops`: each is an op as JSON.
     ops: Option<UnboundedReceiver<String>>,
-    /// The first error of writing events to stdout, other than a closed pipe.
+    /// The first error of writing events to stdout. A closed pipe is no error.
     write_error: Option<std::io::Error>,
     resume_command: String,
-    /// Whether this process ran the session. If not, nothing is written to the session's directory, which may be
-    /// somebody else's.
+    /// Whether this process ran the session. If not, nothing is written to the session's directory, because it may
+    /// belong to somebody else.
     ran_here: bool,
 }
 
@@ -94,18 +89,15 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Shows progress as plain lines, even on a terminal.
     pub fn plain(mut self) -> Self {
         self.display = Display::Plain(Box::default());
         self
     }
 
-    /// Follows the session until it ends or must be abandoned, prints its result, and closes all sessions.
     pub fn run(mut self, sessions: &LocalSessions, runtime: &Runtime) -> Result<Followed, Failure> {
         let all_events = matches!(self.display, Display::Live(_)) || self.output == Output::Everything;
         let interest = if all_events { Interest::Everything } else { Interest::Facts };
         let followed = runtime.block_on(async {
-            // Follow from the first event, so that the progress is complete.
             let mut events = sessions.follow(&self.session, Seq(0), interest).await?;
             self.follow(&mut *events, sessions).await
         });
@@ -125,7 +117,6 @@ impl<'a> Follower<'a> {
         Ok(Followed { exit: exit?, result })
     }
 
-    /// Reports the end of a session that was shown on the screen.
     pub fn report_end(
         mut self,
         mut facts: Box<dyn EventStream>,
@@ -142,7 +133,6 @@ impl<'a> Follower<'a> {
         if let Some(workflow) = &self.workflow {
             let tasks = workflow.report().stages.into_iter().flat_map(|stage| stage.tasks);
             for task in tasks {
-                // A task that started and did not end was interrupted.
                 let over = task.status.is_final() || task.status == TaskStatus::Pending;
                 let status = if over { task.status } else { TaskStatus::Interrupted };
                 show::notice(&format!("{:24}  {}", task.id, labels::task_status(status)));
@@ -151,7 +141,7 @@ impl<'a> Follower<'a> {
         self.finish(stopped, false)
     }
 
-    /// Shows the session's events until they end. Returns whether a signal asked to stop.
+    /// Returns whether a signal asked to stop.
     async fn follow(
         &mut self,
         events: &mut dyn EventStream,
@@ -183,7 +173,6 @@ impl<'a> Follower<'a> {
                     None => self.ops = None,
                     Some(line) if line.trim().is_empty() => {}
                     Some(line) => match ops::read(&line) {
-                        // Fails only if the session has already ended, and then its events say so.
                         Ok(submission) => drop(sessions.submit(&session, submission)),
                         Err(why) => show::notice(&why),
                     },
@@ -223,7 +212,6 @@ impl<'a> Follower<'a> {
         self.note(item);
     }
 
-    /// Folds an item into the session's view, which the result is read from, without showing the item.
     pub fn fold(&mut self, item: &FeedItem) {
         self.display.follow(item);
         self.note(item);
@@ -232,7 +220,7 @@ impl<'a> Follower<'a> {
     fn note(&mut self, item: &FeedItem) {
         let FeedItem::Event(event) = item else { return };
         match &event.fact {
-            // Prints where the plan is stored, if its execution follows. Runs inside other tasks are ignored.
+            // A run inside another task prints no line about its plan.
             Fact::Decided(Verdict::Finished { result, .. })
                 if event.task.as_ref().is_some_and(|task| !task.is_subtask()) =>
             {
@@ -282,13 +270,11 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Prints the result of a session that ended earlier.
     pub fn print_again(mut self) -> Result<Exit, Failure> {
         self.ran_here = false;
         self.print_end()
     }
 
-    /// Prints the result of the session.
     fn print_end(self) -> Result<Exit, Failure> {
         let exit = if self.workflow.is_some() {
             self.print_workflow()?
@@ -315,7 +301,6 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Prints a workflow's result in the requested form.
     fn print_workflow(&self) -> Result<Exit, Failure> {
         let Some(workflow) = &self.workflow else { return Ok(Exit::NoAnswer) };
         let report = workflow.report();
@@ -356,15 +341,15 @@ impl<'a> Follower<'a> {
         unwritten.map_or(Ok(exit), Err)
     }
 
-    /// Writes the answer to the file of `--output-file`; a failure is returned, so that the answer is still printed.
+    /// Writes the answer to the file of `--output-file`. The failure is returned as a value, so that the answer is
+    /// still printed.
     fn write_output_file(&self, answer: Option<&String>, stored: &Path) -> Option<Failure> {
         let (file, answer) = self.output_file.as_ref().zip(answer)?;
         let error = file.write(answer).err()?;
         Some(self.write_failure(&file.path.display().to_string(), &error, stored))
     }
 
-    /// The failure to write the result to `target`. It is not a usage error, because the work is done: after a usage
-    /// error, a script may repeat the command.
+    /// This is no usage error, because the work is done: a script may repeat the command after a usage error.
     fn write_failure(&self, target: &str, error: &std::io::Error, stored: &Path) -> Failure {
         let message = format!("the result could not be written to {target}: {error}");
         Failure::no_answer(message).hint(format!(
@@ -374,7 +359,7 @@ impl<'a> Follower<'a> {
         ))
     }
 
-    /// The failure of a run whose answer is in the log, but not in its file.
+    /// A failure if the log has an answer of the run, but the file `final_answer.md` is missing.
     fn unsaved(&self, result: &RunResult) -> Option<Failure> {
         // Not `result.log_dir`: a log that an old version wrote may name another directory there, the one where the
         // session was started.
@@ -386,7 +371,6 @@ impl<'a> Follower<'a> {
         })
     }
 
-    /// Prints a run's result in the requested form.
     fn print(&self, end: RunEnd, result: &RunResult) -> Result<(), Failure> {
         if let Some(error) = result.error.as_ref().filter(|_| end != RunEnd::Answered) {
             show::notice(&format!("althing: {error}"));
@@ -412,8 +396,7 @@ impl<'a> Follower<'a> {
     }
 
     /// The list of files written to context paths, printed below the answer. If this process ran the session, a long
-    /// list is also stored in the log directory of the run. If the run only deleted files or changed nothing, and the
-    /// answer is printed as text, a notice says so.
+    /// list is also stored in the log directory of the run.
     fn footer(&self, result: &RunResult) -> String {
         let log_dir = Path::new(&result.log_dir);
         if self.ran_here
@@ -429,7 +412,6 @@ impl<'a> Follower<'a> {
     }
 }
 
-/// Why a plan was not executed after planning.
 fn not_executed(end: RunEnd, plan: Option<&PlanRef>, error: Option<&str>) -> Failure {
     // A complete plan is always executed, unless the run was cancelled.
     let end = if end == RunEnd::Answered { RunEnd::Cancelled } else { end };
@@ -446,7 +428,7 @@ fn not_executed(end: RunEnd, plan: Option<&PlanRef>, error: Option<&str>) -> Fai
     failure.maybe_hint(stored).kind(Exit::from(end).into())
 }
 
-/// The next line of stdin; never resolves if `lines` is None: without `--take-ops`, or after stdin has ended.
+/// Waits forever if `lines` is `None`, so that the other branches of the `select!` decide.
 async fn next(lines: &mut Option<UnboundedReceiver<String>>) -> Option<String> {
     match lines {
         Some(lines) => lines.recv().await,

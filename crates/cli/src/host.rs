@@ -13,18 +13,14 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The maximum number of messages that are read from the history.
 const MAX_HISTORY: usize = 1000;
-/// The maximum number of conversations that are offered, the newest ones.
 const MAX_SESSIONS: usize = 500;
-/// The maximum number of path completions that are offered.
 const MAX_PATHS: usize = 50;
-/// The maximum size of a project's description whose first line is shown.
+/// A larger `CONTEXT.md` is not read, and its project is listed without a description.
 const MAX_ABOUT_BYTES: u64 = 1 << 20;
 
-/// What the screen of one session needs from the machine that it runs on.
 pub struct LocalHost {
-    /// The session on the screen; `None` for a recording, of which nothing can be undone, compared or edited.
+    /// The session on the screen. `None` for a recording, of which nothing can be undone, compared or edited.
     session: Option<SessionId>,
     app: AppContext,
     tree: PathSearch,
@@ -35,12 +31,12 @@ impl LocalHost {
         Self { tree: PathSearch::new(app.environment.cwd.clone()), session: Some(session), app }
     }
 
-    /// The host of a recording.
     pub fn of_recording(app: AppContext) -> Self {
         Self { tree: PathSearch::new(app.environment.cwd.clone()), session: None, app }
     }
 
-    /// The session on the screen, if this user started or trusts it: its directory says which files an undo writes.
+    /// The session on the screen, if this user started or trusts it: the session's directory decides which files an
+    /// undo writes.
     fn own_session(&self) -> Result<&SessionId, String> {
         let session = self.session.as_ref().ok_or("this is a recording: it can only be shown")?;
         let trusted = trust::require_known_session(&self.app.session_dir(session), &self.app);
@@ -52,12 +48,10 @@ impl LocalHost {
         Some(self.app.environment.user_state_dir()?.join("messages.jsonl"))
     }
 
-    /// Runs the user's editor or pager on a file, in the foreground.
+    /// Runs the user's editor or pager on a file and waits until it exits.
     ///
-    /// The program does not run under the guard, because the guard starts each program in a process session of its own
-    /// (`setsid`), without this terminal. An editor or a pager has to be in the foreground of the user's terminal, and
-    /// the user ends it. Althing blocks until the program exits. If Althing is killed, the program must survive with
-    /// the user's unsaved text.
+    /// It does not run under the guard, because the guard starts programs in another process session (`setsid`) without
+    /// this terminal. If Althing is killed, the editor must survive with the user's unsaved text.
     fn run_in_foreground(&self, variables: &[&str], fallback: &str, file: &Path) -> Result<(), String> {
         let chosen = variables.iter().find_map(|name| self.app.environment.variable(name));
         let words = chosen.unwrap_or_else(|| fallback.to_owned());
@@ -73,7 +67,7 @@ impl LocalHost {
     }
 }
 
-/// The first line of a project's description; empty if there is none, or if it is not a text file.
+/// The first line of a project's `CONTEXT.md` that is neither empty nor a heading.
 fn about(project: &Path) -> String {
     match althing_workspace::read_confined_path(project, "CONTEXT.md", MAX_ABOUT_BYTES) {
         Ok(althing_workspace::PathContents::Text(text)) => first_line(&text),
@@ -81,7 +75,7 @@ fn about(project: &Path) -> String {
     }
 }
 
-/// Passes a text to `then` as a temporary file that only the user can read, and removes the file afterwards.
+/// Passes a text to `then` as a temporary file that other users cannot read, and removes the file afterwards.
 fn with_temp_file<T>(text: &str, then: impl FnOnce(&Path) -> Result<T, String>) -> Result<T, String> {
     let file = std::env::temp_dir().join(format!("althing-{}.md", fastrand::u64(..)));
     let written = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&file);
@@ -91,7 +85,6 @@ fn with_temp_file<T>(text: &str, then: impl FnOnce(&Path) -> Result<T, String>) 
     result
 }
 
-/// The first line of a project's context that is neither empty nor a heading.
 fn first_line(context: &str) -> String {
     let says = |line: &&str| !line.trim().is_empty() && !line.starts_with('#');
     context.lines().find(says).unwrap_or_default().trim().to_owned()
@@ -157,8 +150,8 @@ impl TuiHost for LocalHost {
             .collect();
         found.sort();
         found.truncate(MAX_PATHS);
-        // Below the paths that start with what was typed: those that contain it. A path with a space cannot be
-        // mentioned.
+        // After the paths that start with the typed text come similar paths from the whole tree. A path with a space
+        // cannot be mentioned with `@path`.
         if !start.is_empty() && !prefix.starts_with(['/', '.', '~']) {
             let similar = self.tree.find(prefix, MAX_PATHS);
             let is_new = |path: &String| !found.contains(path) && !path.contains(char::is_whitespace);

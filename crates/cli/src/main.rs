@@ -28,7 +28,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 fn main() -> ExitCode {
-    // Programs are started through this same executable, which then acts only as their guard or enters their sandbox.
+    // Althing starts programs through its own executable, which then acts only as their guard or enters their sandbox.
     if let Some(code) = althing_app::reexec_main(std::env::args_os()) {
         return code;
     }
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(error) => {
             show::parser_message(&error);
-            // Help that was asked for is not an error.
+            // For `--help` and `--version`, clap returns an error that is not written to stderr.
             let exit = if error.use_stderr() { Exit::Usage } else { Exit::Answered };
             return unless_unwritten(exit).into();
         }
@@ -59,7 +59,7 @@ fn main() -> ExitCode {
     exit.into()
 }
 
-/// The exit status, or a failure if the command succeeded but its output could not be written.
+/// A command that succeeded fails after all if its output could not be written.
 fn unless_unwritten(exit: Exit) -> Exit {
     match show::stdout_failure() {
         Some(failure) if exit == Exit::Answered => {
@@ -70,8 +70,7 @@ fn unless_unwritten(exit: Exit) -> Exit {
     }
 }
 
-/// The smallest limit on open files with which Althing starts. With fewer, the async runtime and the terminal cannot be
-/// set up.
+/// With a lower limit on open files, the async runtime and the terminal cannot be set up.
 const MIN_OPEN_FILES: u64 = 32;
 
 fn require_open_files() -> Result<(), Failure> {
@@ -94,7 +93,7 @@ fn run(args: args::Args) -> Result<Exit, Failure> {
     let level = args.options.log_level.map(Into::into);
     diagnostics::start(args.options.log.as_deref(), level, args.task.as_deref(), &app)?;
     match args.command {
-        // The task `-` is read from stdin, which the screen would need for keys.
+        // The task `-` is read from stdin, so the screen cannot read keys from it.
         None if args.task.as_deref() != Some("-") && command::tui::is_wanted(&args.options, &app) => {
             command::tui::run(args.task, &app)
         }

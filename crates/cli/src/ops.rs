@@ -6,18 +6,16 @@ use std::io::BufRead;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 
-/// The lines of stdin; the channel closes when stdin ends or cannot be read.
+/// The channel closes when stdin ends or cannot be read.
 pub fn lines() -> UnboundedReceiver<String> {
     read_lines(|text| text)
 }
 
-/// A line of stdin, and when it was read.
 pub struct TimedLine {
     pub text: String,
     pub read_at: Instant,
 }
 
-/// The lines of stdin with the time of each; the channel closes when stdin ends or cannot be read.
 pub fn timed_lines() -> UnboundedReceiver<TimedLine> {
     read_lines(|text| TimedLine { text, read_at: Instant::now() })
 }
@@ -35,7 +33,6 @@ fn read_lines<T: Send + 'static>(line: impl Fn(String) -> T + Send + 'static) ->
     receive
 }
 
-/// An op as a line of JSON. Of several lines with the same id, only the first has an effect.
 #[derive(Deserialize)]
 struct OpLine {
     #[serde(default)]
@@ -44,7 +41,7 @@ struct OpLine {
     op: Op,
 }
 
-/// Parses a line of JSON as an op for an open session; the error is a message for people.
+/// Parses a line of JSON as an op for an open session. The error is a message for people.
 pub fn read(line: &str) -> Result<Submission, String> {
     althing_app::failpoint::hit("op");
     match serde_json::from_str::<OpLine>(line) {

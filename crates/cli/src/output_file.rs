@@ -1,6 +1,6 @@
-//! The file of `--output-file`. The file is checked before a run starts, so that no run is paid for whose answer cannot
-//! be written. Links are resolved before it starts, so that neither the author of the working directory nor an agent of the
-//! run can redirect the answer to another file.
+//! The file of `--output-file`. It is checked before a run starts, so that no run is paid for whose answer cannot be
+//! written. Its links are resolved before the run starts, so that no agent of the run can redirect the answer to
+//! another file.
 
 use crate::args::Options;
 use althing_app::base_dirs::{BaseDirs, refuse_replaced};
@@ -11,17 +11,15 @@ use std::io::{Error, ErrorKind, Result, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// The file of `--output-file`.
 pub struct OutputFile {
-    /// The path with links resolved. The path stays as named if it leads to something that is neither a file nor a
-    /// directory, such as a pipe.
+    /// The path with links resolved. A path that leads to something other than a file or a directory, such as a pipe,
+    /// stays as named.
     pub path: PathBuf,
-    /// Whether writing fails if a link has appeared in the path.
+    /// Whether `write` fails if the path has become a link after it was resolved.
     no_links: bool,
 }
 
 impl OutputFile {
-    /// The file that the options name; None if they name none.
     fn of(options: &Options, app: &AppContext) -> std::result::Result<Option<Self>, Failure> {
         let Some(file) = &options.output_file else { return Ok(None) };
         let from = BaseDirs::of(&app.environment);
@@ -40,7 +38,6 @@ impl OutputFile {
         options
     }
 
-    /// Writes the answer.
     pub fn write(&self, answer: &str) -> Result<()> {
         if self.no_links {
             refuse_replaced(&self.path)?;
@@ -55,7 +52,7 @@ impl OutputFile {
         match file.metadata() {
             Ok(found) if found.is_dir() => Err(Error::from(ErrorKind::IsADirectory)),
             Ok(found) if found.is_file() => self.options().append(true).open(file).map(drop),
-            // A pipe or a device is not opened for the check; it is opened only once, for the answer.
+            // A pipe or a device is opened only once, to write the answer.
             Ok(_) => Ok(()),
             Err(_) => {
                 self.options().append(true).create(true).open(file)?;
@@ -65,8 +62,8 @@ impl OutputFile {
     }
 }
 
-/// The file of `--output-file`, if the options name one. Fails if the answer cannot be written to it. The check does
-/// not change an existing file.
+/// The file of `--output-file`, if the option is given. Fails if the answer could not be written to it. An existing
+/// file is not changed.
 pub fn resolve(options: &Options, app: &AppContext) -> std::result::Result<Option<OutputFile>, Failure> {
     let (Some(file), Some(named)) = (OutputFile::of(options, app)?, &options.output_file) else {
         return Ok(None);

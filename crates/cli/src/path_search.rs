@@ -7,11 +7,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The maximum number of paths that are searched, those nearest to the working directory.
+/// The maximum number of paths that are searched. Paths nearest to the working directory come first.
 const MAX_LISTED: usize = 50_000;
-/// How long a listing is used before the tree is listed again.
 const FRESH: Duration = Duration::from_secs(3);
-/// How long a search waits for a listing that is being made.
 const PATIENCE: Duration = Duration::from_millis(40);
 
 #[derive(Default)]
@@ -21,7 +19,6 @@ struct Listing {
     is_being_made: bool,
 }
 
-/// A search in the tree of a directory.
 pub struct PathSearch {
     dir: PathBuf,
     listing: Arc<(Mutex<Listing>, Condvar)>,
@@ -36,12 +33,11 @@ impl PathSearch {
         Self { dir, listing: Arc::default() }
     }
 
-    /// The paths that contain the letters of `wanted` in this order, best first. If the tree is not listed yet, and
-    /// listing it takes long, there are none.
+    /// The paths that contain the letters of `wanted` in this order, best first. Returns none if the first listing of
+    /// the tree takes longer than `PATIENCE`.
     pub fn find(&self, wanted: &str, most: usize) -> Vec<String> {
         let wanted = wanted.to_lowercase();
         let paths = self.paths();
-        // A hidden file is found only if a dot was typed.
         let mut found: Vec<(u32, &String)> = paths
             .iter()
             .filter(|path| wanted.contains('.') || !is_hidden(path.as_str()))
@@ -71,13 +67,13 @@ impl PathSearch {
     }
 }
 
-/// Whether a name in a path starts with a dot.
 fn is_hidden(path: &str) -> bool {
     path.split('/').any(|name| name.starts_with('.'))
 }
 
-/// How far a path is from what was typed; None if the letters do not occur in the path in this order. A name that
-/// starts with the letters is nearest, then a name that contains them, then a path that contains them.
+/// How far a path is from the typed text; `None` if its letters do not occur in the path in this order. A name that
+/// starts with the text is nearest, then a name that contains it, then a path that contains it, then a path that
+/// contains its letters with gaps.
 fn distance(wanted: &str, path: &str) -> Option<u32> {
     let name_at = path.trim_end_matches('/').rfind('/').map_or(0, |at| at + 1);
     let name = path.get(name_at..).unwrap_or_default();
@@ -87,7 +83,6 @@ fn distance(wanted: &str, path: &str) -> Option<u32> {
     if path.contains(wanted) {
         return Some(1000);
     }
-    // The letters with gaps: every letter that is skipped between the first and the last counts.
     let mut letters = wanted.chars().peekable();
     let mut skipped = 0_u32;
     let mut has_begun = false;

@@ -6,20 +6,18 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
 
-/// How long a graceful stop may take before the process exits anyway. A program that ignores the request to end is
-/// killed after two seconds, and then the files that it wrote are examined.
+/// How long a graceful stop may take before the process exits anyway. It includes the two seconds after which a program
+/// that ignores the request to end is killed.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Listens for the signals that ask to stop.
 pub struct StopSignals {
     interrupt: Signal,
     terminate: Signal,
     hangup: Signal,
-    /// The deadline of the graceful stop, once a signal has arrived.
     deadline: Option<Instant>,
 }
 
-/// Starts listening for the signals that ask to stop. From then on the signals no longer kill the process.
+/// From this call on, the signals no longer kill the process.
 pub fn signals(runtime: &Runtime) -> Result<StopSignals, Failure> {
     let _inside = runtime.enter();
     StopSignals::listen()
@@ -34,21 +32,18 @@ pub fn small_runtime() -> Result<Runtime, Failure> {
         .map_err(|error| Failure::no_answer(format!("could not listen for signals: {error}")))
 }
 
-/// Starts a blocking job on a separate thread. The returned receiver yields the job's result, or an error if the job
-/// panics.
+/// Runs a blocking job on another thread. The receiver yields the job's result, or an error if the job panics.
 pub fn start_thread<T: Send + 'static>(
     job: impl FnOnce() -> T + Send + 'static,
 ) -> Result<tokio::sync::oneshot::Receiver<T>, Failure> {
     let (done, waiting) = tokio::sync::oneshot::channel();
     let started = std::thread::Builder::new().spawn(move || {
-        // Sending fails only if nobody waits for the result any more.
         let _ = done.send(job());
     });
     started.map_err(|error| Failure::no_answer(format!("could not start a thread: {error}")))?;
     Ok(waiting)
 }
 
-/// What the signals ask for.
 pub enum StopRequest {
     /// Stop gracefully. Contains the name of the signal.
     Stop(&'static str),
@@ -57,7 +52,6 @@ pub enum StopRequest {
 }
 
 impl StopSignals {
-    /// Starts listening. From then on the signals no longer kill the process.
     pub fn listen() -> std::io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
@@ -67,7 +61,7 @@ impl StopSignals {
         })
     }
 
-    /// Waits for the first signal; after that, for a second signal or for the deadline of the graceful stop.
+    /// Waits for the first signal; in later calls, for another signal or the deadline of the graceful stop.
     pub async fn next_request(&mut self) -> StopRequest {
         let Some(deadline) = self.deadline else {
             let name = self.next().await;
@@ -82,8 +76,8 @@ impl StopSignals {
         }
     }
 
-    /// Runs a blocking job on a separate thread. If a signal arrives before the job ends, the job is abandoned and the
-    /// signal's name is the error. If no thread can be started, or the job panics, the error is another message.
+    /// Runs a blocking job on another thread. If a signal arrives first, the job is abandoned and the error is the
+    /// signal's name. If no thread can be started or the job panics, the error is another message.
     pub async fn run_unless_stopped<T: Send + 'static>(
         &mut self,
         job: impl FnOnce() -> T + Send + 'static,
@@ -101,7 +95,6 @@ impl StopSignals {
         }
     }
 
-    /// Waits for the next signal and returns its name.
     pub async fn next(&mut self) -> &'static str {
         let name = tokio::select! {
             _ = self.interrupt.recv() => "SIGINT",

@@ -1,5 +1,5 @@
-//! Cleaning of program output from pipes: the result contains nothing that a terminal acts on, however the reads are
-//! split.
+//! Cleaning of program output from pipes: the result contains no control code that a terminal acts on, however the
+//! reads are split.
 
 use crate::cut::{choice, pieces};
 use althing_runner::{Cleaner, clean};

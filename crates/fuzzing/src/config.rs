@@ -6,9 +6,8 @@ use althing_config::{
 };
 use althing_protocol::AGENT_KINDS;
 
-/// Limit on reported problems of each severity, plus the one that states how many were omitted.
+/// The maximum number of reported problems of each severity, plus the one that counts the omitted ones.
 const MOST_PROBLEMS: usize = 201;
-/// The maximum length of a quoted part of a line.
 const LONGEST_QUOTE: usize = 160;
 
 pub(crate) fn check(bytes: &[u8]) {

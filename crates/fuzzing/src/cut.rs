@@ -1,11 +1,10 @@
 //! Splits bytes into pieces, deterministically for a given number.
 
-/// The first byte as a number that selects something, and the rest.
 pub(crate) fn choice(bytes: &[u8]) -> (u8, &[u8]) {
     bytes.split_first().map_or((0, bytes), |(first, rest)| (*first, rest))
 }
 
-/// The bytes in pieces of pseudo-random lengths from 1 to `how` + 1; if `how` is 0, in single bytes.
+/// Pieces of pseudo-random lengths from 1 to `how` + 1; single bytes if `how` is 0.
 pub(crate) fn pieces(bytes: &[u8], how: u8) -> Vec<&[u8]> {
     if how == 0 {
         return bytes.chunks(1).collect();

@@ -1,7 +1,6 @@
-//! Arguments of the file tools as models write them: one call per line, the tool's name, a space, its arguments.
-//!
-//! The calls run in a directory with an agent's workspace, a view, context paths, and canary files around them.
-//! Whatever is called, nothing outside changes, no canary is revealed, and every call has its own outcome.
+//! Arguments of the file tools as models write them: one call per line, the tool's name, a space, its arguments. The
+//! calls run in a directory with an agent's workspace, a view, context paths, and canary files around them. Whatever is
+//! called, nothing outside changes, no canary is revealed, and every call has its own outcome.
 
 use althing_protocol::{ContextAccess, ContextPath, ToolCall, ToolHost};
 use althing_workspace::{FileHost, FilePolicy, ToolSet};
@@ -15,9 +14,8 @@ use tokio::runtime::Runtime;
 
 /// The content of every file that the agent has no access to.
 const CANARY: &str = "canary-7f3a-outside";
-/// The maximum number of calls per input: enough that a call can build on earlier calls.
+/// Enough that a call can build on earlier calls.
 const MOST_CALLS: usize = 8;
-/// A generous limit on a tool's result.
 const MOST_RESULT: usize = 1024 * 1024;
 
 thread_local! {
@@ -33,7 +31,6 @@ struct TestDir {
     base: PathBuf,
     host: FileHost,
     runtime: Runtime,
-    /// Everything that must not change.
     outside: BTreeMap<PathBuf, String>,
 }
 
@@ -85,7 +82,6 @@ impl TestDir {
         self.base.join("project/.althing/run/workspaces/me")
     }
 
-    /// Restores what an agent may change.
     fn reset(&self) {
         let given = [self.workspace(), self.base.join("project")];
         for dir in &given {
@@ -136,14 +132,13 @@ impl TestDir {
         self.reset();
     }
 
-    /// Parses a line as a call; `@` stands for the test directory.
+    /// Parses a line as a call. `@` stands for the test directory.
     fn call(&self, line: &str) -> ToolCall {
         let line = line.replace('@', &self.base.to_string_lossy());
         let (name, arguments) = line.split_once(' ').unwrap_or((&line, "{}"));
         ToolCall { id: "1".to_owned(), name: name.to_owned(), arguments: arguments.to_owned() }
     }
 
-    /// Everything in the test directory that the agent must not change.
     fn read_outside(&self) -> BTreeMap<PathBuf, String> {
         let mut all = BTreeMap::new();
         walk(&self.base, &mut all);
@@ -163,7 +158,6 @@ fn put(path: &Path, text: &str) {
     fs::write(path, text).expect("room");
 }
 
-/// Every file, link and directory below a directory.
 fn walk(dir: &Path, all: &mut BTreeMap<PathBuf, String>) {
     for entry in fs::read_dir(dir).expect("it is there") {
         let path = entry.expect("an entry").path();

@@ -1,8 +1,6 @@
-//! Properties that must hold for any untrusted bytes: one check per entry point.
-//!
-//! A check panics if a property is violated. The tests replay every seed and every earlier crash (`tests/seeds.rs`, on
-//! stable, in seconds); `scripts/fuzz` searches for new crashes with libFuzzer (`fuzz/`, on nightly). This crate is
-//! not part of the product.
+//! Properties that must hold for any untrusted bytes: one check per entry point, which panics if a property is
+//! violated. The tests replay every seed and every earlier crash; `scripts/fuzz` searches for new crashes with
+//! libFuzzer. This crate is not part of the product.
 #![expect(clippy::disallowed_methods, reason = "the file tools are tried in a directory of their own")]
 #![allow(
     clippy::unwrap_used,
@@ -22,7 +20,7 @@ mod screen;
 mod terminal;
 mod wires;
 
-// Scripted sessions, and the check of what may reach a terminal: shared with the tests of the screen.
+// Scripted sessions, and the check of what may reach a terminal, are shared with the tests of the screen.
 #[path = "../../tui/tests/foreign/mod.rs"]
 mod foreign;
 #[path = "../../tui/tests/script/mod.rs"]
@@ -55,7 +53,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "wires", check: wires::check },
 ];
 
-/// Checks these bytes at the entry point of that name.
+/// Panics if a property of the entry point `name` does not hold for these bytes.
 pub fn check(name: &str, bytes: &[u8]) {
     let target = TARGETS.iter().find(|target| target.name == name);
     (target.unwrap_or_else(|| panic!("there is no target {name}")).check)(bytes);

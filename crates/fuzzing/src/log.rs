@@ -17,7 +17,6 @@ use std::sync::{Arc, LazyLock};
 
 const STATE: &str = "/home/state";
 
-/// A valid log, and its events.
 static GOOD: LazyLock<(Vec<Arc<Event>>, Vec<u8>)> = LazyLock::new(|| {
     let events: Vec<Arc<Event>> = (1..=40).map(|seq| Arc::new(event(seq))).collect();
     let disk = SimDisk::new(1);
@@ -59,7 +58,7 @@ pub(crate) fn check(bytes: &[u8]) {
     check_log(&log, lines);
 }
 
-/// Checks the properties of any log whose first `lines` lines are known to be undamaged.
+/// Checks a log whose first `lines` lines are known to be undamaged.
 fn check_log(log: &[u8], lines: usize) {
     let disk = SimDisk::new(3);
     drop(manager(&disk).create(&id()).expect("a new session"));
@@ -120,7 +119,6 @@ fn check_opened(disk: &SimDisk, log: &[u8], good: usize, events: &[Arc<Event>], 
     assert_eq!(read.damage, None);
 }
 
-/// Every file of the session except its lock.
 fn all_files(disk: &SimDisk) -> Vec<(String, Vec<u8>)> {
     let mut names = disk.list(&path("")).expect("a session");
     names.sort();

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, duplex, split};
 
-/// The largest input, in bytes; the responses to it fit into the pipe.
+/// The largest input, in bytes: the responses to it fit into the pipe.
 const ROOM: usize = 64 * 1024;
 const PIPE: usize = 16 * 1024 * 1024;
 /// An unguessable id, so that no input cancels the request that must be answered.
@@ -30,7 +30,7 @@ pub(crate) fn check(bytes: &[u8]) {
     let (mode, rest) = choice(bytes);
     let (how, lines) = choice(rest);
     let lines = &lines[..lines.len().min(ROOM)];
-    // Time is paused, so waiting is free.
+    // Time is paused, so waiting takes no real time.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = runtime.expect("a runtime");
     runtime.block_on(async {
@@ -45,7 +45,7 @@ pub(crate) fn check(bytes: &[u8]) {
             writer.write_all(HELLO.as_bytes()).await.expect("room");
         }
         for piece in pieces(lines, how.max(1)) {
-            // Our server may disconnect if the handshake has not taken place.
+            // The server may disconnect if there was no handshake.
             assert!(writer.write_all(piece).await.is_ok() || !introduced, "the server hung up");
         }
         let last = json!({"jsonrpc": "2.0", "id": LAST, "method": "tools/list"});
@@ -69,7 +69,6 @@ pub(crate) fn check(bytes: &[u8]) {
     });
 }
 
-/// Checks one JSON-RPC message.
 fn valid(message: &Value) {
     assert_eq!(message["jsonrpc"], "2.0", "{message}");
     let kinds = ["method", "result", "error"].iter().filter(|name| message.get(**name).is_some()).count();
@@ -84,7 +83,7 @@ fn valid(message: &Value) {
     }
 }
 
-/// Runs that end immediately; one whose task begins with `hold` waits to be cancelled.
+/// Runs that end immediately, except that a run whose task begins with `hold` waits to be cancelled.
 #[derive(Default)]
 struct Runs(Mutex<Vec<(LaunchRun, Option<RunStatus>)>>);
 
@@ -181,7 +180,6 @@ impl RunService for Runs {
     }
 }
 
-/// A feed that reports the end of its run at once if there is an outcome, and else reports nothing.
 struct Feed(Option<RunOutcome>);
 
 impl RunFeed for Feed {

@@ -12,7 +12,7 @@ use regex::bytes::Regex;
 use std::cell::RefCell;
 use std::sync::{Arc, LazyLock};
 
-/// All responses that a program may get from its terminal; none contains text of the program itself.
+/// All responses that a program may get from its terminal. None contains text of the program itself.
 static ANSWERS: LazyLock<Regex> = LazyLock::new(|| {
     let answers = [
         r"\x1b\[\?62;22c",
@@ -32,7 +32,6 @@ static ANSWERS: LazyLock<Regex> = LazyLock::new(|| {
 /// total.
 const MOST_ANSWERS: usize = 8 * 1024;
 
-/// A host that provides nothing.
 pub(crate) struct NullHost;
 
 impl TuiHost for NullHost {
@@ -61,7 +60,6 @@ pub(crate) fn check(bytes: &[u8]) {
         assert_eq!(in_pieces, answers);
     }
 
-    // The size changes while the program runs.
     let mut sized = FuzzTerminal::new(u16::from(how), 3);
     for (n, piece) in (0..).zip(pieces(bytes, how.max(8))) {
         let (clean, _) = sized.feed(piece);
@@ -77,7 +75,7 @@ pub(crate) fn check(bytes: &[u8]) {
     show(&screen);
 }
 
-/// Checks that the cursor is on the screen and that no text on it contains control characters, and returns the screen.
+/// Checks that the cursor is on the screen and that no text on it contains control characters.
 fn check_screen(drawn: &FuzzTerminal) -> Screen {
     let screen = drawn.screen();
     assert!(screen.cursor.is_none_or(|(col, row)| col < screen.cols && usize::from(row) < screen.rows.len()));
@@ -99,7 +97,6 @@ fn only_letters(text: &str) {
     assert!(!text.contains(acts), "{text:?}");
 }
 
-/// Draws the screen for an attached user, and checks every byte that reaches the outer terminal.
 fn show(screen: &Screen) {
     ATTACHED.with_borrow_mut(|app| {
         app.show_attached(Some(screen.clone()));

@@ -11,7 +11,7 @@ use althing_fuzzing::TARGETS;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The number of panics, including those of detached tasks.
+/// Counts the panics of detached tasks too.
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 
 fn fuzz() -> PathBuf {
@@ -26,7 +26,6 @@ fn seeds(target: &str) -> Vec<(PathBuf, Vec<u8>)> {
     files.into_iter().map(|file| (file.clone(), std::fs::read(file).unwrap())).collect()
 }
 
-/// Checks one target with all its seeds, each unchanged and in this many variations.
 fn replay(name: &str, variations: usize) {
     let target = TARGETS.iter().find(|target| target.name == name).unwrap();
     let usual = std::panic::take_hook();

@@ -1,5 +1,5 @@
-//! The collector's address and the values of the standard `OTEL_*` variables. Invalid input is rejected before
-//! a run begins.
+//! The collector's address and the format of the standard `OTEL_*` variables. Invalid input is rejected before a run
+//! begins.
 
 use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
@@ -22,7 +22,7 @@ pub enum EndpointError {
     /// The input is not a list such as `name=value,name=value`.
     #[error("`{part}` is not `name=value`")]
     InvalidPair {
-        /// The name in the invalid part of the list, without the value, which may be a secret.
+        /// The name in the invalid part of the list. The value is left out, because it may be a secret.
         part: String,
     },
     /// The name or the value is not valid in an HTTP header.
@@ -72,14 +72,14 @@ impl Endpoint {
         self.url.scheme() == "https"
     }
 
-    /// The password in the URL, if there is one; it must be masked in all output.
+    /// The password in the URL. It must be masked in all output.
     pub fn password(&self) -> Option<&str> {
         self.url.password()
     }
 }
 
 impl fmt::Display for Endpoint {
-    /// The address without user name and password, for messages.
+    /// The address without user name and password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let port = self.url.port().map(|port| format!(":{port}")).unwrap_or_default();
         write!(f, "{}://{}{port}{}", self.url.scheme(), self.host(), self.url.path())
@@ -92,7 +92,7 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// The input after its last `@` (the part before may contain a password), truncated to 120 characters.
+/// The input after its last `@`, because the part before may contain a password; at most 120 characters.
 fn redacted(given: &str) -> String {
     let shown = given.rsplit_once('@').map_or(given, |(_, after)| after);
     shown.chars().take(120).collect()
@@ -113,7 +113,7 @@ pub fn parse_pairs(text: &str) -> Result<Vec<(String, String)>, EndpointError> {
     Ok(pairs)
 }
 
-/// Decodes percent-encoding; invalid sequences stay as they are.
+/// Invalid sequences stay as they are.
 fn percent_decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -128,7 +128,6 @@ fn percent_decode(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Converts name-value pairs into HTTP headers.
 pub(crate) fn headers(pairs: &[(String, String)]) -> Result<HeaderMap, EndpointError> {
     let mut headers = HeaderMap::new();
     for (name, value) in pairs {

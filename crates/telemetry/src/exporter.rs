@@ -1,9 +1,8 @@
-//! Follows the feeds of sessions (their events and progress) on a separate thread and sends the resulting spans in
-//! batches.
+//! Follows the feeds of sessions on a separate thread and sends the resulting spans in batches.
 //!
-//! A run never waits for the exporter: a feed reader that falls behind catches up from the log. While the
-//! collector is unreachable, spans wait in a bounded queue; a full queue pauses the reading of the feeds. Spans
-//! that are not sent when the process ends are lost; their number is reported once.
+//! A run never waits for the exporter: a feed reader that falls behind catches up from the log. While the collector is
+//! unreachable, spans wait in a bounded queue; a full queue pauses the reading of the feeds. Spans that are not sent
+//! when the process ends are lost, and their number is reported.
 
 use crate::endpoint::{Endpoint, EndpointError, headers};
 use crate::fold::{ContentCapture, SpanFold};
@@ -18,16 +17,15 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// The maximum number of spans in one request if the spans carry no message content.
 const MAX_SPANS: usize = 512;
-/// The maximum number of spans in one request if the spans carry message content: small, so that the request does not
-/// exceed a collector's size limit.
+/// The maximum number of spans in one request with message content: small, so that the request does not exceed a
+/// collector's size limit.
 const MAX_SPANS_WITH_CONTENT: usize = 64;
 /// The capacity of the queue of unsent spans, in full requests.
 const MAX_QUEUED_REQUESTS: usize = 8;
 /// How long spans are collected, at most, before a batch is sent. A full batch is sent at once.
 const BATCH_WINDOW: Duration = Duration::from_secs(1);
-/// The delay before the first retry of a request. The delay doubles with every further retry, up to [`MAX_DELAY`].
+/// The delay before the first retry of a request. It doubles with every further retry, up to [`MAX_DELAY`].
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 /// The maximum delay before a retry, even if the collector asks for a longer one.
 const MAX_DELAY: Duration = Duration::from_secs(30);
@@ -53,11 +51,11 @@ pub struct ExportReport {
     pub sent: u64,
     /// The number of spans that the collector rejected, or may not have received.
     pub lost: u64,
-    /// The latest reason why spans were not accepted; `None` if no spans were lost.
+    /// The latest reason why spans were lost; `None` if none were.
     pub why: Option<String>,
 }
 
-/// Sends spans to a collector. The exporter's thread starts with the first session.
+/// Sends spans to a collector. Its thread starts with the first session.
 pub struct Exporter {
     sender: Arc<Sender>,
     content: ContentCapture,
@@ -97,9 +95,9 @@ impl Exporter {
         &self.sender.endpoint
     }
 
-    /// Exports a session from the first fact of its feed on. Spans that ended at or before `already_exported`
-    /// are not sent: an earlier process sent them, or export was off. Their facts are still folded, because
-    /// later spans take ids and start times from them.
+    /// Exports a session from the first fact of its feed on. Spans that ended at or before `already_exported` are not
+    /// sent: an earlier process sent them, or export was off. Their facts are still folded, because later spans take
+    /// ids and start times from them.
     pub fn follow(&self, session: Box<dyn EventStream>, already_exported: Seq) {
         let running = self.running.get_or_init(|| self.start());
         match running {
@@ -123,7 +121,7 @@ impl Exporter {
         let thread = std::thread::Builder::new().name("telemetry".to_owned());
         let spawned = thread.spawn(move || {
             runtime.block_on(worker.run(inbox));
-            // Report completion before the runtime shuts down: a pending DNS lookup would delay the shutdown.
+            // Reported before the runtime shuts down, because a pending DNS lookup would delay the shutdown.
             let _ = done.send(());
             runtime.shutdown_background();
         });
@@ -150,7 +148,6 @@ impl Exporter {
     }
 }
 
-/// The work on the exporter's thread: reading the feeds and sending their spans.
 #[derive(Clone)]
 struct Worker {
     sender: Arc<Sender>,
@@ -180,7 +177,6 @@ impl Worker {
         let _ = sender_task.await;
     }
 
-    /// The maximum number of spans in one request.
     fn max_spans(&self) -> usize {
         match self.content {
             ContentCapture::Omit => MAX_SPANS,
@@ -190,14 +186,13 @@ impl Worker {
 
     /// Waits until `Exporter::finish` is called or the exporter is dropped.
     async fn finishing(&mut self) {
-        // A closed channel means that the exporter was dropped, which also ends the work.
+        // An error means that the exporter was dropped, which also ends the work.
         let _ = self.finishing.wait_for(|finishing| *finishing).await;
     }
 
-    /// Reads one session's feed to its end.
     async fn read(self, mut session: Box<dyn EventStream>, already_exported: Seq, queue: mpsc::Sender<Span>) {
         let mut spans = SpanFold::new(self.content);
-        // A log that can no longer be read ends the export of this session; the front end reports the error.
+        // A log that can no longer be read ends the export of this session. The front end reports the error.
         while let Some(Ok(item)) = session.next().await {
             let FeedItem::Event(event) = item else { continue };
             let ended = spans.apply(&event);
@@ -206,14 +201,13 @@ impl Worker {
             }
             for span in ended {
                 self.counts.created.fetch_add(1, Ordering::SeqCst);
-                // The queue rejects a span only after the batch sender has stopped; such a span counts as lost.
+                // Fails only after the batch sender has stopped; then the span counts as lost.
                 let _ = queue.send(span).await;
             }
         }
     }
 }
 
-/// Collects spans into batches and sends them, with retries.
 struct BatchSender {
     worker: Worker,
     waiting: mpsc::Receiver<Span>,
@@ -248,7 +242,7 @@ impl BatchSender {
                     self.worker.counts.record_failure(why);
                     match retry {
                         Retry::Never => self.batch.clear(),
-                        // The process is ending: do not wait for a retry.
+                        // The process is ending, so no retry is waited for.
                         Retry::Later(_) if *self.worker.finishing.borrow() => return,
                         Retry::Later(after) => {
                             let pause = after.unwrap_or(delay).min(MAX_DELAY);

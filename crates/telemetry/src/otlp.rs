@@ -10,7 +10,7 @@ const SCHEMA: &str = "https://opentelemetry.io/schemas/1.41.0";
 /// The attributes that all spans of this process share.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resource {
-    /// Names and values; for duplicate names, the first entry wins.
+    /// For duplicate names, the first entry wins.
     pub attributes: Vec<(String, String)>,
 }
 
@@ -91,7 +91,6 @@ fn value(value: &Value) -> Json {
     }
 }
 
-/// Converts milliseconds since 1970 into nanoseconds, as a string.
 fn nanos(millis: u64) -> Json {
     (u128::from(millis) * 1_000_000).to_string().into()
 }

@@ -9,12 +9,11 @@ use serde_json::Value as Json;
 use std::error::Error;
 use std::time::Duration;
 
-/// The longest time of one request, from connecting until the response has been read.
+/// From connecting until the response has been read.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// The number of bytes of a response after which no more is read.
+/// After this many bytes, no more of a response is read.
 const MAX_RESPONSE_BYTES: usize = 64 * 1024;
 
-/// Sends requests to one collector.
 pub(crate) struct Sender {
     pub(crate) client: Client,
     pub(crate) endpoint: Endpoint,
@@ -22,11 +21,8 @@ pub(crate) struct Sender {
     pub(crate) resource: Resource,
 }
 
-/// Why a request failed.
 pub(crate) struct SendError {
-    /// The reason, for the user.
     pub(crate) why: String,
-    /// Whether and when the request may be retried.
     pub(crate) retry: Retry,
 }
 
@@ -35,11 +31,10 @@ pub(crate) enum Retry {
     Later(Option<Duration>),
 }
 
-/// What a response with a success status says.
 pub(crate) struct Accepted {
     /// The number of spans that the collector rejected although the status says success.
     pub(crate) rejected: u64,
-    /// Why the collector rejected the spans, truncated; only meaningful if it rejected any.
+    /// Why spans were rejected, truncated. Only meaningful if `rejected` is not 0.
     pub(crate) why: String,
 }
 

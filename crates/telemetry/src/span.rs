@@ -5,7 +5,7 @@ use althing_text::hex;
 use sha2::{Digest, Sha256};
 use std::fmt;
 
-/// The maximum number of events in a span, as in the OpenTelemetry SDKs; further events are only counted.
+/// The maximum number of events in a span, as in the OpenTelemetry SDKs. Further events are only counted.
 const MAX_EVENTS: usize = 128;
 
 /// The value of an attribute.
@@ -62,11 +62,11 @@ impl From<bool> for Value {
 /// The attributes of a span or an event.
 pub type Attributes = Vec<(&'static str, Value)>;
 
-/// A trace id of 16 bytes; displays as hex.
+/// A trace id. Displays as hex.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TraceId([u8; 16]);
 
-/// A span id of 8 bytes; displays as hex.
+/// A span id. Displays as hex.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SpanId([u8; 8]);
 
@@ -94,14 +94,11 @@ impl fmt::Debug for SpanId {
     }
 }
 
-/// The seed of a session's trace and span ids. The same log always gives the same ids. Sessions that have the same
-/// session id by chance get different trace and span ids, unless they also began in the same millisecond and directory
-/// with the same goal.
+/// The seed of a session's trace and span ids: the same log always gives the same ids.
 #[derive(Clone, Debug)]
 pub(crate) struct Seed([u8; 32]);
 
 impl Seed {
-    /// A seed from the values that together identify a session.
     pub(crate) fn new(parts: &[&str]) -> Self {
         Self(digest(&[], parts))
     }
@@ -115,7 +112,7 @@ impl Seed {
     }
 }
 
-/// Hashes each part after its length, so that different lists of parts are different inputs of the hash function.
+/// Each part follows its length, so that different lists of parts are different inputs of the hash function.
 fn digest(seed: &[u8], parts: &[&str]) -> [u8; 32] {
     let mut hasher = Sha256::new();
     hasher.update(seed);
@@ -173,7 +170,7 @@ pub struct Span {
     pub attributes: Attributes,
     /// The events within the span.
     pub events: Vec<SpanEvent>,
-    /// The number of events that were dropped because the span already had the maximum number.
+    /// The number of events dropped because the span already had the maximum number.
     pub dropped_events: u32,
     /// Whether the work failed.
     pub failed: bool,
@@ -199,13 +196,12 @@ impl Span {
         }
     }
 
-    /// Marks the span as failed, with this `error.type`.
     pub(crate) fn fail(&mut self, class: &str) {
         self.failed = true;
         self.set("error.type", class);
     }
 
-    /// Closes the span. A span never ends before it began, even if the clock was set back.
+    /// A span never ends before it began, even if the clock was set back.
     pub(crate) fn ended(mut self, at: Timestamp) -> Self {
         self.end = at.max(self.start);
         self

@@ -1,6 +1,5 @@
 //! Configs that would exhaust memory or the stack of a careless parser.
 
-/// The configs, each with a description.
 pub fn config_bombs() -> Vec<(&'static str, Vec<u8>)> {
     let mut aliases = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
     for n in 1..12 {

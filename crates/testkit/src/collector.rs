@@ -1,6 +1,5 @@
-//! An OpenTelemetry collector that stores what it receives. Reading the spans checks strictly that every accepted
-//! request is valid OTLP/HTTP JSON, including the format of ids and numbers. The collector can also be slow, full or
-//! failing.
+//! An OpenTelemetry collector that stores what it receives, and that can also be slow, full or failing. Reading the
+//! spans checks strictly that every accepted request is valid OTLP/HTTP JSON.
 
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,20 +10,16 @@ use std::time::Duration;
 
 use crate::signal::Signal;
 
-/// How the collector responds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CollectorReply {
-    /// The collector accepts all spans.
     Take,
-    /// The collector rejects the request with this status.
     Status(u16),
-    /// The collector accepts the request but reports this many rejected spans.
+    /// Accepts the request but reports this many rejected spans.
     TakeAllBut(u64),
-    /// The collector never responds.
     Never,
 }
 
-/// A running collector. Its threads end with the test process.
+/// Its threads end with the test process.
 #[derive(Debug)]
 pub struct Collector {
     address: SocketAddr,
@@ -37,20 +32,16 @@ struct CollectorState {
     requests: Vec<Export>,
 }
 
-/// One received request.
 #[derive(Debug, Clone)]
 pub struct Export {
-    /// The method and path.
     pub line: String,
-    /// Header names (lower case) and values.
+    /// The names are in lower case.
     pub headers: BTreeMap<String, String>,
     pub body: String,
-    /// Whether the request was accepted.
     pub taken: bool,
 }
 
 impl Collector {
-    /// Starts a collector on a free port.
     pub fn start(answer: CollectorReply) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("the port just bound");
@@ -65,22 +56,19 @@ impl Collector {
         Self { address, state }
     }
 
-    /// The collector's URL, as `--otlp` expects it.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Changes how the collector responds from now on.
     pub fn answer(&self, answer: CollectorReply) {
         self.state.update(|state| state.answer = answer);
     }
 
-    /// Every request so far.
     pub fn requests(&self) -> Vec<Export> {
         self.state.read(|state| state.requests.clone())
     }
 
-    /// Waits until this many requests have arrived; panics after `limit`.
+    /// Panics if fewer than `n` requests arrive within `limit`.
     #[track_caller]
     pub fn wait_for_requests(&self, n: usize, limit: Duration) -> Vec<Export> {
         let enough = |state: &CollectorState| (state.requests.len() >= n).then(|| state.requests.clone());
@@ -88,7 +76,7 @@ impl Collector {
         found.unwrap_or_else(|| panic!("{n} requests did not come: {:#?}", self.requests()))
     }
 
-    /// The accepted spans, in order of arrival. Panics if anything violates OTLP.
+    /// The accepted spans, in order of arrival. Panics if a request violates OTLP.
     #[track_caller]
     pub fn spans(&self) -> Vec<CollectedSpan> {
         let taken = self.requests().into_iter().filter(|request| request.taken);
@@ -135,7 +123,6 @@ fn serve(mut stream: &TcpStream, state: &Signal<CollectorState>) -> Option<()> {
             (200, format!(r#"{{"partialSuccess":{{"rejectedSpans":"{refused}","errorMessage":"too old"}}}}"#))
         }
         CollectorReply::Never => {
-            // Wait until the client disconnects.
             let _ = stream.read(&mut [0]);
             return None;
         }
@@ -147,23 +134,19 @@ fn serve(mut stream: &TcpStream, state: &Signal<CollectorState>) -> Option<()> {
     stream.write_all(text.as_bytes()).ok()
 }
 
-/// A received span.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CollectedSpan {
     pub trace: String,
     pub id: String,
     pub parent: Option<String>,
     pub name: String,
-    /// The kind of the span: 1 is internal work, 3 is a call to another system.
+    /// 1 is internal work, 3 is a call to another system.
     pub kind: u64,
-    /// The start and end of the span, in nanoseconds since 1970.
+    /// Start and end, in nanoseconds since 1970.
     pub time: (u64, u64),
-    /// The attributes of the span: strings, numbers and lists of strings.
     pub attributes: BTreeMap<String, Value>,
-    /// The names and attributes of the span's events.
     pub events: Vec<(String, BTreeMap<String, Value>)>,
     pub failed: bool,
-    /// The attributes of the exporting resource.
     pub resource: BTreeMap<String, Value>,
 }
 
@@ -174,7 +157,6 @@ impl CollectedSpan {
     }
 }
 
-/// Parses one request strictly.
 #[track_caller]
 pub fn read_export(request: &Export) -> Vec<CollectedSpan> {
     assert_eq!(request.line, "POST /v1/traces");
@@ -183,7 +165,7 @@ pub fn read_export(request: &Export) -> Vec<CollectedSpan> {
     read_spans(&body)
 }
 
-/// Parses the JSON of an `ExportTraceServiceRequest` strictly.
+/// Parses the JSON of an `ExportTraceServiceRequest`. Panics if it violates OTLP.
 #[track_caller]
 pub fn read_spans(body: &Value) -> Vec<CollectedSpan> {
     let mut spans = Vec::new();
@@ -248,7 +230,7 @@ fn read_span(span: &Value, resource: &BTreeMap<String, Value>) -> CollectedSpan 
     }
 }
 
-/// An object with no other fields than these.
+/// Panics if the object has other fields than these.
 #[track_caller]
 fn only<'a>(value: &'a Value, fields: &[&str]) -> &'a Map<String, Value> {
     let object = value.as_object().unwrap_or_else(|| panic!("an object was expected: {value}"));
@@ -277,7 +259,7 @@ fn id(value: &Value, length: usize) -> String {
     text
 }
 
-/// 64-bit numbers are encoded as strings.
+/// OTLP encodes 64-bit numbers as strings.
 fn number(value: &Value) -> u64 {
     text(value).parse().unwrap_or_else(|_| panic!("a number as text was expected: {value}"))
 }

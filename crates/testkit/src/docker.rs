@@ -6,7 +6,7 @@ use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Whether `ALTHING_TEST_WITHOUT` excludes tests that need this feature; with `CI=true` nothing may be excluded.
+/// Whether `ALTHING_TEST_WITHOUT` excludes tests that need this feature. With `CI=true`, an excluded feature panics.
 #[track_caller]
 pub fn is_excluded(what: &str) -> bool {
     let without = std::env::var("ALTHING_TEST_WITHOUT").unwrap_or_default();
@@ -17,25 +17,24 @@ pub fn is_excluded(what: &str) -> bool {
     skip
 }
 
-/// The image that the daemon provides.
+/// The image that the daemon provides. It contains only busybox.
 pub const IMAGE: &str = "althing-test:1";
 
-/// A daemon for one test, with one image that contains only busybox.
+/// A daemon for one test. Dropping it stops the daemon.
 pub struct TestDockerDaemon {
     process: Child,
     dir: TempDir,
 }
 
 impl TestDockerDaemon {
-    /// Starts the daemon; takes a second or two.
     pub fn start() -> Self {
-        // Without overlay support in the kernel or file system, fall back to plain copies.
+        // The storage driver `vfs` works without overlay support in the kernel or file system.
         Self::with(&[])
             .or_else(|_| Self::with(&["--storage-driver=vfs"]))
             .unwrap_or_else(|log| panic!("dockerd:\n{log}"))
     }
 
-    /// Starts a daemon and waits until it answers; the error is its log.
+    /// Waits until the daemon answers. The error is its log.
     fn with(options: &[&str]) -> Result<Self, String> {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name).display().to_string();
@@ -88,7 +87,6 @@ impl TestDockerDaemon {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// Makes an image that consists of busybox and these executable files.
     pub fn image_with(&self, name: &str, files: &[(&str, &str)]) {
         let root = self.dir.path().join("root");
         for (path, content) in files {
@@ -100,7 +98,6 @@ impl TestDockerDaemon {
         self.import_root(name);
     }
 
-    /// The path of the daemon's socket.
     pub fn socket(&self) -> PathBuf {
         self.dir.path().join("docker.sock")
     }
@@ -111,18 +108,15 @@ impl TestDockerDaemon {
         crate::machine::open_to_all(&self.socket());
     }
 
-    /// Runs the Docker client against this daemon.
     pub fn docker(&self, args: &[&str]) -> std::process::Output {
         let host = format!("unix://{}", self.socket().display());
         Command::new("docker").args(["-H", &host]).args(args).output().unwrap()
     }
 
-    /// The standard output of the Docker client.
     pub fn docker_stdout(&self, args: &[&str]) -> String {
         String::from_utf8_lossy(&self.docker(args).stdout).trim().to_owned()
     }
 
-    /// The ids of all containers, running or not.
     pub fn containers(&self) -> Vec<String> {
         self.docker_stdout(&["ps", "-aq", "--no-trunc"]).lines().map(str::to_owned).collect()
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::signal::Signal;
 
-/// Holds back a reply chunk by chunk. Clones are the same gate; replies that share a gate share its permits.
+/// Holds back a reply chunk by chunk. Clones are the same gate, and share its permits.
 ///
 /// Headers and the start of the stream are sent at once (unless [`Gate::before_headers`]). Then every chunk of content
 /// needs one permit, and the end of the stream (finish reason, usage, end marker) one more.
@@ -20,13 +20,11 @@ pub struct Gate {
 struct GateState {
     permits: usize,
     open: bool,
-    /// Streams currently waiting for a permit.
     waiting: usize,
     sent: usize,
 }
 
 impl Gate {
-    /// A closed gate.
     pub fn new() -> Self {
         Self::default()
     }
@@ -36,40 +34,37 @@ impl Gate {
         Self { before_headers: true, ..Self::default() }
     }
 
-    /// Lets `n` more chunks through.
     pub fn release(&self, n: usize) {
         self.inner.update(|state| state.permits += n);
     }
 
-    /// Opens the gate permanently.
     pub fn release_all(&self) {
         self.inner.update(|state| state.open = true);
     }
 
-    /// Number of chunks that passed and were written to the socket.
     pub fn sent(&self) -> usize {
         self.inner.read(|state| state.sent)
     }
 
-    /// Waits until `n` chunks in total were written to the socket; panics after `limit`.
+    /// Waits until `n` chunks in total were written to the socket. Panics after `limit`.
     pub async fn wait_sent(&self, n: usize, limit: Duration) {
         let done = self.inner.wait_for(limit, enough(n)).await;
         assert!(done.is_some(), "{}", self.complaint("chunks sent", n));
     }
 
-    /// [`wait_sent`](Self::wait_sent) for a thread without a runtime.
+    /// As `wait_sent`, for a thread without a runtime.
     pub fn wait_sent_blocking(&self, n: usize, limit: Duration) {
         let done = self.inner.wait_for_blocking(limit, enough(n));
         assert!(done.is_some(), "{}", self.complaint("chunks sent", n));
     }
 
-    /// Waits until `n` streams wait at the closed gate; panics after `limit`.
+    /// Waits until `n` streams wait at the closed gate. Panics after `limit`.
     pub async fn wait_waiting(&self, n: usize, limit: Duration) {
         let done = self.inner.wait_for(limit, |state| (state.waiting >= n).then_some(())).await;
         assert!(done.is_some(), "{}", self.complaint("streams waiting", n));
     }
 
-    /// [`wait_waiting`](Self::wait_waiting) for a thread without a runtime.
+    /// As `wait_waiting`, for a thread without a runtime.
     pub fn wait_waiting_blocking(&self, n: usize, limit: Duration) {
         let done = self.inner.wait_for_blocking(limit, |state| (state.waiting >= n).then_some(()));
         assert!(done.is_some(), "{}", self.complaint("streams waiting", n));

@@ -1,7 +1,6 @@
-//! Who runs the binary, and with which sandboxes: as root or as an ordinary user, with or without bubblewrap.
-//!
-//! The tests of CI run as root on a machine with every sandbox. Other users and machines are imitated when the binary
-//! is started: another user id with its own directories, or a mount namespace that hides the program `bwrap`.
+//! Who runs the binary, and with which sandboxes: as root or as an ordinary user, with or without bubblewrap. If the
+//! tests run as root, other users and machines are imitated with another user id, or with a mount namespace that hides
+//! the program `bwrap`.
 
 use std::ffi::OsString;
 use std::os::unix::fs::{MetadataExt, lchown};
@@ -10,37 +9,32 @@ use std::sync::OnceLock;
 
 use tempfile::TempDir;
 
-/// The user and group id of the ordinary user. No account has them.
+/// The user and group id of the ordinary user. No account has it.
 pub const ORDINARY_ID: u32 = 61_184;
 
-/// Who runs the binary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum User {
-    /// The user who runs the tests.
     Current,
     /// A user without any of root's rights. If the tests do not run as root, this is the current user.
     Ordinary,
 }
 
-/// The user and the sandboxes that the binary is started with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Machine {
     pub user: User,
-    /// Whether `bwrap` can be started.
     pub bubblewrap: bool,
 }
 
 /// Hides `bwrap`, then executes the remaining arguments.
 const HIDE: &str = "/usr/bin/mount --bind /dev/null /usr/bin/bwrap && exec \"$@\"";
 
-/// Whether this process may act as other users and change mounts.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
 impl Machine {
-    /// The machine that the variables `ALTHING_TEST_USER=ordinary` and `ALTHING_TEST_SANDBOX=landlock` select. A test
-    /// sets them when it runs other tests again. Without them, the current user and every sandbox.
+    /// The machine that the variables `ALTHING_TEST_USER=ordinary` and `ALTHING_TEST_SANDBOX=landlock` select. Without
+    /// them, the current user and every sandbox.
     pub fn from_environment() -> Self {
         let chosen = |name: &str, word: &str| match std::env::var(name) {
             Ok(value) if value == word => true,
@@ -51,12 +45,12 @@ impl Machine {
         Self { user, bubblewrap: !chosen("ALTHING_TEST_SANDBOX", "landlock") }
     }
 
-    /// The user id of the process to start, if it is not the current one.
     pub fn uid(self) -> Option<u32> {
         (self.user == User::Ordinary && is_root()).then_some(ORDINARY_ID)
     }
 
-    /// The command line that starts a program on this machine. The process id stays that of the program.
+    /// The command line that starts a program on this machine. Every step uses `exec`, so the process id is that of
+    /// the program.
     pub(crate) fn command_line(self, program: &Path, arguments: &[OsString]) -> Vec<OsString> {
         let mut words: Vec<OsString> = Vec::new();
         if !self.bubblewrap {
@@ -76,7 +70,6 @@ impl Machine {
         words
     }
 
-    /// The directories of `PATH` that the user can enter.
     pub(crate) fn search_path(self) -> OsString {
         let path = std::env::var_os("PATH").unwrap_or_default();
         if self.uid().is_none() {
@@ -86,7 +79,6 @@ impl Machine {
         std::env::join_paths(open).expect("a search path")
     }
 
-    /// Gives a directory and everything in it to the user, if it is not the current one.
     pub(crate) fn hand_over(self, dir: &Path) {
         if let Some(id) = self.uid() {
             hand_over(dir, id);
@@ -94,7 +86,6 @@ impl Machine {
     }
 }
 
-/// Gives a directory and everything in it to another user. What vanishes meanwhile is skipped.
 fn hand_over(path: &Path, id: u32) {
     let Ok(data) = path.symlink_metadata() else { return };
     if data.uid() != id {
@@ -107,7 +98,6 @@ fn hand_over(path: &Path, id: u32) {
     }
 }
 
-/// Whether every user can enter this directory.
 fn is_open(dir: &Path) -> bool {
     dir.ancestors().all(|dir| dir.metadata().is_ok_and(|data| data.mode() & 0o001 != 0))
 }
@@ -125,7 +115,7 @@ fn reachable(program: &Path) -> PathBuf {
     });
     let copy = dir.path().join(program.file_name().expect("a program has a name"));
     if !copy.exists() {
-        // Copied under another name first, because tests that run at the same time need the program, too.
+        // Copied under another name first, because tests that run at the same time may start the program.
         let part = tempfile::NamedTempFile::new_in(dir.path()).expect("a file for the copy");
         std::fs::copy(program, part.path()).expect("a copy of the program");
         part.persist(&copy).expect("a name for the copy");
@@ -133,7 +123,6 @@ fn reachable(program: &Path) -> PathBuf {
     copy
 }
 
-/// Lets every user enter a directory, or use a socket.
 pub(crate) fn open_to_all(path: &Path) {
     use std::os::unix::fs::PermissionsExt;
     let mode = if path.is_dir() { 0o755 } else { 0o666 };

@@ -1,5 +1,5 @@
-//! A response as a list of steps: the common representation for faults, gates and the socket. Building a plan does no
-//! I/O; `server/connection.rs` executes it.
+//! A response as a list of steps, which faults and gates change. Building a plan does no I/O; the connection executes
+//! it.
 
 use std::time::Duration;
 
@@ -9,33 +9,25 @@ use crate::gate::Gate;
 use crate::reply::Reply;
 use crate::wire::{Context, Frame, Part, Wire};
 
-/// The chunk that ends a chunked body.
 pub(crate) const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
     /// Raw bytes. Consecutive writes are combined into one.
     Send(Bytes),
-    /// One chunk of a chunked body, which a gate counts.
     Chunk(Bytes),
-    /// One chunk of a chunked body, which gates ignore.
     UngatedChunk(Bytes),
     /// Writes out the buffer, so that the next bytes are sent separately.
     Flush,
     Pause(Duration),
-    /// Waits for a permit.
     Pass(Gate),
-    /// Tells the gate that a chunk was written.
     Passed(Gate),
-    /// Sends one byte at a time, with this pause after each.
     Dribble(Bytes, Duration),
-    /// Sends nothing more; the connection stays open until the client closes it.
+    /// Sends nothing more. The connection stays open until the client closes it.
     Stall,
-    /// Repeats a chunk of these bytes, with this pause in between, until the client disconnects.
+    /// Repeats these bytes as a chunk, with this pause in between, until the client disconnects.
     Repeat(Bytes, Duration),
-    /// Closes the connection normally (FIN).
     Close,
-    /// Closes the connection with a reset (RST).
     Reset,
     /// Resets the connection and refuses new ones for this time.
     Refuse(Duration),
@@ -47,7 +39,6 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// A complete, successful reply.
     pub(crate) fn reply(wire: Wire, reply: &Reply, context: &Context, streamed: bool) -> Self {
         if !streamed {
             return Self::document(200, "application/json", &[], &wire.whole(reply, context));
@@ -69,7 +60,6 @@ impl Plan {
         Self::default().send(out.freeze())
     }
 
-    /// The headers of a stream.
     pub(crate) fn head(self, context: &Context) -> Self {
         let head = format!(
             "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ncache-control: no-cache\r\n\
@@ -103,7 +93,7 @@ impl Plan {
         self
     }
 
-    /// The bytes of the plan's raw writes and chunks; all other steps are ignored.
+    /// The bytes of raw writes and chunks; all other steps are ignored.
     pub(crate) fn bytes(&self) -> Bytes {
         let mut out = BytesMut::new();
         for step in &self.steps {
@@ -116,7 +106,6 @@ impl Plan {
         out.freeze()
     }
 
-    /// The plan, held back by a gate.
     pub(crate) fn gated(mut self, gate: &Gate) -> Self {
         if gate.holds_headers() {
             self.steps.insert(0, Step::Pass(gate.clone()));
@@ -124,7 +113,6 @@ impl Plan {
         self.around_chunks(|chunk| [Step::Pass(gate.clone()), chunk, Step::Passed(gate.clone())])
     }
 
-    /// The plan with a pause before each chunk.
     fn paced(self, pace: Duration) -> Self {
         if pace.is_zero() { self } else { self.around_chunks(|chunk| [Step::Pause(pace), chunk]) }
     }
@@ -140,7 +128,6 @@ impl Plan {
         Self { steps }
     }
 
-    /// The plan after a delay.
     pub(crate) fn after(mut self, delay: Duration) -> Self {
         if delay > Duration::ZERO {
             self.steps.insert(0, Step::Pause(delay));
@@ -149,10 +136,8 @@ impl Plan {
     }
 }
 
-/// Writes one chunk of a chunked body.
 pub(crate) fn put_chunk(out: &mut BytesMut, bytes: &[u8]) {
-    // The length is written digit by digit, because the standard formatting is slow in a stream of thousands of
-    // chunks.
+    // The length is written digit by digit, because the standard formatting is slow for thousands of chunks.
     let digits = (usize::BITS - bytes.len().leading_zeros()).div_ceil(4).max(1);
     for place in (0..digits).rev() {
         out.put_u8(b"0123456789abcdef"[(bytes.len() >> (4 * place)) & 0xf]);

@@ -5,21 +5,19 @@ use serde_json::{Value, json};
 use crate::recorded::RecordedRequest;
 use crate::reply::Reply;
 
-/// Plays an agent: it follows a requested JSON schema, else votes if it can vote, else answers if it can answer, else
-/// replies with text.
+/// Plays an agent: it follows a requested JSON schema; otherwise it votes if it can, answers if it can, or replies with
+/// text.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Parliament {
     chatter: usize,
 }
 
 impl Parliament {
-    /// Pads the text of each reply without a requested schema to `n` chunks, as load for streaming tests and
-    /// benchmarks.
+    /// Pads the text of replies without a requested schema to `n` chunks, as load for streaming tests and benchmarks.
     pub fn chatter(n: usize) -> Self {
         Self { chatter: n }
     }
 
-    /// The reply to a request.
     pub fn reply(self, request: &RecordedRequest) -> Reply {
         let model = request.model();
         if let Some(schema) = request.wanted_schema() {
@@ -46,13 +44,12 @@ impl Parliament {
     }
 }
 
-/// The agent with the lowest number that the vote tool accepts; None if voting is not offered or no agent has answered
-/// yet.
+/// The agent with the lowest number that the vote tool accepts. `None` if voting is not offered or no agent has
+/// answered.
 fn first_votable(request: &RecordedRequest) -> Option<&str> {
     request.votable().into_iter().min_by_key(|name| (name.len(), *name))
 }
 
-/// A simple value that matches a schema.
 fn instance(schema: &Value) -> Value {
     if let Some(first) = schema.pointer("/enum/0") {
         return first.clone();

@@ -1,12 +1,11 @@
-//! The server programs that the fake model server can play: what each says about itself and its models, outside of model
-//! calls.
+//! The server programs that the fake model server can play: what each says about itself and its models, outside of
+//! model calls.
 
 use serde_json::{Value, json};
 
-/// A server program. Numbers are what the program reports for every model.
+/// A server program. The numbers are what it reports for every model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ServerProgram {
-    /// A server that says nothing about itself.
     #[default]
     Plain,
     LlamaCpp {
@@ -31,8 +30,8 @@ pub enum ServerProgram {
 }
 
 impl ServerProgram {
-    /// The status and body of the response to a request that is not a model call; None if any server answers it the
-    /// same way.
+    /// The status and body of the response to a request that is not a model call. `None` if this program answers like
+    /// any other.
     pub(crate) fn answer(
         self,
         method: &str,

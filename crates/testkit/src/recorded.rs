@@ -31,12 +31,9 @@ pub(crate) struct RequestData {
     pub(crate) arrived: Instant,
 }
 
-/// How the exchange ended, from the server's view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestOutcome {
-    /// The response is not complete yet.
     Underway,
-    /// The whole response was written.
     Served,
     /// The script aborted the response (reset, cut).
     BrokenOff,
@@ -45,27 +42,23 @@ pub enum RequestOutcome {
 }
 
 impl RecordedRequest {
-    /// The index of this request among the server's model calls, from 0; other requests are counted separately.
+    /// The index of this request among the server's model calls, from 0. Other requests are counted separately.
     pub fn seq(&self) -> usize {
         self.call.seq
     }
 
-    /// Number of earlier requests for the same model.
     pub fn nth_of_model(&self) -> usize {
         self.call.nth_of_model
     }
 
-    /// The index of the connection that the request arrived on, from 0.
     pub fn connection(&self) -> usize {
         self.call.connection
     }
 
-    /// The HTTP method, such as `POST`.
     pub fn method(&self) -> &str {
         &self.call.method
     }
 
-    /// The path with its query.
     pub fn path(&self) -> &str {
         &self.call.path
     }
@@ -75,37 +68,31 @@ impl RecordedRequest {
         &self.call.headers
     }
 
-    /// The first header with this name.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers().iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
-    /// The JSON body; `Null` if there was none, or if it was not JSON.
+    /// The JSON body. `Null` if there was none, or if it was not JSON.
     pub fn body(&self) -> &Value {
         &self.call.body
     }
 
-    /// The body's bytes.
     pub fn raw_body(&self) -> &Bytes {
         &self.call.raw
     }
 
-    /// When the request had been read completely.
     pub fn arrived(&self) -> Instant {
         self.call.arrived
     }
 
-    /// When the exchange ended.
     pub fn ended(&self) -> Option<Instant> {
         self.ended
     }
 
-    /// How the exchange ended, as far as known when this record was taken.
     pub fn outcome(&self) -> RequestOutcome {
         self.outcome
     }
 
-    /// Whether the client closed the connection before the response was complete.
     pub fn hung_up(&self) -> bool {
         self.outcome == RequestOutcome::HungUp
     }
@@ -115,7 +102,6 @@ impl RecordedRequest {
         self.body()["model"].as_str().or_else(|| model_in(self.path())).unwrap_or_default()
     }
 
-    /// Whether streaming was requested, in the body or by the path.
     pub fn wants_stream(&self) -> bool {
         match Wire::at(self.method(), self.path()) {
             Some(Wire::Gemini) => bare(self.path()).ends_with(":streamGenerateContent"),
@@ -123,7 +109,6 @@ impl RecordedRequest {
         }
     }
 
-    /// The messages of the conversation, in the wire format.
     pub fn messages(&self) -> &[Value] {
         ["messages", "input", "contents"]
             .iter()
@@ -136,7 +121,6 @@ impl RecordedRequest {
         self.functions().iter().filter_map(|function| function["name"].as_str()).collect()
     }
 
-    /// The namespaces of the offered tools, by tool name.
     pub(crate) fn namespaces(&self) -> HashMap<String, String> {
         let tools = self.body()["tools"].as_array().map_or(&[][..], Vec::as_slice);
         let spaces = tools.iter().filter(|tool| tool["type"] == "namespace");
@@ -149,7 +133,6 @@ impl RecordedRequest {
         named.collect()
     }
 
-    /// The JSON schema of an offered tool's parameters.
     pub fn tool_parameters(&self, name: &str) -> Option<&Value> {
         let function = self.functions().into_iter().find(|function| function["name"] == name)?;
         ["parameters", "input_schema", "parametersJsonSchema", "parameters_json_schema"]
@@ -166,7 +149,6 @@ impl RecordedRequest {
         names.into_iter().flatten().filter_map(Value::as_str).collect()
     }
 
-    /// The text of the system prompt, in any wire format.
     pub fn system_text(&self) -> String {
         let body = self.body();
         let own = [&body["instructions"], &body["system"], &body["systemInstruction"]["parts"]];
@@ -181,8 +163,8 @@ impl RecordedRequest {
         texts.join("\n")
     }
 
-    /// The text of the last message that the user wrote; empty if there is none. Tool results, which some wire formats
-    /// send with the user role, are excluded.
+    /// The last message that the user wrote; empty if there is none. Excludes tool results, which some wire formats
+    /// send with the user role.
     pub fn last_user_text(&self) -> String {
         if let Some(text) = self.body()["input"].as_str() {
             return text.to_owned();
@@ -191,7 +173,6 @@ impl RecordedRequest {
         of_user.map(message_text).rfind(|text| !text.is_empty()).unwrap_or_default()
     }
 
-    /// The JSON schema that the reply must follow, if the request specifies one.
     pub fn wanted_schema(&self) -> Option<&Value> {
         let body = self.body();
         let google = &body["generationConfig"];
@@ -205,7 +186,6 @@ impl RecordedRequest {
         found.into_iter().find(|schema| schema.is_object())
     }
 
-    /// The definitions of the offered functions, from the lists of any wire format.
     fn functions(&self) -> Vec<&Value> {
         let tools = self.body()["tools"].as_array().map_or(&[][..], Vec::as_slice);
         let mut found = Vec::new();
@@ -226,7 +206,6 @@ impl RecordedRequest {
     }
 }
 
-/// A message's text, in any wire format.
 fn message_text(message: &Value) -> String {
     match message.get("parts") {
         Some(parts) => content_text(parts),
@@ -234,7 +213,6 @@ fn message_text(message: &Value) -> String {
     }
 }
 
-/// The text of a message's content, which is a string or a list of parts.
 fn content_text(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),

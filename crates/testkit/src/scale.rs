@@ -1,6 +1,5 @@
 //! The size of repeated tests: small for every change, large for nightly runs.
 
-/// The size of a repeated test: `usual`, or `nightly` if `ALTHING_TEST_SCALE=nightly`.
 #[must_use]
 pub fn scale(usual: usize, nightly: usize) -> usize {
     match std::env::var("ALTHING_TEST_SCALE").as_deref() {

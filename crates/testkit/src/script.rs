@@ -1,4 +1,4 @@
-//! The script decides the response to each request: a rule for its model and index, else the fallback.
+//! The script decides the response to each request: the most specific rule for its model and index, else the fallback.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,50 +16,37 @@ use crate::wire::{Context, Wire};
 
 type Decide = Arc<dyn Fn(&RecordedRequest) -> Action + Send + Sync>;
 
-/// The response to a request.
 #[derive(Clone)]
 pub enum Action {
     /// The response of the script's fallback, for example inside `After` or `Gated`.
     Usual,
-    /// This reply.
     Reply(Reply),
-    /// The fallback's reply with a fault.
     Fault(Fault, FaultMoment),
-    /// This reply with a fault.
     FaultIn(Fault, FaultMoment, Reply),
-    /// The inner action, with its chunks held back by the gate.
     Gated(Box<Action>, Gate),
-    /// The inner action after a delay.
     After(Duration, Box<Action>),
-    /// No response until the client disconnects.
     Hang,
     /// These bytes instead of a response; then the connection is closed.
     Raw(Bytes),
-    /// An error response with this status and JSON body.
     Refuse(u16, String),
-    /// An action that is chosen when the request arrives.
     With(Decide),
 }
 
 impl Action {
-    /// A reply or other action, held back by a gate.
     pub fn gated(action: impl Into<Self>, gate: &Gate) -> Self {
         Self::Gated(Box::new(action.into()), gate.clone())
     }
 
-    /// A reply or other action, after a delay.
     pub fn after(delay: Duration, action: impl Into<Self>) -> Self {
         Self::After(delay, Box::new(action.into()))
     }
 
-    /// An error response in OpenAI's form, with a message.
     pub fn refuse(status: u16, message: &str) -> Self {
         let kind = "invalid_request_error";
         let error = serde_json::json!({"error": {"message": message, "type": kind, "code": status}});
         Self::Refuse(status, error.to_string())
     }
 
-    /// An action that `decide` chooses when the request arrives.
     pub fn with<A: Into<Self>>(decide: impl Fn(&RecordedRequest) -> A + Send + Sync + 'static) -> Self {
         Self::With(Arc::new(move |request| decide(request).into()))
     }
@@ -94,7 +81,6 @@ impl fmt::Debug for Action {
     }
 }
 
-/// Decides the action for each request.
 #[derive(Clone)]
 pub struct Script {
     rules: Vec<Rule>,
@@ -104,21 +90,20 @@ pub struct Script {
 
 #[derive(Clone)]
 struct Rule {
-    /// The model that the rule is for; `None` matches any model.
+    /// `None` matches any model.
     model: Option<String>,
-    /// The index of the request that the rule is for; `None` matches every request. With a model the index
-    /// counts that model's requests, else all requests.
+    /// The index of the request, among the requests of `model` or, without a model, among all. `None` matches every
+    /// request.
     nth: Option<usize>,
     action: Action,
 }
 
 impl Script {
-    /// Every request without a rule gets the reply of a cooperative agent; see [`Parliament`].
+    /// Every request without a rule gets the reply of a cooperative agent (see [`Parliament`]).
     pub fn parliament() -> Self {
         Self::from_fn(|request| Parliament::default().reply(request))
     }
 
-    /// Every request without a rule gets what `decide` returns.
     pub fn from_fn<A: Into<Action>>(decide: impl Fn(&RecordedRequest) -> A + Send + Sync + 'static) -> Self {
         Self {
             rules: Vec::new(),
@@ -127,25 +112,23 @@ impl Script {
         }
     }
 
-    /// Every request without a rule gets the same action.
     pub fn always(action: impl Into<Action>) -> Self {
         let action = action.into();
         Self::from_fn(move |_| action.clone())
     }
 
-    /// Sets the field in which chat completions carry reasoning (default `reasoning_content`; some providers use
+    /// The field in which chat completions carry reasoning (default `reasoning_content`; some providers use
     /// `reasoning`).
     pub fn reasoning_field(mut self, field: &'static str) -> Self {
         self.reasoning_field = field;
         self
     }
 
-    /// Adds rules for one model.
     pub fn on(self, model: impl Into<String>) -> OnModel {
         OnModel { script: self, model: model.into() }
     }
 
-    /// A rule for the `n`th request of all (from 0).
+    /// A rule for the `n`th request of all, from 0.
     pub fn nth(self, n: usize, action: impl Into<Action>) -> Self {
         self.rule(None, Some(n), action.into())
     }
@@ -155,7 +138,6 @@ impl Script {
         self.nth(0, Action::Fault(fault, moment))
     }
 
-    /// Every request gets the fault, unless a more specific rule applies.
     pub fn fault_always(self, fault: Fault, moment: FaultMoment) -> Self {
         self.rule(None, None, Action::Fault(fault, moment))
     }
@@ -182,7 +164,6 @@ impl Script {
             .map(|rule| &rule.action)
     }
 
-    /// The plan for a request.
     pub(crate) fn plan(&self, request: &RecordedRequest, wire: Wire, context: &Context) -> Plan {
         let action = self.find(request).unwrap_or(&Action::Usual);
         self.build_plan(action, request, wire, context)
@@ -213,7 +194,7 @@ impl Script {
         action
     }
 
-    /// The reply that a fault affects; a fallback that is not a plain reply is replaced by [`Parliament`]'s reply.
+    /// The reply that a fault affects. A fallback that is not a plain reply is replaced by the reply of [`Parliament`].
     fn usual_reply(&self, request: &RecordedRequest) -> Reply {
         match self.usual(request) {
             Action::Reply(reply) => reply,
@@ -228,7 +209,7 @@ impl fmt::Debug for Script {
     }
 }
 
-/// A script to which rules for one model are being added; it converts into a [`Script`].
+/// A script to which rules for one model are being added. It converts into a [`Script`].
 #[derive(Debug, Clone)]
 pub struct OnModel {
     script: Script,
@@ -236,37 +217,34 @@ pub struct OnModel {
 }
 
 impl OnModel {
-    /// A rule for this model's `n`th request (from 0; retries count).
+    /// A rule for this model's `n`th request, from 0. Retries count.
     pub fn nth(mut self, n: usize, action: impl Into<Action>) -> Self {
         let model = Some(self.model.clone());
         self.script = self.script.rule(model, Some(n), action.into());
         self
     }
 
-    /// The first action is for this model's first request, the second for its second one, and so on. For requests
-    /// after the last action, the other rules apply.
+    /// The first action is for this model's first request, the second for its second one, and so on. For later
+    /// requests, the other rules apply.
     pub fn each<A: Into<Action>>(self, actions: impl IntoIterator<Item = A>) -> Self {
         actions.into_iter().enumerate().fold(self, |on, (n, action)| on.nth(n, action))
     }
 
-    /// A rule for all of this model's requests without a rule by index.
+    /// A rule for all of this model's requests that have no rule by index.
     pub fn always(mut self, action: impl Into<Action>) -> Self {
         let model = Some(self.model.clone());
         self.script = self.script.rule(model, None, action.into());
         self
     }
 
-    /// This model's first request gets the fault.
     pub fn fault_once(self, fault: Fault, moment: FaultMoment) -> Self {
         self.nth(0, Action::Fault(fault, moment))
     }
 
-    /// All of this model's requests get the fault.
     pub fn fault_always(self, fault: Fault, moment: FaultMoment) -> Self {
         self.always(Action::Fault(fault, moment))
     }
 
-    /// Adds rules for another model.
     pub fn on(self, model: impl Into<String>) -> Self {
         self.script.on(model)
     }

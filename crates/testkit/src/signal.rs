@@ -5,10 +5,9 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-/// A shared value; every [`update`](Self::update) wakes all waiters.
+/// A shared value. Every `update` wakes all waiters.
 #[derive(Debug, Default)]
 pub(crate) struct Signal<T> {
-    /// The value, in a std mutex that is never held across an await.
     value: Mutex<T>,
     threads: Condvar,
     tasks: Notify,
@@ -35,12 +34,10 @@ impl<T> Signal<T> {
         out
     }
 
-    /// Waits until `check` returns a value.
     pub(crate) async fn wait<R>(&self, mut check: impl FnMut(&T) -> Option<R>) -> R {
         loop {
             let mut changed = std::pin::pin!(self.tasks.notified());
-            // The waiter is registered before the check, so that a change between the check and the await is
-            // not missed.
+            // Registered before the check, so that a change between the check and the await is not missed.
             changed.as_mut().enable();
             if let Some(found) = self.read(&mut check) {
                 return found;
@@ -49,12 +46,11 @@ impl<T> Signal<T> {
         }
     }
 
-    /// [`wait`](Self::wait) with a time limit.
+    /// `None` if `limit` passes first.
     pub(crate) async fn wait_for<R>(&self, limit: Duration, check: impl FnMut(&T) -> Option<R>) -> Option<R> {
         tokio::time::timeout(limit, self.wait(check)).await.ok()
     }
 
-    /// [`wait_for`](Self::wait_for) for a thread without a runtime.
     pub(crate) fn wait_for_blocking<R>(
         &self,
         limit: Duration,

@@ -1,21 +1,16 @@
-//! A small local model: it follows a schema if there is one, and else writes its tool calls as text.
+//! A small local model: it follows a schema if there is one, and otherwise writes its tool calls as text.
 
 use serde_json::{Value, json};
 
 use crate::recorded::RecordedRequest;
 use crate::reply::Reply;
 
-/// How a small model writes a call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum CallStyle {
-    /// In a fence with `json`.
     #[default]
     Fence,
-    /// In `<tool_call>` tags.
     ToolCall,
-    /// In `<tools>` tags.
     Tools,
-    /// As JSON without anything around it.
     Bare,
 }
 
@@ -26,12 +21,10 @@ pub struct SmallModel {
 }
 
 impl SmallModel {
-    /// A model that writes its calls in this style.
     pub fn new(style: CallStyle) -> Self {
         Self { style }
     }
 
-    /// The reply to a request.
     pub fn reply(self, request: &RecordedRequest) -> Reply {
         let Some(call) = chosen_call(request) else {
             return Reply::text(format!("Final answer of {}", request.model())).chunks(3);
@@ -47,7 +40,6 @@ impl SmallModel {
     }
 }
 
-/// A vote if the model can vote, else an answer if it can answer.
 fn chosen_call(request: &RecordedRequest) -> Option<Value> {
     let model = request.model();
     let call = |name: &str, arguments: Value| Some(json!({"name": name, "arguments": arguments}));
@@ -78,7 +70,6 @@ fn offers(request: &RecordedRequest, tool: &str) -> bool {
         || request.system_text().contains(&format!("\n## {tool}\n"))
 }
 
-/// The first agent that can be voted for.
 fn first_votable(request: &RecordedRequest) -> Option<String> {
     if let Some(first) = request.votable().first() {
         return Some((*first).to_owned());

@@ -6,17 +6,13 @@ use std::fmt::Write;
 const CELL: (u32, u32) = (840, 1800);
 /// Margin around the screen, in hundredths of a pixel.
 const MARGIN: u32 = 1200;
-/// The default foreground color.
 const FOREGROUND: &str = "#d7dae0";
-/// The default background color.
 const BACKGROUND: &str = "#1d1f24";
-/// The first sixteen colors.
 const COLORS: [&str; 16] = [
     "#3b3f46", "#e06c75", "#98c379", "#e5c07b", "#61afef", "#c678dd", "#56b6c2", "#d7dae0", "#7f848e",
     "#f0838c", "#b5e08f", "#f2d399", "#82c4ff", "#dd9af0", "#7fd4de", "#ffffff",
 ];
 
-/// Adjacent characters with the same style.
 struct TextRun {
     column: u16,
     columns: u16,
@@ -28,7 +24,6 @@ struct TextRun {
     underline: bool,
 }
 
-/// Renders the screen.
 pub fn picture(screen: &vt100::Screen) -> String {
     let (rows, columns) = screen.size();
     let (rows, columns) = (rows.get(), columns.get());
@@ -50,7 +45,7 @@ pub fn picture(screen: &vt100::Screen) -> String {
     svg
 }
 
-/// A row, split where its style changes; blanks without a background are omitted.
+/// A row, split where its style changes. Blanks without a background are omitted.
 fn runs(screen: &vt100::Screen, row: u16, columns: u16) -> Vec<TextRun> {
     let mut runs: Vec<TextRun> = Vec::new();
     for column in 0..columns {
@@ -119,7 +114,7 @@ fn draw(svg: &mut String, row: u16, run: &TextRun) {
             style.push_str(attribute);
         }
     }
-    // Leading and trailing blanks only shift the text; blanks between words must be kept.
+    // Leading and trailing blanks only shift the text; blanks between words are kept.
     let blanks = |text: &str| u32::try_from(text.len()).unwrap_or_default() * CELL.0;
     let (left, text) = run.text.split_at(run.text.len() - run.text.trim_start_matches(' ').len());
     let (text, right) = text.split_at(text.trim_end_matches(' ').len());
@@ -133,13 +128,11 @@ fn draw(svg: &mut String, row: u16, run: &TextRun) {
     );
 }
 
-/// A length in pixels as text, given in hundredths of a pixel.
 fn number(hundredths: u32) -> String {
     let text = format!("{}.{:02}", hundredths / 100, hundredths % 100);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// A color in CSS; None for the terminal's default.
 fn css_color(css_color: vt100::Color) -> Option<String> {
     match css_color {
         vt100::Color::Default => None,

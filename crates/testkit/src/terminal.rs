@@ -10,12 +10,10 @@ use tempfile::TempDir;
 
 use crate::process::Althing;
 
-/// What the terminal has received.
 struct TerminalState {
     parser: vt100::Parser,
-    /// Every received byte, to check for what must not be among them.
     raw: Vec<u8>,
-    /// Whether a synchronized update is in progress; a terminal shows such an update only once it is complete.
+    /// Whether a synchronized update is in progress. A terminal shows it only once it is complete.
     drawing: bool,
     ended: bool,
 }
@@ -26,7 +24,7 @@ const FRAME: [&[u8]; 2] = [b"\x1b[?2026h", b"\x1b[?2026l"];
 impl TerminalState {
     fn take(&mut self, bytes: &[u8]) {
         self.parser.process(bytes);
-        // Search from a few bytes before the new ones, because a sequence may be split between two reads.
+        // The search starts a few bytes before the new ones, because a sequence may be split between two reads.
         let from = self.raw.len().saturating_sub(FRAME[0].len() - 1);
         self.raw.extend_from_slice(bytes);
         let new = &self.raw[from..];
@@ -38,13 +36,11 @@ impl TerminalState {
     }
 }
 
-/// A binary in a terminal.
 pub struct Terminal {
     child: Box<dyn Child + Send + Sync>,
     master: Box<dyn MasterPty + Send>,
     writer: Box<dyn Write + Send>,
     seen: Arc<(Mutex<TerminalState>, Condvar)>,
-    /// When keys were last typed.
     last_keys: Option<Instant>,
     _root: Arc<TempDir>,
 }
@@ -56,7 +52,6 @@ impl std::fmt::Debug for Terminal {
 }
 
 impl Althing {
-    /// Starts the binary in a terminal of this size.
     pub fn terminal(&self, cols: u16, rows: u16) -> Terminal {
         let size = PtySize { rows, cols, pixel_width: 0, pixel_height: 0 };
         let pair = native_pty_system().openpty(size).expect("a pseudo-terminal");
@@ -107,9 +102,9 @@ impl Althing {
 impl Terminal {
     /// Types text or control sequences, as a keyboard would send them.
     ///
-    /// Enter, Esc, `y` or a digit alone, less than ten seconds after other keys, is pressed after a pause of 1.2 seconds, as by a
-    /// person who first reads what the screen shows. Without the pause, a dialog takes it for a key that is still held
-    /// down, or that was typed without reading the dialog.
+    /// Enter, Esc, `y` or a digit alone, less than ten seconds after other keys, is pressed after a pause of 1.2
+    /// seconds. Without the pause, a dialog takes it for a key that is still held down, or that was typed without
+    /// reading the dialog.
     pub fn keys(&mut self, keys: &str) -> &mut Self {
         if matches!(keys.as_bytes(), [b'\r' | 0x1b | b'y' | b'1'..=b'9'])
             && self.last_keys.is_some_and(|at| at.elapsed().as_secs() < 10)
@@ -120,7 +115,6 @@ impl Terminal {
         self.keys_at_once(keys)
     }
 
-    /// Types keys without a pause.
     pub fn keys_at_once(&mut self, keys: &str) -> &mut Self {
         self.writer
             .write_all(keys.as_bytes())
@@ -135,7 +129,6 @@ impl Terminal {
         self.keys(&format!("\x1b[<0;{col};{row}M\x1b[<0;{col};{row}m"))
     }
 
-    /// Resizes the terminal.
     pub fn resize(&mut self, cols: u16, rows: u16) -> &mut Self {
         let size = PtySize { rows, cols, pixel_width: 0, pixel_height: 0 };
         self.seen
@@ -149,24 +142,20 @@ impl Terminal {
         self
     }
 
-    /// The screen as text, one line per row.
     pub fn screen(&self) -> String {
         let seen = self.seen.0.lock().unwrap_or_else(PoisonError::into_inner);
         seen.parser.screen().contents()
     }
 
-    /// Calls the closure with the emulated screen, for example to read the color of a cell.
     pub fn with_screen<T>(&self, with_screen: impl FnOnce(&vt100::Screen) -> T) -> T {
         let seen = self.seen.0.lock().unwrap_or_else(PoisonError::into_inner);
         with_screen(seen.parser.screen())
     }
 
-    /// Every byte that the terminal received.
     pub fn raw(&self) -> Vec<u8> {
         self.seen.0.lock().unwrap_or_else(PoisonError::into_inner).raw.clone()
     }
 
-    /// The column and row, from 0, where a text begins on the screen.
     pub fn find(&self, text: &str) -> Option<(u16, u16)> {
         let screen = self.screen();
         screen.lines().zip(0..).find_map(|(line, row)| {
@@ -175,7 +164,7 @@ impl Terminal {
         })
     }
 
-    /// Waits until the screen satisfies a condition; panics with the screen after `limit`, or if the program ends
+    /// Waits until the screen satisfies a condition. Panics with the screen after `limit`, or if the program ends
     /// first.
     #[track_caller]
     pub fn wait_until(&self, limit: Duration, what: &str, holds: impl Fn(&str) -> bool) -> String {
@@ -194,13 +183,11 @@ impl Terminal {
         }
     }
 
-    /// Waits until a text is on the screen.
     #[track_caller]
     pub fn wait_for(&self, text: &str, limit: Duration) -> String {
         self.wait_until(limit, &format!("`{text}` on the screen"), |screen| screen.contains(text))
     }
 
-    /// Waits until a text is no longer on the screen.
     #[track_caller]
     pub fn wait_gone(&self, text: &str, limit: Duration) -> String {
         self.wait_until(limit, &format!("`{text}` gone from the screen"), |screen| !screen.contains(text))
@@ -210,14 +197,13 @@ impl Terminal {
     pub fn is_cooked(&self) -> bool {
         use rustix::termios::LocalModes;
         let name = self.master.tty_name().expect("the terminal has a name");
-        // The device is opened with NOCTTY, so that it does not become our controlling terminal.
+        // With NOCTTY, the device does not become our controlling terminal.
         let not_ours = i32::try_from(rustix::fs::OFlags::NOCTTY.bits()).expect("a flag");
         let file = std::fs::OpenOptions::new().read(true).custom_flags(not_ours).open(name);
         let modes = rustix::termios::tcgetattr(file.expect("the terminal can be opened")).expect("its modes");
         modes.local_modes.contains(LocalModes::ICANON | LocalModes::ECHO)
     }
 
-    /// Waits until the program has stopped itself, as with Ctrl+Z.
     #[track_caller]
     pub fn wait_stopped(&self, limit: Duration) {
         let id = self.child.process_id().expect("the program runs");
@@ -238,7 +224,7 @@ impl Terminal {
         }
     }
 
-    /// Waits for the program's exit and returns its exit code; the screen then shows its last output.
+    /// Waits for the program's exit and returns its exit code. The screen then shows its last output.
     #[track_caller]
     pub fn wait(&mut self, limit: Duration) -> u32 {
         let status =
@@ -254,7 +240,6 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // If the test failed, its program may still be running.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,17 +1,15 @@
-//! Polls for conditions that nothing signals (a file appears, a process is gone), with a deadline. If something can
+//! Polls with a deadline for conditions that nothing signals (a file appears, a process is gone). If something can
 //! signal the change, wait on that instead.
 
 use std::time::{Duration, Instant};
 
-/// How long a test waits for something that must happen. Only a defect takes so long, even on a busy machine; how fast
-/// something happens is measured in `bench/`.
+/// How long a test waits for something that must happen. Only a defect takes so long, even on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The first pause between two checks; it doubles up to [`LONGEST`].
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(20);
 
-/// Polls until `condition` holds; `false` if `limit` passes first.
+/// Returns false if `limit` passes before `condition` holds.
 #[must_use]
 pub fn holds_within(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + limit;
@@ -29,13 +27,13 @@ pub fn holds_within(limit: Duration, mut condition: impl FnMut() -> bool) -> boo
     }
 }
 
-/// Polls until `condition` holds; panics at the caller if `limit` passes first.
+/// Panics at the caller if `limit` passes before `condition` holds.
 #[track_caller]
 pub fn until(limit: Duration, condition: impl FnMut() -> bool) {
     assert!(holds_within(limit, condition), "the condition did not hold within {limit:?}");
 }
 
-/// Polls until `find` returns a value; panics at the caller if `limit` passes first.
+/// Panics at the caller if `limit` passes before `find` returns a value.
 #[track_caller]
 pub fn until_some<T>(limit: Duration, mut find: impl FnMut() -> Option<T>) -> T {
     let mut found = None;
@@ -46,7 +44,7 @@ pub fn until_some<T>(limit: Duration, mut find: impl FnMut() -> Option<T>) -> T 
     found.expect("until() returned, so it was found")
 }
 
-/// [`until`] for async tests: lets other tasks of the runtime run between two checks.
+/// As [`until`], but other tasks of the runtime run between two checks.
 pub async fn until_async(limit: Duration, mut condition: impl FnMut() -> bool) {
     let end = Instant::now() + limit;
     let mut pause = SHORTEST;

@@ -20,7 +20,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// An engine that responds from a script.
 struct Scripted {
     script: Mutex<Script>,
     sender: mpsc::UnboundedSender<FeedItem>,

@@ -1,6 +1,5 @@
 //! ASCII substitutes for the symbols of the screen.
 
-/// The closest ASCII for a symbol, with the same width.
 pub(crate) fn ascii(symbol: &str, width: usize) -> &'static str {
     let one = match symbol {
         "●" | "•" | "■" => "*",

@@ -1,17 +1,14 @@
-//! A program's terminal inside ours: encoding of keys and pastes.
-//!
-//! The program's screen is drawn cell by cell through `paint`; its output never reaches our terminal directly.
+//! A program's terminal inside ours: encoding of keys and pastes. The program's screen is drawn cell by cell; its
+//! output never reaches our terminal directly.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// Whether a key detaches: Ctrl+], which may be reported as Ctrl+5 or as the control character 0x1D, because terminals
-/// send the same byte for all three.
+/// Ctrl+] detaches. Terminals send the same byte for Ctrl+], Ctrl+5 and the control character 0x1D.
 pub fn detaches(key: KeyEvent) -> bool {
     let control = key.modifiers.contains(KeyModifiers::CONTROL);
     (control && matches!(key.code, KeyCode::Char(']' | '5'))) || key.code == KeyCode::Char('\u{1d}')
 }
 
-/// The bytes that a terminal sends for a key.
 pub fn encode(key: KeyEvent, application_cursor: bool) -> Vec<u8> {
     let control = key.modifiers.contains(KeyModifiers::CONTROL);
     let alt = key.modifiers.contains(KeyModifiers::ALT);
@@ -66,8 +63,8 @@ pub fn encode(key: KeyEvent, application_cursor: bool) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// The bytes of a paste. In a bracketed paste, escape characters are removed, so that an end marker inside the pasted
-/// text does not end the paste.
+/// The bytes of a paste. In a bracketed paste, escape characters are removed, so that an end marker in the pasted text
+/// cannot end the paste.
 pub fn paste(text: &str, bracketed: bool) -> Vec<u8> {
     let text = text.replace("\r\n", "\r").replace('\n', "\r");
     if bracketed {

@@ -4,43 +4,34 @@ use althing_text::sanitize;
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
-/// Limit on the length of the text, in bytes.
+/// The maximum length of the text, in bytes.
 const MOST: usize = 4 << 20;
 
-/// Limit on the texts that are kept to undo edits.
 const MOST_EDITS: usize = 200;
 
-/// Limit on their total length, in bytes.
+/// The maximum total length of the texts that are kept for undo, in bytes.
 const MOST_EDIT_BYTES: usize = 8 << 20;
 
-/// Text with a cursor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Editor {
     text: String,
     /// A byte position on a grapheme boundary.
     cursor: usize,
-    /// The text and the cursor before each edit, oldest first. Letters of one word that were typed in a row are one
-    /// edit.
+    /// The text and the cursor before each edit, oldest first. Letters that were typed in a row are one edit.
     edits: Vec<(String, usize)>,
-    /// Whether the last edit was a typed letter that the next one may join.
     typing: bool,
-    /// The text that was removed last by a command that removes words or lines.
+    /// The text that was last removed by a command that removes words or parts of lines.
     killed: String,
 }
 
-/// Text wrapped to a width.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrappedText {
-    /// The rows as displayed.
     pub rows: Vec<String>,
-    /// The cursor's row and column.
     pub cursor: (usize, usize),
-    /// The byte position where each row begins.
     starts: Vec<usize>,
 }
 
 impl Editor {
-    /// An editor that contains a text, with the cursor at the end of the text.
     pub fn with(text: &str) -> Self {
         let mut editor = Self::default();
         editor.insert(text);
@@ -55,7 +46,6 @@ impl Editor {
         self.text.is_empty()
     }
 
-    /// The text before the cursor.
     pub fn before(&self) -> &str {
         self.text.get(..self.cursor).unwrap_or_default()
     }
@@ -71,21 +61,18 @@ impl Editor {
         std::mem::take(&mut self.text)
     }
 
-    /// Removes the text. Undo brings it back.
     pub fn clear(&mut self) {
         self.note_edit(false);
         self.cursor = 0;
         self.text.clear();
     }
 
-    /// Replaces the text and moves the cursor to the end of the new text.
     pub fn set(&mut self, text: &str) {
         self.clear();
         self.insert(text);
         self.typing = false;
     }
 
-    /// Remembers the text before an edit. `joins`: whether the edit belongs to the last one.
     fn note_edit(&mut self, joins: bool) {
         let joined = joins && self.typing;
         self.typing = joins;
@@ -99,7 +86,6 @@ impl Editor {
         }
     }
 
-    /// Takes the last edit back. Returns false if there is none.
     pub fn undo(&mut self) -> bool {
         self.typing = false;
         while let Some((text, cursor)) = self.edits.pop() {
@@ -111,7 +97,6 @@ impl Editor {
         false
     }
 
-    /// Inserts the text that was removed last by a command that removes words or lines.
     pub fn yank(&mut self) {
         let killed = self.killed.clone();
         self.insert(&killed);
@@ -134,7 +119,6 @@ impl Editor {
         }
     }
 
-    /// Replaces the text between a position and the cursor.
     pub fn complete(&mut self, from: usize, with: &str) {
         if self.text.is_char_boundary(from) && from <= self.cursor {
             self.text.replace_range(from..self.cursor, with);
@@ -190,14 +174,12 @@ impl Editor {
         removed
     }
 
-    /// Keeps what was removed, unless nothing was.
     fn keep_killed(&mut self, removed: String) {
         if !removed.is_empty() {
             self.killed = removed;
         }
     }
 
-    /// Applies an editing command. Returns whether anything changed.
     pub fn key(&mut self, key: Motion) -> bool {
         let before = (self.cursor, self.text.len());
         match key {
@@ -227,7 +209,7 @@ impl Editor {
         before != (self.cursor, self.text.len())
     }
 
-    /// Moves the cursor up or down by rows of the text wrapped to `width`. Returns false if there is no such row.
+    /// Moves the cursor by rows of the text wrapped to `width`. Returns false if there is no such row.
     pub fn vertical(&mut self, rows: isize, width: usize) -> bool {
         let wrapped = self.wrap(width);
         let (row, column) = wrapped.cursor;
@@ -250,7 +232,6 @@ impl Editor {
         true
     }
 
-    /// Wraps the text to a width.
     pub fn wrap(&self, width: usize) -> WrappedText {
         let width = width.max(2);
         let mut rows = vec![String::new()];
@@ -294,7 +275,6 @@ impl Editor {
     }
 }
 
-/// An editing command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Motion {
     Left,
@@ -303,17 +283,11 @@ pub enum Motion {
     WordRight,
     LineStart,
     LineEnd,
-    /// Removes the grapheme before the cursor.
     Backspace,
-    /// Removes the grapheme after the cursor.
     Delete,
-    /// Removes the word before the cursor.
     DeleteWord,
-    /// Removes the word after the cursor.
     DeleteNextWord,
-    /// Removes the part of the line before the cursor.
     DeleteToStart,
-    /// Removes the part of the line after the cursor.
     DeleteToEnd,
 }
 

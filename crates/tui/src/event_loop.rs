@@ -20,24 +20,21 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-/// Minimum time between two frames that respond to keys.
 const KEY_FRAME: Duration = Duration::from_micros(16_667);
-/// Minimum time between the last frame and a frame that does not respond to a key. Twice `KEY_FRAME`, so that the
-/// screen can respond to a key at once while agents stream, with at most 60 frames per second in total.
+/// The minimum time between the last frame and a frame that does not respond to a key. Twice `KEY_FRAME`, so that a key
+/// can be answered at once while agents stream, with at most 60 frames per second in total.
 const UNPROMPTED_FRAME: Duration = Duration::from_micros(33_334);
 
-/// How often clocks on the screen are updated.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Limit on feed items folded at a time, so that a long history does not delay keys. Also the capacity of the channels
-/// for feed items and keys.
+/// The maximum number of feed items folded at a time, so that a long history does not delay keys. Also the capacity of
+/// the channels for feed items and keys.
 const MOST_AT_ONCE: usize = 4096;
 
 type FeedResult = Result<FeedItem, JournalError>;
 
-/// Shows a session, on a screen or (with the option `plain`) as lines, until the user leaves the session, a signal
-/// arrives or the input ends. The screen stays open when the session ends; without a screen, the end of a workflow ends
-/// this function too.
+/// Shows a session until the user leaves it, a signal arrives or the input ends. With the option `plain`, the session
+/// is shown as lines, and the end of a workflow ends this function too.
 pub async fn run(
     engine: Arc<dyn Engine>,
     options: TuiOptions,
@@ -68,8 +65,7 @@ pub async fn run(
     result
 }
 
-/// Asks on a screen of its own whether something that was found may be used; `would` says what it would do. A signal or
-/// the end of the input means no.
+/// Asks on a screen of its own whether something that was found may be used. A signal or the end of the input means no.
 pub async fn ask_trust(
     would: Vec<String>,
     options: TuiOptions,
@@ -130,7 +126,6 @@ pub(crate) fn follow(
     (receiver, pump)
 }
 
-/// Signals that end or suspend the screen.
 pub(crate) struct Signals {
     term: Signal,
     hup: Signal,
@@ -183,7 +178,7 @@ impl KeyReader {
         Self { receiver, pump }
     }
 
-    /// Stops reading keys, because another program or the shell reads them now.
+    /// Stops reading keys, because another program or the shell reads them from now on.
     async fn stop(&mut self) {
         self.pump.abort();
         let _ = (&mut self.pump).await;
@@ -207,7 +202,6 @@ struct EventLoop {
     last_frame: Option<Instant>,
     /// Whether a key was pressed since the last frame, while no program was attached.
     pressed: bool,
-    /// When the last frame that responded to a key was drawn.
     last_key_frame: Option<Instant>,
     /// The question whose dialog is in the last frame.
     drawn_box: Option<InteractionId>,
@@ -219,7 +213,6 @@ enum WakeReason {
     Feed(Option<FeedResult>),
     Frame,
     Tick,
-    /// A letter that waited in a dialog is due (see `App::due`).
     Due,
     Signal(SignalAction),
 }
@@ -291,7 +284,6 @@ impl EventLoop {
         }
     }
 
-    /// The earliest time of the next frame.
     fn due(&self) -> Instant {
         let (last, pause) = match (self.pressed, self.app.attached_task()) {
             (true, _) => (self.last_key_frame, KEY_FRAME),
@@ -333,7 +325,7 @@ impl EventLoop {
         self.app.box_is_unseen =
             self.app.question_in_box().is_some_and(|id| self.drawn_box.as_ref() != Some(id));
         let mut effects = self.app.handle(first, now);
-        // Handle the available keys before the next frame, up to the first key that has effects.
+        // All available keys are handled before the next frame, up to the first key that has effects.
         while effects.is_empty() {
             let Ok(Ok(event)) = self.keys.receiver.try_recv() else { break };
             effects.extend(self.app.handle(&event, now));
@@ -423,7 +415,6 @@ impl EventLoop {
         Ok(None)
     }
 
-    /// Hands the terminal over to another program while it runs.
     async fn with_terminal_released<T: Send + 'static>(
         &mut self,
         work: impl FnOnce(&dyn TuiHost) -> T + Send + 'static,
@@ -437,7 +428,6 @@ impl EventLoop {
         done
     }
 
-    /// Runs blocking work on a separate thread.
     async fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&dyn TuiHost) -> T + Send + 'static,
@@ -446,7 +436,7 @@ impl EventLoop {
         tokio::task::spawn_blocking(move || work(&*host)).await.map_err(io::Error::other)
     }
 
-    /// Suspends the process as Ctrl+Z does, and restores the screen afterwards.
+    /// Suspends the process as Ctrl+Z does. The code after the signal runs when the process continues.
     async fn suspend(&mut self) -> io::Result<()> {
         self.keys.stop().await;
         self.guard.release();
@@ -456,7 +446,7 @@ impl EventLoop {
         self.clear_and_redraw()
     }
 
-    /// Clears the screen and redraws. The terminal is not queried, because its response would mix with the keys.
+    /// Does not query the terminal, because its response would mix with the keys.
     fn clear_and_redraw(&mut self) -> io::Result<()> {
         execute!(io::stdout(), Clear(ClearType::All))?;
         self.terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;

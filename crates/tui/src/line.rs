@@ -1,30 +1,27 @@
 //! Styled lines of text, and fitting text to a width.
 //!
-//! Widths are counted in terminal cells, for each unit that is drawn as one (see `units`), never in bytes or
-//! characters. This is needed to draw a wrapped line whole: the width of a text can be smaller than the sum of the
-//! widths of its parts.
+//! Widths are counted in terminal cells per unit that is drawn as one (see `units`), because the width of a text can be
+//! smaller than the sum of the widths of its characters.
 
 use crate::theme::Tone;
 use althing_text::sanitize;
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
-/// A line of text, each piece with a tone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Line {
-    /// The pieces, from the left. The strings are boxed, because a long transcript contains many of them.
+    /// The pieces from left to right. The strings are boxed to save memory, because a long transcript has many of them.
     pub pieces: Vec<(Tone, Box<str>)>,
 }
 
 impl Line {
-    /// A line with one piece.
     pub fn of(tone: Tone, text: &str) -> Self {
         let mut line = Self::default();
         line.push(tone, text);
         line
     }
 
-    /// Appends a piece, or extends the last piece if the tone is the same.
+    /// Appends sanitized text. Extends the last piece if the tone is the same.
     pub fn push(&mut self, tone: Tone, text: &str) {
         if text.is_empty() {
             return;
@@ -46,7 +43,6 @@ impl Line {
         self
     }
 
-    /// The line with an indentation.
     pub fn indented(self, columns: usize) -> Self {
         let mut line = Self::of(Tone::Plain, &" ".repeat(columns));
         for (tone, text) in self.pieces {
@@ -55,7 +51,6 @@ impl Line {
         line
     }
 
-    /// The width in columns.
     pub fn width(&self) -> usize {
         self.pieces.iter().map(|(_, text)| cells(text)).sum()
     }
@@ -65,8 +60,8 @@ impl Line {
     }
 }
 
-/// The units of a sanitized text that are drawn as one, each with its width: the grapheme clusters or, if a cluster is
-/// wider than two cells, its characters.
+/// The units of a sanitized text that are drawn as one, each with its width: grapheme clusters or, for a cluster wider
+/// than two cells, its characters.
 pub(crate) fn units(text: &str) -> impl Iterator<Item = (&str, usize)> {
     fn parts(cluster: &str) -> impl Iterator<Item = &str> {
         let is_wide = cluster.width() > 2;
@@ -75,17 +70,14 @@ pub(crate) fn units(text: &str) -> impl Iterator<Item = (&str, usize)> {
     text.graphemes(true).flat_map(parts).map(|unit| (unit, unit.width()))
 }
 
-/// The width of a sanitized text in columns, as it is drawn.
 pub(crate) fn cells(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { units(text).map(|(_, wide)| wide).sum() }
 }
 
-/// The width of a text in columns.
 pub fn width(text: &str) -> usize {
     cells(&sanitize::line(text))
 }
 
-/// The beginning of a text that fits, with `…` if it was cut.
 pub fn cut(text: &str, most: usize) -> String {
     let text = sanitize::line(text);
     if cells(&text) <= most {
@@ -106,7 +98,6 @@ pub fn cut(text: &str, most: usize) -> String {
     out
 }
 
-/// A text padded or cut to exactly this many columns.
 pub fn pad(text: &str, columns: usize) -> String {
     let mut out = cut(text, columns);
     let used = cells(&out);
@@ -114,7 +105,6 @@ pub fn pad(text: &str, columns: usize) -> String {
     out
 }
 
-/// The first non-empty line of a text.
 pub fn first_line(text: &str) -> &str {
     text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default()
 }
@@ -144,11 +134,8 @@ struct Wrapper {
     done: Vec<Line>,
     line: Line,
     used: usize,
-    /// The pieces of the current word, which may still grow.
     word: Vec<(Tone, String)>,
-    /// The width of the current word, in columns.
     word_width: usize,
-    /// Spaces before the word; dropped at a line break.
     space: Option<(Tone, usize)>,
 }
 
@@ -191,7 +178,7 @@ impl Wrapper {
         if self.used > 0 && self.used + spaces + self.word_width > self.most {
             self.break_line();
         } else if self.used > 0 || fresh {
-            // Keep the indentation of the first line; after a break, leading spaces are dropped.
+            // Keeps the indentation of the first line. After a break, leading spaces are dropped.
             let spaces = spaces.min(self.most.saturating_sub(1));
             self.line.push(space_tone, &" ".repeat(spaces));
             self.used += spaces;
@@ -209,7 +196,6 @@ impl Wrapper {
         }
     }
 
-    /// Breaks a word that is wider than a line between units.
     fn split(&mut self, tone: Tone, text: &str) {
         let mut part = String::new();
         for (letter, wide) in units(text) {

@@ -1,7 +1,5 @@
-//! A scrolling list that processes only what is in view.
-//!
-//! Items are laid out when they come into view, and their layouts are cached until the cache has more than
-//! `MOST_LINES` lines. The time per frame and the memory of the cache do not depend on the length of the list.
+//! A scrolling list that lays out only the items in view and caches their layouts. Neither the time per frame nor the
+//! memory of the cache depends on the length of the list.
 
 use crate::line::Line;
 use crate::markdown::{GrowingText, Part};
@@ -11,29 +9,26 @@ use crate::theme::Tone;
 use ratatui::layout::Rect;
 use std::collections::HashMap;
 
-/// Limit on cached lines; beyond it, layouts out of view are dropped.
+/// If more lines are cached, the layouts that were not in the last frame are dropped.
 const MOST_LINES: usize = 4_000;
 
-/// Identifies a list, as part of the cache key.
 pub type ListId = u64;
 
-/// The items of a list.
 pub trait ListItems {
     fn len(&self) -> usize;
 
-    /// A number that changes whenever the item looks different at the same width. With None the item is laid
-    /// out for every frame.
+    /// A number that changes whenever the item looks different at the same width. With `None`, the item is laid out for
+    /// every frame.
     fn version(&self, at: usize) -> Option<u64>;
 
-    /// The item's lines.
     fn layout(&self, at: usize, width: usize) -> Vec<Line>;
 
-    /// Whether the item may contain all these words, which are in lower case. A cheap test before its layout is searched.
+    /// Whether the item may contain all these lower-case words. A cheap test before the layout is searched.
     fn may_contain(&self, _at: usize, _words: &[&str]) -> bool {
         true
     }
 
-    /// The Markdown of an item whose text only grows at the end, and the line above that text; None for other items.
+    /// The Markdown of an item whose text only grows at the end, and the line above the text. `None` for other items.
     fn grows(&self, _at: usize) -> Option<(&str, Line)> {
         None
     }
@@ -43,12 +38,11 @@ struct CachedLayout {
     version: Option<u64>,
     width: usize,
     lines: Vec<Line>,
-    /// For growing text: how much of it is laid out permanently, and in how many lines.
+    /// For growing text: how much of it has its final layout, and in how many lines.
     settled: (GrowingText, usize),
     frame: u64,
 }
 
-/// The cache of layouts.
 #[derive(Default)]
 pub struct Layouts {
     cached: HashMap<(ListId, usize), CachedLayout>,
@@ -62,7 +56,6 @@ impl std::fmt::Debug for Layouts {
 }
 
 impl Layouts {
-    /// Starts a new frame.
     pub fn begin(&mut self) {
         self.frame += 1;
         let lines: usize = self.cached.values().map(|cached| cached.lines.len()).sum();
@@ -106,7 +99,7 @@ impl Layouts {
 impl CachedLayout {
     /// Lays out the new part of a growing text: only its last block can change.
     fn grow(&mut self, text: &str, head: Line, width: usize) {
-        // Start over if nothing is laid out yet, the width changed, or the text became shorter.
+        // Starts over if nothing is laid out yet, the width changed, or the text became shorter.
         if self.settled.1 == 0 || self.width != width || self.settled.0.done() > text.len() {
             self.lines = vec![Line::default(), Line::default()];
             self.settled = (GrowingText::default(), 2);
@@ -133,59 +126,50 @@ impl CachedLayout {
     }
 }
 
-/// The scroll position and selection of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scroll {
-    /// The first visible item and its first visible line. With None the view follows the end of the list.
+    /// The first visible item and its first visible line. With `None`, the view follows the end of the list.
     top: Option<(usize, usize)>,
-    /// Lines to scroll at the next frame, when heights are known.
+    /// Lines to scroll at the next frame, when the heights of items are known.
     pending: isize,
-    /// Number of items when the user scrolled away from the end.
+    /// When the user scrolled away from the end: the number of items and, in `left_lines`, the lines of the last item.
     left_at: usize,
-    /// Number of lines of the last item at that time.
     left_lines: usize,
     pub selected: Option<usize>,
-    /// Whether to bring the selected item into view at the next frame.
     reveal: bool,
-    /// The item and line to bring into view at the next frame.
     goal: Option<(usize, usize)>,
-    /// What is searched for; its matches are highlighted.
     search: Option<Search>,
-    /// The width of the list in the last frame.
     width: usize,
 }
 
 impl Scroll {
-    /// The position at the beginning of the list.
     pub fn top() -> Self {
         Self { top: Some((0, 0)), ..Self::default() }
     }
 
-    /// Scrolls by lines; positive is down.
+    /// Positive is down.
     pub fn by(&mut self, lines: isize) {
         self.pending = self.pending.saturating_add(lines);
     }
 
-    /// Scrolls to the beginning.
     pub fn go_top(&mut self) {
         self.top = Some((0, 0));
         self.pending = 0;
     }
 
-    /// Scrolls to the end and follows it.
     pub fn go_end(&mut self) {
         self.top = None;
         self.pending = 0;
     }
 
-    /// Searches the list, or goes on to the next (`step` 1) or previous (`step` -1) match of the same text. Brings the
-    /// match into view.
+    /// Searches the list and brings a match into view. If the same text was searched before, goes to the next (`step`
+    /// 1) or previous (`step` -1) match.
     pub fn find(&mut self, wanted: &str, items: &dyn ListItems, step: isize) {
         let search = Search::new(wanted, items, self.width);
         self.go_to_match(search, step);
     }
 
-    /// Like `find`, but the matches are these items, which may contain more than they show.
+    /// Like `find`, but the matches are whole items, which may contain more text than the list shows.
     pub fn find_items(&mut self, wanted: &str, items: impl Iterator<Item = usize>, step: isize) {
         let search = Search::of_items(wanted, items);
         self.go_to_match(search, step);
@@ -204,38 +188,31 @@ impl Scroll {
         self.search = Some(search);
     }
 
-    /// The item of the current match.
     pub fn found_item(&self) -> Option<usize> {
         self.search.as_ref().and_then(Search::hit).map(|hit| hit.item)
     }
 
-    /// Ends the search.
     pub fn end_search(&mut self) {
         self.search = None;
     }
 
-    /// `3 of 7` for the current search.
     pub fn search_label(&self) -> Option<String> {
         self.search.as_ref().map(|search| format!("{}: {}", search.wanted(), search.label()))
     }
 
-    /// Selects an item and brings it into view.
     pub fn select(&mut self, item: usize) {
         self.selected = Some(item);
         self.reveal = true;
     }
 }
 
-/// A row of the screen that shows a line of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlacedRow {
     pub y: u16,
     pub item: usize,
-    /// The button in the line: its first column, and its width.
     pub button: Option<(u16, u16)>,
 }
 
-/// The column and width of the button in a line; None if there is no button, or not enough room for all of it.
 fn button(line: &Line, left: u16, most: u16) -> Option<(u16, u16)> {
     let mut column: u16 = 0;
     for (tone, text) in &line.pieces {
@@ -249,7 +226,7 @@ fn button(line: &Line, left: u16, most: u16) -> Option<(u16, u16)> {
     None
 }
 
-/// Draws a list. Returns which item is in which row.
+/// Returns which item is in which row.
 pub fn draw(
     canvas: &mut Canvas<'_>,
     area: Rect,
@@ -295,7 +272,6 @@ pub fn draw(
     placed
 }
 
-/// Highlights the matches in a drawn line.
 fn highlight(canvas: &mut Canvas<'_>, row: Rect, line: &Line, search: &Search, place: (usize, usize)) {
     for (nth, (column, wide)) in search::columns(&line.text(), search.wanted()).into_iter().enumerate() {
         let x = row.x.saturating_add(u16::try_from(column).unwrap_or(u16::MAX));
@@ -319,7 +295,6 @@ impl Viewport<'_> {
         layouts.lines(self.list_id, self.items, item, self.width).len()
     }
 
-    /// Applies pending scrolling. Returns the first visible item and line.
     fn settle(&self, scroll: &mut Scroll, layouts: &mut Layouts) -> (usize, usize) {
         if std::mem::take(&mut scroll.reveal) {
             self.reveal(scroll, layouts);
@@ -349,7 +324,6 @@ impl Viewport<'_> {
         moved
     }
 
-    /// The position from which the rest of the list fills the view; the beginning if the whole list fits.
     fn end(&self, layouts: &mut Layouts) -> (usize, usize) {
         let mut room = self.height;
         for item in (0..self.items.len()).rev() {
@@ -391,13 +365,11 @@ impl Viewport<'_> {
         (item, 0)
     }
 
-    /// Notes what the list contains now that the view no longer follows its end.
     fn leave_end(&self, scroll: &mut Scroll, layouts: &mut Layouts) {
         scroll.left_at = self.items.len();
         scroll.left_lines = self.tall(layouts, self.items.len() - 1);
     }
 
-    /// What was added below since the user scrolled away from the end.
     fn new_below(&self, scroll: &Scroll, layouts: &mut Layouts) -> Option<String> {
         if scroll.top.is_none() || scroll.left_at == 0 {
             return None;
@@ -411,7 +383,6 @@ impl Viewport<'_> {
         }
     }
 
-    /// Brings a line of an item into view, with some context above it.
     fn reveal_line(&self, scroll: &mut Scroll, layouts: &mut Layouts, line: (usize, usize)) {
         let start = scroll.top.unwrap_or_else(|| self.end(layouts));
         let bottom = self.down(layouts, start, self.height.saturating_sub(1));

@@ -1,56 +1,43 @@
-//! The modes that the user sets on the mode bar.
-//!
-//! What the modes change about a run is decided by `Modes::overrides`, for all front ends.
+//! The modes that the user sets on the mode bar. How modes change a run is decided by `Modes::overrides`, for all front
+//! ends.
 
 use althing_protocol::{
     AgentId, AgentMode, InteractionKind, ModeChoice, Modes, RunOverrides, SessionId, SessionKind, TaskId,
 };
 use althing_view::SessionView;
 
-/// Whether messages are planned first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PlanMode {
-    /// Messages are not planned first.
     #[default]
     Normal,
-    /// Messages become plans for approval.
+    /// Messages become plans, which the user approves.
     Plan,
-    /// An approved plan is being executed, or will be executed by the next run.
+    /// An approved plan is being executed, or the next run will execute it.
     Execute,
 }
 
-/// The state of the presenter override.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum OverrideState {
-    /// There is nothing to override.
     #[default]
     None,
-    /// The vote is decided and can be overridden.
     Available,
-    /// The user chose the presenter of the live run.
     Chosen(AgentId),
 }
 
-/// The modes on the mode bar, and the state of the session that they depend on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TuiModeState {
     pub plan_mode: PlanMode,
     pub agent_mode: AgentMode,
-    /// The agent in single-agent mode: the selected tab.
     pub selected_agent: Option<AgentId>,
-    /// Whether agents refine and vote.
     pub refinement: bool,
     pub override_state: OverrideState,
-    /// Whether there is a chat agent that launches runs.
+    /// Whether a chat agent replies to messages and launches runs. Otherwise each message starts a run.
     pub interactive_mode: bool,
-    /// The conversation's session.
     pub interactive_session: Option<SessionId>,
-    /// The live run.
     pub current_run_id: Option<TaskId>,
-    /// Whether a run is waiting for approval.
     pub pending_run_approval: bool,
-    /// The modes that the user chose, on the command line or on the screen. A mode that the user did not choose is
-    /// `None`.
+    /// The modes that the user chose, on the command line or on the screen. `None` for modes that the user did not
+    /// choose.
     choice: ModeChoice,
 }
 
@@ -73,14 +60,12 @@ impl Default for TuiModeState {
 }
 
 impl TuiModeState {
-    /// The initial state of a session.
     pub fn new(interactive: bool, choice: &ModeChoice) -> Self {
         let mut state = Self { interactive_mode: interactive, ..Self::default() };
         state.adopt(choice);
         state
     }
 
-    /// Sets the modes to a choice made elsewhere: on the command line, or in the session's log.
     pub fn adopt(&mut self, choice: &ModeChoice) {
         self.choice = choice.clone();
         self.agent_mode = choice.agent_mode.unwrap_or_default();
@@ -89,7 +74,6 @@ impl TuiModeState {
         self.selected_agent.clone_from(&choice.agent);
     }
 
-    /// The current modes.
     pub fn modes(&self) -> Modes {
         Modes {
             agent_mode: self.agent_mode,
@@ -98,12 +82,11 @@ impl TuiModeState {
         }
     }
 
-    /// What the modes change about a run's rules.
     pub fn overrides(&self) -> RunOverrides {
         self.modes().overrides()
     }
 
-    /// The modes that the user chose; sent with each message.
+    /// The modes that the user chose, which are sent with each message.
     pub fn choice(&self) -> ModeChoice {
         self.choice.clone()
     }
@@ -114,7 +97,7 @@ impl TuiModeState {
         self.choice.planning = Some(planning);
     }
 
-    /// Toggles single-agent mode. The agent is the one whose tab is selected, or the first.
+    /// Toggles single-agent mode. Its agent is the selected one or, without a selection, the first of the team.
     pub fn toggle_agent_mode(&mut self, team: &[AgentId]) {
         self.agent_mode = match self.agent_mode {
             AgentMode::Multi => AgentMode::Single,
@@ -130,7 +113,6 @@ impl TuiModeState {
         }
     }
 
-    /// Selects the agent for single-agent mode.
     pub fn select_agent(&mut self, agent: &AgentId) {
         self.selected_agent = Some(agent.clone());
         if self.agent_mode == AgentMode::Single {
@@ -143,7 +125,6 @@ impl TuiModeState {
         self.choice.refinement = Some(self.refinement);
     }
 
-    /// Updates the state from the session.
     pub fn follow(&mut self, model: &SessionView) {
         self.interactive_mode = match model.kind {
             Some(SessionKind::Chat) if !model.team.is_empty() => model.chat_agent.is_some(),
@@ -165,7 +146,7 @@ impl TuiModeState {
         let executing = model.pending_plan.is_some() || live.is_some_and(|run| run.plan.is_some());
         match (executing, self.plan_mode) {
             (true, _) => {
-                // The plan is approved: the next message is not planned again unless the user asks for it.
+                // The plan is approved, so the next message is not planned again unless the user asks for it.
                 self.plan_mode = PlanMode::Execute;
                 self.choice.planning = None;
             }

@@ -1,7 +1,5 @@
-//! The only access to the screen's cells.
-//!
-//! Every text is sanitized here, in case a caller forgot to do so. No other code may set a cell, because the
-//! buffer itself does not sanitize: it passes even a clipboard sequence or a direction override on to the terminal.
+//! The only access to the cells of the screen. All text is sanitized here. No other code may set a cell, because the
+//! buffer does not sanitize: it would pass a clipboard sequence or a direction override on to the terminal.
 
 use crate::ascii::ascii;
 use crate::line::Line;
@@ -14,7 +12,6 @@ use std::borrow::Cow;
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
-/// The text with each of its grapheme clusters sanitized.
 fn safe_units(text: &str) -> Cow<'_, str> {
     if text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
         return Cow::Borrowed(text);
@@ -22,21 +19,19 @@ fn safe_units(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.graphemes(true).map(sanitize::cell).collect())
 }
 
-/// A screen to draw on.
 #[derive(Debug)]
 pub struct Canvas<'a> {
     buffer: &'a mut Buffer,
     theme: Theme,
     ascii: bool,
-    /// Whether clusters that terminals measure differently are simplified.
     simple: bool,
     cursor: Option<Position>,
 }
 
-/// A cluster that is as wide in every terminal as we count it: a flag as its two letters, another cluster without the
-/// characters that some terminals and multiplexers count apart. None if the cluster is simple.
+/// A replacement that has the same width in every terminal: a flag becomes its two letters, another cluster loses the
+/// characters that some terminals and multiplexers count separately. `None` if the cluster is simple.
 fn simplified(cluster: &str, wide: usize) -> Option<String> {
-    /// Regional indicators, of which two are a flag.
+    /// Regional indicators. Two of them are a flag.
     const REGIONS: std::ops::RangeInclusive<char> = '\u{1f1e6}'..='\u{1f1ff}';
     let is_counted_apart = |c: char| {
         REGIONS.contains(&c)
@@ -62,23 +57,19 @@ impl<'a> Canvas<'a> {
         Self { buffer, theme, ascii, simple: false, cursor: None }
     }
 
-    /// Simplifies clusters that terminals measure differently.
     pub fn with_simple_clusters(mut self, simple: bool) -> Self {
         self.simple = simple;
         self
     }
 
-    /// The whole area.
     pub fn area(&self) -> Rect {
         self.buffer.area
     }
 
-    /// The cursor position, if the cursor is visible.
     pub fn cursor(&self) -> Option<Position> {
         self.cursor
     }
 
-    /// Shows the cursor at a position.
     pub fn set_cursor(&mut self, x: u16, y: u16) {
         if self.buffer.area.contains(Position { x, y }) {
             self.cursor = Some(Position { x, y });
@@ -89,13 +80,12 @@ impl<'a> Canvas<'a> {
         self.cursor = None;
     }
 
-    /// Writes a text of at most `most` columns. Returns the columns used.
+    /// Writes at most `most` columns. Returns the columns used.
     pub fn text(&mut self, x: u16, y: u16, most: u16, tone: Tone, text: &str) -> u16 {
         let style = self.theme.style(tone);
         self.styled(x, y, most, style, text)
     }
 
-    /// Writes a line.
     pub fn line(&mut self, x: u16, y: u16, most: u16, line: &Line) -> u16 {
         let mut used = 0;
         for (tone, text) in &line.pieces {
@@ -104,21 +94,18 @@ impl<'a> Canvas<'a> {
         used
     }
 
-    /// Writes a right-aligned text that ends at a column.
     pub fn right(&mut self, end: u16, y: u16, most: u16, tone: Tone, text: &str) -> u16 {
         let text = crate::line::cut(text, most.into());
         let wide = u16::try_from(crate::line::cells(&text)).unwrap_or(u16::MAX).min(most);
         self.text(end.saturating_sub(wide), y, wide, tone, &text)
     }
 
-    /// Draws a horizontal line.
     pub fn rule(&mut self, area: Rect, y: u16) {
         for x in area.left()..area.right() {
             self.text(x, y, 1, Tone::Dim, "─");
         }
     }
 
-    /// Clears an area.
     pub fn clear(&mut self, area: Rect) {
         let area = area.intersection(self.buffer.area);
         for y in area.top()..area.bottom() {
@@ -132,13 +119,11 @@ impl<'a> Canvas<'a> {
         }
     }
 
-    /// Changes the style of an area.
     pub fn tone(&mut self, area: Rect, tone: Tone) {
         let style = self.theme.style(tone);
         self.buffer.set_style(area.intersection(self.buffer.area), style);
     }
 
-    /// The text that was drawn in a part of a row.
     pub fn read(&self, row: Rect) -> String {
         let row = row.intersection(self.buffer.area);
         let mut text = String::new();
@@ -150,7 +135,6 @@ impl<'a> Canvas<'a> {
         text
     }
 
-    /// Clears an area and draws a frame with a title. Returns the inner area.
     pub fn frame(&mut self, area: Rect, title: &str, tone: Tone) -> Rect {
         self.clear(area);
         if area.width < 2 || area.height < 2 {
@@ -180,7 +164,7 @@ impl<'a> Canvas<'a> {
         Rect::new(area.x + 1, area.y + 1, area.width - 2, area.height - 2)
     }
 
-    /// Writes a text with an explicit style, such as a cell of a program's screen. Returns the columns used.
+    /// Writes text with an explicit style, such as a cell of a program's screen. Returns the columns used.
     pub fn styled(&mut self, x: u16, y: u16, most: u16, style: Style, text: &str) -> u16 {
         let area = self.buffer.area;
         if y < area.top() || y >= area.bottom() || x >= area.right() {
@@ -207,7 +191,6 @@ impl<'a> Canvas<'a> {
             for hidden in 1..wide {
                 if let Some(cell) = self.buffer.cell_mut(Position { x: at + hidden, y }) {
                     cell.reset();
-                    // In ASCII mode, two question marks stand for a wide character.
                     if self.ascii {
                         cell.set_symbol("?").set_style(style);
                     }
@@ -226,7 +209,7 @@ impl<'a> Canvas<'a> {
         at - x
     }
 
-    /// Replaces a wide character with a space if its right half is about to be overwritten.
+    /// A wide character whose right half is about to be overwritten becomes a space.
     fn clear_left_half(&mut self, x: u16, y: u16) {
         if x == 0 {
             return;
@@ -238,7 +221,7 @@ impl<'a> Canvas<'a> {
         }
     }
 
-    /// Makes the cell after the written text visible again if it was the right half of a wide character.
+    /// A cell that was the right half of an overwritten wide character becomes visible again.
     fn unhide(&mut self, x: u16, y: u16) {
         if let Some(cell) = self.buffer.cell_mut(Position { x, y })
             && cell.symbol().is_empty()

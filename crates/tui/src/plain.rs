@@ -1,6 +1,4 @@
-//! The conversation as lines of text, for screen readers and dumb terminals.
-//!
-//! Nothing is redrawn: each finished item is printed once, with a label.
+//! The conversation or workflow as lines of text, for screen readers and dumb terminals. Nothing is redrawn.
 
 use crate::app::{App, Effect, Modal};
 use crate::event_loop::{Signals, follow};
@@ -14,7 +12,6 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-/// Commands that need a screen.
 const SCREEN_ONLY: &[&str] = &[
     "/tasks",
     "/run",
@@ -30,7 +27,6 @@ const SCREEN_ONLY: &[&str] = &[
     "/resume",
 ];
 
-/// Commands that exist only here.
 const PLAIN_ONLY: &[(&str, &str)] = &[
     ("/approve, yes", "answer a question with yes; words after /approve are instructions"),
     ("/reject, no", "answer a question with no"),
@@ -39,7 +35,6 @@ const PLAIN_ONLY: &[(&str, &str)] = &[
     ("/type TEXT", "type into a program's terminal"),
 ];
 
-/// Shows a session as lines until the user leaves it, a signal arrives, or the shown workflow ends.
 pub(crate) async fn run(
     engine: Arc<dyn Engine>,
     options: TuiOptions,
@@ -49,7 +44,7 @@ pub(crate) async fn run(
     let (mut feed, pump) = follow(&engine, &host);
     let mut app = App::new(options, host);
     let (sender, mut typed) = mpsc::unbounded_channel();
-    // A separate thread, because reading from a terminal cannot be cancelled.
+    // A thread, because reading from a terminal cannot be cancelled.
     std::thread::spawn(move || {
         for line in io::stdin().lock().lines() {
             if line.is_err() || sender.send((line, Instant::now())).is_err() {
@@ -76,7 +71,7 @@ pub(crate) async fn run(
         tokio::select! {
             line = typed.recv() => match line {
                 None => break TuiExit::Quit,
-                // A line that was typed before the question was printed does not answer the question.
+                // A line that was typed before the question was printed does not answer it.
                 Some((line, read_at)) => {
                     effects = take_line(&mut app, &line?, asked_at.is_some_and(|asked_at| read_at > asked_at))?
                 }
@@ -90,7 +85,7 @@ pub(crate) async fn run(
                     app.modal = None;
                     for line in lines.updates(&app.model) {
                         if let ConversationLine::Question(text) = &line {
-                            // Discard a line that is only half typed, so that it does not become part of an answer.
+                            // Discards a half-typed line, so that it does not become part of an answer.
                             let _ = tcflush(io::stdin(), QueueSelector::IFlush);
                             asked_at = Some(Instant::now());
                             print(&marked_rows(text, columns()))?;
@@ -108,13 +103,12 @@ pub(crate) async fn run(
     Ok(exit)
 }
 
-/// Handles a typed line. `may_answer`: whether the line was typed after the newest question was printed.
+/// `may_answer`: whether the line was typed after the newest question was printed.
 fn take_line(app: &mut App, line: &str, may_answer: bool) -> io::Result<Vec<Effect>> {
     let question = app.model.questions.first().filter(|_| may_answer);
     if let Some(op) = question.and_then(|question| answer(question, line)) {
         return Ok(vec![Effect::Submit(op)]);
     }
-    // A workflow has no chat agent.
     if app.options.workflow && !line.trim().starts_with('/') {
         if !line.trim().is_empty() {
             print("There is no chat agent here: /type, /answer, /approve and /reject answer questions.")?;
@@ -178,8 +172,7 @@ fn execute(engine: &Arc<dyn Engine>, app: &mut App, effects: Vec<Effect>) -> io:
     Ok(None)
 }
 
-/// The number of columns of the terminal: 80 if the terminal does not report its width, and a very large number if
-/// stdout is not a terminal.
+/// The width of the terminal: 80 if the terminal does not report it, and a very large number if stdout is no terminal.
 fn columns() -> usize {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| usize::from(size.ws_col));
     match size {

@@ -1,4 +1,4 @@
-//! A recorded log as an engine: the same screen shows it at a chosen speed.
+//! A recorded log as an engine, so that the same screen replays a session at a chosen speed.
 
 use althing_protocol::{
     BoxFuture, Engine, Event, EventStream, FeedItem, Interest, JournalError, Screen, Seq, Submission, TaskId,
@@ -6,10 +6,8 @@ use althing_protocol::{
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longest pause between two events.
 const LONGEST: Duration = Duration::from_secs(3);
 
-/// A recording.
 #[derive(Debug)]
 pub struct Replay {
     events: Arc<[Arc<Event>]>,
@@ -17,7 +15,7 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Plays these events at a multiple of their original speed; a speed of 0 shows them all at once.
+    /// A speed of 2 replays twice as fast as recorded. A speed of 0 shows all events at once.
     pub fn new(events: impl IntoIterator<Item = Event>, speed: f64) -> Self {
         Self { events: events.into_iter().map(Arc::new).collect(), speed }
     }
@@ -45,7 +43,6 @@ struct Playing {
 }
 
 impl Playing {
-    /// How long to wait before the next event.
     fn pause(&self) -> Duration {
         let at = |n: usize| self.events.get(n).map(|event| event.at);
         let (Some(before), Some(now)) = (self.next.checked_sub(1).and_then(at), at(self.next)) else {

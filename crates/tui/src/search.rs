@@ -11,17 +11,14 @@ pub struct Hit {
     pub nth: usize,
 }
 
-/// A search and its matches in the layout of the last search step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Search {
-    /// The searched text in lower case.
     wanted: String,
     hits: Vec<Hit>,
     current: usize,
 }
 
 impl Search {
-    /// Searches a list that is laid out at `width`.
     pub fn new(wanted: &str, items: &dyn ListItems, width: usize) -> Self {
         let wanted = wanted.trim().to_lowercase();
         let words: Vec<&str> = wanted.split(|c: char| !c.is_alphanumeric()).collect();
@@ -38,7 +35,6 @@ impl Search {
         Self { wanted, hits, current: 0 }
     }
 
-    /// A search whose matches are whole items.
     pub fn of_items(wanted: &str, items: impl Iterator<Item = usize>) -> Self {
         let hits = items.map(|item| Hit { item, line: 0, nth: 0 }).collect();
         Self { wanted: wanted.trim().to_lowercase(), hits, current: 0 }
@@ -48,17 +44,14 @@ impl Search {
         &self.wanted
     }
 
-    /// The current match.
     pub fn hit(&self) -> Option<Hit> {
         self.hits.get(self.current).copied()
     }
 
-    /// The number of the current match, and the number of matches.
     pub fn place(&self) -> (usize, usize) {
         ((self.current + 1).min(self.hits.len()), self.hits.len())
     }
 
-    /// `3 of 7`, or that nothing matches.
     pub fn label(&self) -> String {
         match self.place() {
             (_, 0) => "no match".into(),
@@ -66,7 +59,6 @@ impl Search {
         }
     }
 
-    /// Makes the first match from a position the current one; the first of all if there is none.
     pub fn start_from(&mut self, item: usize, line: usize) {
         let next = self.hits.iter().position(|hit| (hit.item, hit.line) >= (item, line));
         self.current = next.unwrap_or_default();
@@ -76,7 +68,6 @@ impl Search {
         self.current = self.hits.len().saturating_sub(1);
     }
 
-    /// Continues an earlier search, from its current match.
     pub fn step_from(&mut self, earlier: &Self, step: isize) {
         let count = self.hits.len().max(1);
         let Some(before) = earlier.hit() else { return };

@@ -1,7 +1,5 @@
-//! Takes over the user's terminal and restores it.
-//!
-//! The terminal is restored when the guard is dropped (also if SIGINT, SIGTERM or SIGHUP ends the screen), when any
-//! thread panics, and while another program uses the terminal. Restoring it twice is harmless.
+//! Takes over the user's terminal and restores it: when the guard is dropped (also if SIGINT, SIGTERM or SIGHUP ends
+//! the screen), when any thread panics, and while another program uses the terminal. Restoring twice is harmless.
 
 use crate::host::{NotificationForm, Notifications};
 use crate::line;
@@ -11,40 +9,37 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Notify;
 
-/// Whether we currently own the terminal.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// Whether the mouse is taken together with the terminal.
 static MOUSE: AtomicBool = AtomicBool::new(true);
 
-/// Whether a panic occurred; after a panic the state of the screen is unreliable.
+/// Whether a panic occurred. After a panic, the state of the screen is unreliable.
 static BROKEN: AtomicBool = AtomicBool::new(false);
 
 static HOOK: Once = Once::new();
 
-/// Notified by a panic, so that the event loop does not wait for a key before it notices the panic.
+/// Notified by a panic, so that the event loop need not wait for a key to notice it.
 static PANICKED: Notify = Notify::const_new();
 
-/// Waits until a panic has restored the terminal.
 pub async fn panicked() {
     PANICKED.notified().await;
 }
 
-/// Owns the terminal.
 #[derive(Debug)]
 pub struct TerminalGuard {
     _private: (),
 }
 
 impl TerminalGuard {
-    /// Takes over the terminal: raw mode, alternate screen, bracketed paste and, if `mouse`, mouse capture.
+    /// Takes over the terminal: raw mode, alternate screen, bracketed paste, focus events and, if `mouse`, mouse
+    /// capture.
     pub fn acquire(mouse: bool) -> io::Result<Self> {
         MOUSE.store(mouse, Ordering::SeqCst);
         HOOK.call_once(|| {
             let before = std::panic::take_hook();
             std::panic::set_hook(Box::new(move |info| {
                 BROKEN.store(true, Ordering::SeqCst);
-                // Restore the terminal first, so that the message is readable.
+                // The terminal is restored first, so that the panic message is readable.
                 restore_terminal();
                 PANICKED.notify_one();
                 before(info);
@@ -55,7 +50,7 @@ impl TerminalGuard {
         Ok(guard)
     }
 
-    /// Takes over the terminal again, unless a panic occurred meanwhile.
+    /// Takes over the terminal again. Fails if a panic occurred.
     pub fn reacquire(&self) -> io::Result<()> {
         if BROKEN.load(Ordering::SeqCst) {
             return Err(panic_error());
@@ -72,7 +67,6 @@ impl TerminalGuard {
         self.set_mouse(MOUSE.load(Ordering::SeqCst))
     }
 
-    /// Takes the mouse, or leaves it to the terminal.
     pub fn set_mouse(&self, on: bool) -> io::Result<()> {
         MOUSE.store(on, Ordering::SeqCst);
         if on {
@@ -82,18 +76,16 @@ impl TerminalGuard {
         }
     }
 
-    /// Restores the terminal. `reacquire` takes it over again.
     pub fn release(&self) {
         restore_terminal();
     }
 
-    /// Whether we still own the terminal. After a panic on any thread we do not, because the panic restores it.
+    /// A panic on any thread restores the terminal, so afterwards we no longer own it.
     pub fn is_owned(&self) -> bool {
         TAKEN.load(Ordering::SeqCst) && !BROKEN.load(Ordering::SeqCst)
     }
 }
 
-/// The error with which the screen ends after a panic.
 pub fn panic_error() -> io::Error {
     io::Error::other("an internal error occurred; the session can be resumed")
 }
@@ -104,13 +96,13 @@ impl Drop for TerminalGuard {
     }
 }
 
-/// Restores the terminal if we own it. Each step is tried, even if others fail.
+/// Does nothing unless we own the terminal. Every step is tried, even if others fail.
 pub fn restore_terminal() {
     if !TAKEN.swap(false, Ordering::SeqCst) {
         return;
     }
     let mut out = io::stdout();
-    // If a panic interrupted a frame, end its synchronized update: until then the terminal shows no further output.
+    // A panic may have interrupted a frame. Until its synchronized update ends, the terminal shows no further output.
     let _ = execute!(out, terminal::EndSynchronizedUpdate);
     let _ = execute!(out, event::DisableBracketedPaste);
     let _ = execute!(out, event::DisableFocusChange);
@@ -121,9 +113,9 @@ pub fn restore_terminal() {
     let _ = out.flush();
 }
 
-/// The escape sequence (OSC 52) that copies a text to the clipboard. Only used for what the user asked to copy.
+/// The escape sequence (OSC 52) that copies a text to the clipboard.
 pub fn clipboard(text: &str) -> String {
-    /// The maximum size in bytes. A longer text is cut, because terminals reject long ones.
+    /// The maximum size in bytes. Terminals reject longer texts, so they are cut.
     const MOST: usize = 74_000;
     let mut end = text.len().min(MOST);
     while !text.is_char_boundary(end) {

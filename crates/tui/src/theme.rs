@@ -1,12 +1,8 @@
-//! Tones and colors: views choose a tone by meaning, and a theme maps it to a style.
-//!
-//! There are four colors at most: one accent color, and one color each for success, failure and warnings. Tones also
-//! differ in text attributes such as bold and dim. Cached lines contain tones, so changing the theme needs no new
-//! layout.
+//! Tones and colors: views choose a tone by meaning, and a theme maps it to a style. Cached lines contain tones, so
+//! changing the theme needs no new layout.
 
 use ratatui::style::{Color, Modifier, Style};
 
-/// The meaning of a piece of text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Tone {
     #[default]
@@ -14,47 +10,34 @@ pub enum Tone {
     Dim,
     Bold,
     Italic,
-    /// What should be noticed first.
     Accent,
     AccentBold,
-    /// Success.
     Good,
-    /// Failure.
     Bad,
-    /// Text that needs attention.
     Warn,
-    /// A button that can be clicked.
     Button,
-    /// Text that has the focus.
     Selected,
     Added,
     Removed,
     Code,
     Keyword,
-    /// A literal in code.
     Literal,
     Comment,
     Link,
-    /// The current search match.
     Match,
-    /// A search match that is not the current one.
     Found,
 }
 
-/// Maps tones to styles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Theme {
-    /// Light text on a dark background.
     #[default]
     Dark,
-    /// Dark text on a light background.
     Light,
-    /// No colors, as the environment variable `NO_COLOR` asks for.
+    /// Without colors, as the environment variable `NO_COLOR` requests.
     Mono,
 }
 
 impl Theme {
-    /// All themes, in the order of the picker.
     pub const ALL: [Self; 3] = [Self::Dark, Self::Light, Self::Mono];
 
     pub fn name(self) -> &'static str {
@@ -69,8 +52,8 @@ impl Theme {
         Self::ALL.into_iter().find(|theme| theme.name() == name)
     }
 
-    /// The theme for the colors that a terminal names in the variable `COLORFGBG`, such as `15;0`: the foreground, and
-    /// last the background, as numbers of the sixteen standard colors.
+    /// The theme for the value of the variable `COLORFGBG`, such as `15;0`. Its last number is the background color,
+    /// one of the sixteen standard colors.
     pub fn by_colors(value: &str) -> Self {
         let background: Option<u8> = value.rsplit(';').next().and_then(|number| number.trim().parse().ok());
         match background {
@@ -79,7 +62,7 @@ impl Theme {
         }
     }
 
-    /// The style of a tone. Uses only the sixteen standard colors, so that the user's palette applies.
+    /// Uses only the sixteen standard colors, so that the user's palette applies.
     pub fn style(self, tone: Tone) -> Style {
         let base = Style::new();
         let bold = base.add_modifier(Modifier::BOLD);

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 
-/// The command that stops the current work. It takes effect at once, even while other lines have to wait.
+/// Stops the current work. It takes effect at once, even while other lines wait.
 const CANCEL: &str = "/cancel";
 
 pub fn run(options: &Options, approve: Approve, app: &AppContext) -> Result<Exit, Failure> {
@@ -62,7 +62,7 @@ pub fn run(options: &Options, approve: Approve, app: &AppContext) -> Result<Exit
     for event in &history {
         chat.fold(event);
     }
-    // Skip the lines that an earlier process printed.
+    // Discards the lines that an earlier process has already printed.
     chat.updates.updates(&chat.session);
     chat.failed = false;
     chat.handle_question();
@@ -97,33 +97,28 @@ pub fn run(options: &Options, approve: Approve, app: &AppContext) -> Result<Exit
     }
 }
 
-/// The state of a line-based conversation.
 struct Chat<'a> {
     json: bool,
-    /// Paths in messages are resolved against this directory.
     cwd: PathBuf,
     approve: Approve,
     sessions: &'a LocalSessions,
     id: SessionId,
     /// The lines of stdin; None once stdin has ended.
     lines: Option<UnboundedReceiver<TimedLine>>,
-    /// The lines that wait until it is known whether they answer a question: see [`Self::holds_lines`].
+    /// Lines that wait because `holds_lines` was true when they were read.
     held: VecDeque<TimedLine>,
-    /// Whether a person types the lines.
     from_terminal: bool,
-    /// When the question in `asked` was shown.
+    /// When the question in `asked` was handled.
     shown_at: Option<Instant>,
     session: SessionView,
     updates: ConversationLines,
-    /// The number of messages that were sent and not yet accepted by the session.
     sent: usize,
-    /// The op ids of all messages so far.
+    /// The op ids of all messages so far: a message with a known id is a repeat.
     ids: BTreeSet<OpId>,
-    /// The open question that was already handled: shown to the user, or answered automatically.
+    /// The open question that was already shown to the user, or answered automatically.
     asked: Option<InteractionId>,
     /// Whether the question in `asked` was answered; its closing event is still to come.
     answered: bool,
-    /// Whether the last turn failed.
     failed: bool,
     /// Whether the chat agent's newest attempt makes a summary of the conversation.
     is_compacting: bool,
@@ -131,7 +126,6 @@ struct Chat<'a> {
 }
 
 impl Chat<'_> {
-    /// Runs until the session ends. Returns whether a signal ended the session, and whether the last turn failed.
     async fn run(
         mut self,
         events: &mut dyn EventStream,
@@ -174,7 +168,6 @@ impl Chat<'_> {
         }
     }
 
-    /// Whether stdin has ended, every message that was sent has been answered, and no question is open.
     fn is_done(&self) -> bool {
         let delivered = self.sent == 0 && self.session.queued() == 0 && self.held.is_empty();
         self.lines.is_none()
@@ -188,10 +181,8 @@ impl Chat<'_> {
     }
 
     fn send(&mut self, submission: Submission) {
-        // The message is counted before the session accepts it, so that the conversation does not look idle
-        // in between.
+        // Counted before the session accepts the message, so that the conversation does not look idle in between.
         if let Op::SendMessage { .. } = &submission.op {
-            // A message whose id was already used is a repeat, and is not sent again.
             if let Some(id) = &submission.id
                 && !self.ids.insert(id.clone())
             {
@@ -203,8 +194,8 @@ impl Chat<'_> {
         let _ = self.sessions.submit(&self.id, submission);
     }
 
-    /// Whether a new line has to wait. In a script, the line after a message answers the question that the message
-    /// leads to, if it leads to one. So a line waits until the message before it is answered or a question is open.
+    /// Whether a new line from a script has to wait. The line after a message answers the question that the message
+    /// leads to, if there is one. So a line waits until the message before it is answered or a question is open.
     fn holds_lines(&self) -> bool {
         if self.json || self.from_terminal || self.approve != Approve::Ask {
             return false;
@@ -216,8 +207,8 @@ impl Chat<'_> {
         !self.held.is_empty() || !(is_open || (is_idle && self.question().is_none()))
     }
 
-    /// Handles the lines that waited, as far as it is known what they are. Once stdin has ended and no line is left,
-    /// an open question is rejected.
+    /// Handles lines that waited, until one must still wait. If stdin has ended and no line is left, rejects the open
+    /// question.
     fn handle_held_lines(&mut self) {
         while let Some(line) = self.held.pop_front() {
             let later = std::mem::take(&mut self.held);
@@ -234,13 +225,12 @@ impl Chat<'_> {
         }
     }
 
-    /// Whether a line answers the open question. What a person typed before the question was shown never does.
+    /// Whether a line answers the open question. A line that a person typed before the question was shown never does.
     fn answers(&self, line: &TimedLine) -> bool {
         let is_open = self.question().is_some() && !self.answered;
         is_open && (!self.from_terminal || self.shown_at.is_some_and(|shown_at| line.read_at > shown_at))
     }
 
-    /// Handles a line of stdin.
     fn handle_line(&mut self, timed_line: &TimedLine) {
         let line = timed_line.text.as_str();
         if line.trim().is_empty() {
@@ -277,7 +267,7 @@ impl Chat<'_> {
             }
             _ => {
                 let (mut text, mut grants) = context_paths::mentions(line, &self.cwd);
-                // Text from a pipe may be somebody else's, so only what is typed at a terminal grants paths.
+                // Text from a pipe may be somebody else's, so only text typed at a terminal grants access to paths.
                 if !self.from_terminal && !grants.is_empty() {
                     show::notice(
                         "@path in text from a pipe grants no access; name the path with --context-path",
@@ -289,13 +279,13 @@ impl Chat<'_> {
         }
     }
 
-    /// The open question that the user has to answer; never one about overriding a winner, which closes by itself.
+    /// The open question that the user has to answer. A question about overriding a winner is skipped, because it
+    /// closes by itself.
     fn question(&self) -> Option<&Question> {
         let mut open = self.session.questions.iter();
         open.find(|one| !matches!(one.interaction.kind, InteractionKind::WinnerOverride { .. }))
     }
 
-    /// Rejects the open question, because stdin has ended. Does nothing if the question was already answered.
     fn reject_question(&mut self) {
         let asked =
             self.question().filter(|_| !self.answered).map(|question| question.interaction.id.clone());
@@ -306,7 +296,6 @@ impl Chat<'_> {
         }
     }
 
-    /// Updates the state of the conversation.
     fn fold(&mut self, event: &Arc<Event>) {
         let was_idle = self.session.state == ChatState::Idle;
         self.session.apply(&FeedItem::Event(Arc::clone(event)));
@@ -324,7 +313,7 @@ impl Chat<'_> {
             {
                 self.failed = true;
             }
-            // The session rejected the answer, so the question is asked again.
+            // The session rejected the answer: forgetting `asked` makes the question be asked again.
             Fact::Notice(_)
                 if event.cause.is_some() && event.cause == self.question().map(|one| one.opened) =>
             {
@@ -355,9 +344,8 @@ impl Chat<'_> {
         self.handle_question();
     }
 
-    /// Answers a new question as `--approve` says. With `ask`, shows the question to the user, except in two cases:
-    /// with `--json` the question's event is enough, and after the end of stdin `handle_held_lines` rejects the
-    /// question.
+    /// Answers a new question as `--approve` says. With `ask`, shows the question, except with `--json` (its event is
+    /// enough) and after the end of stdin (then `handle_held_lines` rejects the question).
     fn handle_question(&mut self) {
         let Some(Interaction { id, kind, .. }) = self.question().map(|question| &question.interaction) else {
             return;

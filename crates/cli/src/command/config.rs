@@ -28,7 +28,7 @@ pub fn run(options: &Options, action: ConfigAction, app: &AppContext) -> Result<
         ConfigAction::Init { file, force } => {
             let from = BaseDirs::of(&app.environment);
             let real = from.real_path(&file.display().to_string(), &file)?;
-            // Without `--force`, nothing that exists is replaced, not even a link; so the link is not resolved.
+            // Without `--force`, no existing file is replaced, not even through a link; so the link is not resolved.
             print(&init(&if force { real } else { from.path(&file) }, force, app)?);
             Ok(Exit::Answered)
         }
@@ -40,7 +40,6 @@ pub fn run(options: &Options, action: ConfigAction, app: &AppContext) -> Result<
     }
 }
 
-/// Checks files with `check_text` and prints all problems. With `strict`, warnings count as failures.
 pub fn check(
     files: &[PathBuf],
     json: bool,
@@ -97,7 +96,6 @@ fn summary(errors: usize, warnings: usize, strict: bool) -> String {
     }
 }
 
-/// Writes a starter config for what was detected; returns a message for the user.
 pub fn init(file: &Path, force: bool, app: &AppContext) -> Result<String, Failure> {
     let found = if app.settings.offline {
         DetectedBackends::default()

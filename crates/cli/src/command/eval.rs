@@ -14,7 +14,6 @@ use althing_view::report::{self, Block};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// What is printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     Table,
@@ -102,7 +101,6 @@ fn value(share: Option<Share>) -> String {
     share.map_or_else(|| "–".into(), |share| percent(share.value))
 }
 
-/// The tables, and what they do not show.
 fn blocks(report: &EvalReport) -> Vec<Block> {
     let rows = report.teams.iter().flat_map(|team| team.rows.iter().map(|row| rule_row(team, row))).collect();
     let head = vec!["team", "rule", "right", "95 %", "$ per right", "selection loss", "ties", "vs first row"];
@@ -244,7 +242,6 @@ fn as_json(report: &EvalReport) -> Value {
     json!({"eval": report.id, "tasks": report.tasks, "runs": report.runs, "teams": teams})
 }
 
-/// One line per run and rule.
 fn csv(report: &EvalReport) -> String {
     let mut text = String::from("team,task,repeat,session,rule,winner,right\n");
     for team in &report.teams {
@@ -268,7 +265,6 @@ fn csv(report: &EvalReport) -> String {
     text
 }
 
-/// A CSV field: quoted if it contains a separator.
 fn field(text: &str) -> String {
     if text.contains(['"', ',', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))

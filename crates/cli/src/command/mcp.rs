@@ -17,14 +17,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::UnixStream;
 
-/// How long calls that are not yet answered may go on after the client has closed our stdin.
+/// How long unanswered calls may continue after the client has closed our stdin.
 const LAST_CALLS: Duration = Duration::from_secs(1);
 
-/// The options of `althing mcp`.
 pub struct McpOptions {
-    /// The address to listen on; None: stdio.
+    /// The address to listen on. With `None`, the server uses stdio.
     pub http: Option<SocketAddr>,
-    /// How many seconds `launch_run` waits for a run's end.
     pub wait: u64,
 }
 
@@ -55,8 +53,7 @@ pub fn run(mcp: &McpOptions, app: AppContext) -> Result<Exit, Failure> {
                 Ok(listener) => {
                     show::notice(&format!("serving MCP at {}", listener.url()));
                     if token.is_none() {
-                        // The token is printed once, to the user who started the server; it is stored
-                        // nowhere.
+                        // The generated token is shown only here; it is stored nowhere.
                         show::print_secret_notice(&format!("bearer token: {}", listener.token().reveal()));
                     }
                     signals.next().await;
@@ -70,7 +67,8 @@ pub fn run(mcp: &McpOptions, app: AppContext) -> Result<Exit, Failure> {
     })
 }
 
-/// Serves the one client at stdin and stdout. These may be any kind of file, so threads copy between them and sockets.
+/// Serves the client at stdin and stdout. Tokio cannot wait for every kind of file, so threads copy between these files
+/// and sockets.
 async fn over_stdio(server: &McpServer) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("stdin and stdout cannot be used: {error}");
     let (mut to_server, input) = Blocking::pair().map_err(failed)?;
@@ -82,19 +80,16 @@ async fn over_stdio(server: &McpServer) -> Result<(), String> {
         UnixStream::from_std(blocking)
     };
     std::thread::spawn(move || {
-        // The copy ends when stdin ends; then the socket is closed.
         let _ = std::io::copy(&mut std::io::stdin().lock(), &mut to_server);
-        // Fails only if the server has already ended.
         let _ = end_of_input.send(());
     });
     std::thread::spawn(move || {
         show::copy_messages(from_server);
-        // Fails only if nobody waits for the last output any more.
         let _ = all_written.send(());
     });
     let (input, output) = (socket(input).map_err(failed)?, socket(output).map_err(failed)?);
     let late = async {
-        // Fails only if the thread panicked; then there is no more input either.
+        // An error means that the thread panicked; then there is no more input either.
         let _ = input_ended.await;
         tokio::time::sleep(LAST_CALLS).await;
     };
@@ -102,7 +97,7 @@ async fn over_stdio(server: &McpServer) -> Result<(), String> {
         ended = server.serve_pipes(input, output) => ended,
         () = late => return Ok(()),
     };
-    // Wait until the last output is written. Fails only if the thread panicked.
+    // Wait until the last output is written. An error means that the thread panicked.
     let _ = written.await;
     ended
 }

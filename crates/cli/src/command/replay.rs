@@ -16,7 +16,6 @@ pub fn run(file: &Path, speed: f64, app: &AppContext) -> Result<Exit, Failure> {
         return Err(Failure::usage("a recording can only be shown in a terminal")
             .hint("the log has one JSON object per line and can be read directly"));
     }
-    // A directory means the log inside it.
     let path = app.environment.cwd.join(file);
     let path = if path.is_dir() { path.join("events.jsonl") } else { path };
     // Reading a FIFO or a device would never end.

@@ -14,7 +14,7 @@ use althing_protocol::{FeedItem, SessionId, SessionKind};
 pub fn run(options: &Options, id: Option<&str>, app: &AppContext) -> Result<Exit, Failure> {
     let (id, kind) = resume::to_resume(id, app)?;
     let exit = resume_session(options, &id, kind, app)?;
-    // Resuming has changed the session, so its new contents are remembered.
+    // Resuming has changed the session, so the trust in it is recorded for its new contents.
     trust::remember_again(&app.session_dir(&id), app);
     Ok(exit)
 }

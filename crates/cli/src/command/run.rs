@@ -11,7 +11,7 @@ use althing_protocol::{Fact, FeedItem, Interest, Seq, SessionId, TaskSpec};
 use std::io::Read;
 
 pub fn run(options: &Options, task: Option<&str>, app: &AppContext) -> Result<Exit, Failure> {
-    // Register signal handlers first, so that an early signal does not kill the process.
+    // The signal handlers are registered first, so that an early signal does not kill the process.
     let runtime = session::runtime()?;
     let mut signals = crate::stop::signals(&runtime)?;
     let output_file = output_file::resolve(options, app)?;
@@ -52,7 +52,6 @@ fn read_stdin() -> Result<String, Failure> {
     Ok(text)
 }
 
-/// Prints the agents of a run that was just launched.
 async fn announce(sessions: &LocalSessions, id: &SessionId) -> Result<(), Failure> {
     let mut events = sessions.follow(id, Seq(0), Interest::Facts).await?;
     while let Some(Ok(FeedItem::Event(event))) = events.next().await {

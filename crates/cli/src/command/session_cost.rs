@@ -10,20 +10,17 @@ use althing_view::report::{self, Block, CostGroup, Spent, add_costs};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The width of the longest bar of the chart, in characters.
 const BAR: f64 = 24.0;
 
-/// Sessions are read from the newest to the oldest. Reading stops after this many sessions in a row whose last change
-/// is before the time of `--since`. One such session is not enough: the order is that of file times, which may deviate
-/// a little from the recorded times.
+/// Sessions are read from the newest to the oldest. Reading stops after this many sessions in a row that are older than
+/// `--since`. One is not enough: the order is that of file times, which may deviate from the recorded times.
 const OLDER_IN_A_ROW: usize = 100;
 
-/// What was spent.
 #[derive(Default)]
 struct Costs {
     groups: BTreeMap<String, Spent>,
     sessions: u64,
-    /// The sessions that could not be read, or only up to a damage, with the reason.
+    /// The sessions that could not be read, or only up to a damaged line, with the reason.
     unreadable: Vec<(String, String)>,
 }
 
@@ -115,7 +112,6 @@ fn collect(store: &dyn SessionStore, since: Timestamp, group: CostGroup) -> Resu
     Ok(costs)
 }
 
-/// The groups in the order in which they are shown: days by date, everything else by cost.
 fn sorted(groups: BTreeMap<String, Spent>, group: CostGroup) -> Vec<(String, Spent)> {
     let mut rows: Vec<(String, Spent)> = groups.into_iter().collect();
     if group != CostGroup::Day {
@@ -163,7 +159,7 @@ fn table(rows: &[(String, Spent)], total: &Spent, group: CostGroup) -> Block {
     Block::Table { head, rows: lines }
 }
 
-/// A bar for a share between 0 and 1. A share that is not zero has at least an eighth of a character.
+/// A bar for a share between 0 and 1. A share above 0 gets at least an eighth of a character, so that it is visible.
 fn bar(share: f64) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = (share * BAR * 8.0).round().max(if share > 0.0 { 1.0 } else { 0.0 }) as usize;
@@ -182,11 +178,9 @@ fn in_words(total: &Spent) -> String {
     }
 }
 
-/// A time span in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Age(pub u64);
 
-/// Parses a time span such as `7d`.
 pub fn parse_age(text: &str) -> Result<Age, String> {
     let wrong = || "it must be a number with a unit: 90m, 24h, 7d or 4w".to_owned();
     let unit = text.chars().next_back().ok_or_else(wrong)?;

@@ -20,12 +20,11 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// What the command was asked to show.
 pub struct PromptRequest<'a> {
-    /// The run: `<session>.<run>`, `<session>` or `latest`; `<session>.c1` for the chat agent.
+    /// `<session>.<run>`, `<session>` or `latest`; `<session>.c1` for the chat agent.
     pub run: &'a str,
     pub agent: &'a str,
-    /// The number of the call, counted from 1; None for all.
+    /// The number of the model call, counted from 1. `None` shows all calls.
     pub step: Option<usize>,
 }
 
@@ -84,7 +83,6 @@ pub fn run(
     Ok(Exit::Answered)
 }
 
-/// A program of a workflow: what it was sent, and what it said.
 struct ProgramTask<'a> {
     id: &'a TaskId,
     spec: &'a ProgramSpec,
@@ -93,7 +91,6 @@ struct ProgramTask<'a> {
 }
 
 impl<'a> ProgramTask<'a> {
-    /// The program of the workflow's task with this name.
     fn find(events: &'a [Arc<Event>], task: Option<&str>, name: &str) -> Option<Self> {
         let wanted = TaskId::workflow().stage_task(name);
         task.is_none_or(|task| task == TaskId::workflow().as_str()).then_some(())?;
@@ -147,7 +144,7 @@ impl<'a> ProgramTask<'a> {
     }
 }
 
-/// The task of an agent of a run. The agent may be named as in the config, or as the other agents knew it.
+/// Finds an agent of a run by its id in the config or by its anonymous name.
 fn find_agent(run: &RunReport, agent: &str) -> Result<(String, TaskId), Failure> {
     let named =
         |known: &&althing_view::report::AgentReport| known.id.as_str() == agent || known.anonymous == agent;
@@ -160,8 +157,8 @@ fn find_agent(run: &RunReport, agent: &str) -> Result<(String, TaskId), Failure>
     Ok((run.task_id().to_string(), run.task_id().work(index as u32 + 1)))
 }
 
-/// Without the id of a run: the newest run in which the agent took part, not counting runs of subagents; else the
-/// conversation, if the agent is its chat agent.
+/// Searches the runs from the newest to the oldest, without runs of subagents; then the conversation, if the agent is
+/// its chat agent.
 fn find_anywhere(report: &SessionReport, agent: &str) -> Result<(String, TaskId), Failure> {
     let runs = report.runs.iter().rev().filter(|run| !run.is_subagent);
     let mut failure = None;
@@ -199,7 +196,7 @@ fn fidelity(call: &ModelCall) -> &'static str {
     }
 }
 
-/// Writes a call. A system prompt or a list of tools that is the same as in the call before is not repeated.
+/// A system prompt or a list of tools that is the same as in the call before is not repeated.
 fn call_text(out: &mut String, title: &str, call: &ModelCall, last: Option<&ModelCall>) {
     let purpose = call.purpose.map(labels::activity).unwrap_or_default();
     let _ = writeln!(out, "{title}\n{}", "═".repeat(title.chars().count()));

@@ -8,7 +8,6 @@ use althing_protocol::{Seq, SessionStore, StoredSession};
 use althing_view::report::{self, Block, SessionReport, run_blocks, session_blocks};
 use serde_json::{Value, json};
 
-/// The form of the report.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     Text,
@@ -53,7 +52,6 @@ fn show_run(report: &SessionReport, task: &str, form: Form) -> Result<(), Failur
     Ok(())
 }
 
-/// The failure that a session has no such run.
 pub fn no_run(report: &SessionReport, task: &str) -> Failure {
     let runs: Vec<&str> = report.runs.iter().map(|run| run.run_id.as_str()).collect();
     let failure = Failure::usage(format!("session {} has no run {task}", report.session));

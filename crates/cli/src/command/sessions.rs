@@ -14,14 +14,11 @@ use althing_text::sanitize;
 use althing_view::labels;
 use serde_json::{Value, json};
 
-/// The maximum number of characters of a session's goal that its line shows.
 const GOAL_CHARS: usize = 60;
 const DAY_MS: u64 = 86_400_000;
 
-/// The name that stands for the newest session.
 const LATEST: &str = "latest";
 
-/// How many sessions are listed, unless `--limit` or `--json` is given.
 const LISTED: usize = 50;
 
 pub fn run(
@@ -81,8 +78,8 @@ pub fn run(
     }
 }
 
-/// Lists the newest sessions. Only these are read, so that the time does not grow with the number of old sessions. A
-/// limit of 0 means all; by default, people see the newest and programs get all.
+/// Lists the newest sessions and reads only these, so that the time does not grow with the number of old sessions. A
+/// limit of 0 means all. Without a limit, a table has `LISTED` sessions and JSON has all.
 fn list(store: &dyn SessionStore, limit: Option<usize>, as_json: bool) -> Result<Exit, Failure> {
     let most = match limit {
         Some(0) => usize::MAX,
@@ -118,7 +115,6 @@ fn list(store: &dyn SessionStore, limit: Option<usize>, as_json: bool) -> Result
     Ok(Exit::Answered)
 }
 
-/// The status of a session in one word.
 fn word(session: &SessionSummary) -> &'static str {
     match session.checkpoint.as_ref().map(|checkpoint| checkpoint.state) {
         _ if session.is_owned => "running",
@@ -142,14 +138,13 @@ fn brief(session: &SessionSummary) -> Value {
     })
 }
 
-/// A session, or one of its tasks.
 pub struct SessionName {
     pub session: SessionId,
     /// The part after the dot in `<session>.<task>`.
     pub task: Option<String>,
 }
 
-/// The session that the user named: by its id, by the id of one of its tasks, or as `latest`.
+/// Finds the session by its id, by the id of one of its tasks (`<session>.<task>`), or as `latest`.
 pub fn find(name: &str, store: &dyn SessionStore) -> Result<SessionName, Failure> {
     let (session, task) = name.split_once('.').map_or((name, None), |(session, task)| (session, Some(task)));
     let session = match session {
@@ -162,7 +157,6 @@ pub fn find(name: &str, store: &dyn SessionStore) -> Result<SessionName, Failure
     Ok(SessionName { session, task: task.map(str::to_owned) })
 }
 
-/// Deletes a session, and what is remembered about it.
 fn remove(state: &SessionManager, id: &SessionId, app: &AppContext) -> Result<(), Failure> {
     let dir = trust::remembered_path(&state.session_dir(id));
     state.remove(id)?;

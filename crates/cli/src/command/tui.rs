@@ -17,7 +17,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::runtime::Runtime;
 
-/// Whether to use the screen: stdin and stdout are terminals, and no option asks for a run without the screen.
 pub fn is_wanted(options: &Options, app: &AppContext) -> bool {
     let script = options.automation
         || options.json
@@ -49,7 +48,7 @@ pub fn run(task: Option<String>, app: &AppContext) -> Result<Exit, Failure> {
             TuiExit::Stopped => return Ok(Exit::Interrupted),
             TuiExit::OpenSession(id) => next = Some(id),
             TuiExit::OpenProject(path) => app.settings.project = Some(PathBuf::from(path)),
-            // A conversation has no tasks of a workflow.
+            // Only a workflow has tasks to retry; a conversation has none.
             TuiExit::NewSession | TuiExit::Reload | TuiExit::Retry(_) => {}
             TuiExit::UseOffline => {
                 (app.settings.config, app.settings.model) = (None, Vec::new());
@@ -87,12 +86,11 @@ pub fn watch(
     follower.report_end(facts, stopped, runtime)
 }
 
-/// A conversation that was launched, and the options of its screen.
 struct LaunchedConversation {
     sessions: LocalSessions,
     id: SessionId,
     screen: TuiOptions,
-    /// Holds back messages on stderr until the screen is closed.
+    /// Holds back messages on stderr until it is dropped, when the screen is closed.
     held: HeldNotices,
 }
 
@@ -113,7 +111,7 @@ impl LaunchedConversation {
             return Ok(Self { sessions, id, screen, held });
         }
         let (sessions, chat) = prepare::conversation(app, first_message, true)?;
-        // If the word after `--single-agent` was the first message, it must not be used again in the next session.
+        // If the word after `--single-agent` was the first message, the next session must not use it again.
         app.settings.single_agent.clone_from(&chat.selection.single);
         let (first_message, team) = (chat.selection.task.clone(), sessions.team()?);
         let (problems, notes) = (team.problems.clone(), team.notes.clone());
@@ -149,7 +147,6 @@ fn show_screen(
     Ok((left, stopped?))
 }
 
-/// Waits until a new conversation is opened, and returns its spec; None if the session ends before that.
 async fn started_chat(sessions: &LocalSessions, id: &SessionId) -> Result<Option<ChatSpec>, Failure> {
     let mut events = sessions.follow(id, Seq(0), Interest::Facts).await?;
     while let Some(Ok(FeedItem::Event(event))) = events.next().await {
@@ -160,7 +157,6 @@ async fn started_chat(sessions: &LocalSessions, id: &SessionId) -> Result<Option
     Ok(None)
 }
 
-/// The conversation's spec, if this event opens the conversation.
 fn chat_spec(event: &Event) -> Option<ChatSpec> {
     match &event.fact {
         Fact::TaskCreated { spec: TaskSpec::Chat(spec), .. } => Some((**spec).clone()),
@@ -168,7 +164,6 @@ fn chat_spec(event: &Event) -> Option<ChatSpec> {
     }
 }
 
-/// How the terminal shows notifications; None if the user wants none.
 fn notifications(app: &AppContext) -> Option<Notifications> {
     let variable = |name: &str| app.environment.variable(name);
     let term = variable("TERM").unwrap_or_default();
@@ -183,7 +178,6 @@ fn notifications(app: &AppContext) -> Option<Notifications> {
     wanted.then(|| Notifications { form, in_tmux: variable("TMUX").is_some() })
 }
 
-/// The working directory, with `~` for the home directory.
 fn shown_directory(app: &AppContext) -> String {
     let cwd = &app.environment.cwd;
     let home = app.environment.variable("HOME").map(PathBuf::from);
@@ -194,7 +188,6 @@ fn shown_directory(app: &AppContext) -> String {
     }
 }
 
-/// The options of the screen, from the environment and the conversation's spec.
 pub fn screen_options(spec: Option<&ChatSpec>, app: &AppContext) -> TuiOptions {
     let set = |name: &str| app.environment.variable(name).is_some();
     let theme = match app.environment.variable("ALTHING_THEME").as_deref().and_then(Theme::by_name) {

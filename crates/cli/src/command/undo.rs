@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub fn run(run: &str, only_show: bool, app: &AppContext) -> Result<Exit, Failure> {
-    // If the undo fails, nothing is remembered as accepted.
+    // After a failure, the trust in the changed session is not recorded.
     let exit = undo(run, only_show, app)?;
     let session = run.split_once('.').map_or(run, |(session, _)| session);
     trust::remember_again(&app.session_dir(&SessionId::new(session)), app);
@@ -27,7 +27,6 @@ fn undo(run: &str, only_show: bool, app: &AppContext) -> Result<Exit, Failure> {
     let store = resume::existing_store(app)?;
     let (session, task) = run.split_once('.').map_or((run, None), |(session, task)| (session, Some(task)));
     let session = SessionId::new(session);
-    // Fails with a message if there is no such session.
     store.read(&session, Seq(0)).map_err(Failure::stored)?;
     // Undoing writes to the paths that the session recorded, so the session must be trusted.
     trust::require_own_session(&app.session_dir(&session), app)?;
@@ -70,8 +69,7 @@ fn undo(run: &str, only_show: bool, app: &AppContext) -> Result<Exit, Failure> {
     Ok(Exit::Answered)
 }
 
-/// Undoes the changes of a run. The first signal stops the undo before its next file; the second signal stops it at
-/// once.
+/// The first signal stops the undo before its next file; the second stops it at once.
 fn undo_until_signal(run_dir: PathBuf, again: &str) -> Result<Result<UndoReport, UndoError>, Failure> {
     let runtime = stop::small_runtime()?;
     let mut signals = stop::signals(&runtime)?;
@@ -99,7 +97,6 @@ fn undo_until_signal(run_dir: PathBuf, again: &str) -> Result<Result<UndoReport,
     })
 }
 
-/// Prints what an undo has done so far.
 fn print_report(report: &UndoReport) {
     for path in &report.restored {
         print(&format!("restored {}", sanitize::line(path)));
@@ -118,7 +115,6 @@ fn print_report(report: &UndoReport) {
     }
 }
 
-/// The error, and how many files are undone.
 fn summary(error: &UndoError) -> String {
     match error {
         UndoError::Unfinished { report, .. } => {
@@ -130,7 +126,6 @@ fn summary(error: &UndoError) -> String {
     }
 }
 
-/// Prints what a run changed as a diff.
 fn review(run_dir: &Path) -> Result<Exit, Failure> {
     let changed = althing_workspace::review(run_dir)?;
     for one in &changed {

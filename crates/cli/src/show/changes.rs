@@ -6,10 +6,9 @@ use althing_workspace::{ChangedFile, FileContent};
 use similar::TextDiff;
 use std::fmt::Write;
 
-/// How many unchanged lines are shown before and after a change.
 const CONTEXT: usize = 3;
 
-/// The changes of one file as a unified diff; content that is not text is only described.
+/// Content that is not text is only described.
 pub fn diff(reviewed: &ChangedFile) -> String {
     let path = sanitize::line(&reviewed.write.path);
     let (old, new) = match reviewed.write.change {
@@ -39,7 +38,6 @@ fn text(content: &FileContent) -> &str {
     }
 }
 
-/// A description of a file's content, for a file whose content cannot be compared line by line.
 fn describe(content: &FileContent) -> String {
     match content {
         FileContent::Absent => "(no file)".into(),

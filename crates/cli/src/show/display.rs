@@ -4,16 +4,12 @@ use super::{LiveProgress, PlainProgress};
 use althing_protocol::FeedItem;
 use althing_view::SessionView;
 
-/// How the progress of a session is shown.
 pub enum Display {
-    /// As plain lines.
     Plain(Box<PlainProgress>),
-    /// As a block of lines that is redrawn in place.
     Live(Box<LiveProgress>),
 }
 
 impl Display {
-    /// Folds an item into the session's view and shows the item.
     pub fn take(&mut self, item: &FeedItem) {
         match self {
             Self::Plain(plain) => plain.take(item),
@@ -21,7 +17,6 @@ impl Display {
         }
     }
 
-    /// Folds an item into the session's view without showing the item.
     pub fn follow(&mut self, item: &FeedItem) {
         match self {
             Self::Plain(plain) => plain.follow(item),
@@ -29,7 +24,6 @@ impl Display {
         }
     }
 
-    /// The session as folded so far.
     pub fn session(&self) -> &SessionView {
         match self {
             Self::Plain(plain) => plain.session(),
@@ -37,7 +31,6 @@ impl Display {
         }
     }
 
-    /// Prints one line in addition to the progress.
     pub fn note(&mut self, text: &str) {
         match self {
             Self::Plain(_) => super::notice(text),

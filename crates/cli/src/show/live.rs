@@ -9,12 +9,10 @@ use althing_view::{SessionView, labels};
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-/// The width in columns, if the terminal does not report its width.
 const DEFAULT_WIDTH: usize = 80;
-/// The maximum number of agents with a line of their own; one more line says how many others there are.
+/// The maximum number of agents with a line of their own. One more line counts the others.
 const MAX_ROWS: usize = 16;
 
-/// The block of progress lines.
 #[derive(Default)]
 pub struct LiveProgress {
     /// Folds the session's events into a view, and prints what is not in the block: notices, decisions.
@@ -33,7 +31,7 @@ impl LiveProgress {
             let whole = event.task.as_ref().is_some_and(|task| !task.is_subtask());
             self.over |= whole
                 && match &event.fact {
-                    // If the plan is executed next, the progress goes on after the end of the planning run.
+                    // If the plan is executed next, the progress continues after the end of the planning run.
                     Fact::Decided(Verdict::Finished { result, .. }) => result.follow_up.is_none(),
                     Fact::StatusChanged { status, .. } => status.is_final(),
                     _ => false,
@@ -48,24 +46,20 @@ impl LiveProgress {
         }
     }
 
-    /// The session as folded so far.
     pub fn session(&self) -> &SessionView {
         self.plain.session()
     }
 
-    /// Folds an item into the session's view without drawing.
     pub fn follow(&mut self, item: &FeedItem) {
         self.plain.follow(item);
     }
 
-    /// Prints one line above the block.
     pub fn note(&mut self, text: &str) {
         self.erase();
         super::notice(text);
         self.draw(self.plain.session().at);
     }
 
-    /// Redraws the block if something has changed or an agent is busy, until the run is over.
     pub fn tick(&mut self, now: Timestamp) {
         let busy = self.session().workers().iter().any(|worker| worker.view.since.is_some());
         if !self.over && (self.dirty || busy) {
@@ -74,7 +68,7 @@ impl LiveProgress {
         }
     }
 
-    /// Draws the block a last time, unless the run is over, and leaves it on the terminal.
+    /// Leaves the block on the terminal. Draws it a last time, unless the run is over.
     pub fn finish(&mut self, now: Timestamp) {
         if !self.over {
             self.erase();
@@ -118,7 +112,6 @@ impl LiveProgress {
     }
 }
 
-/// Whether an item is printed as a line of its own, because the block does not show it.
 fn has_own_line(item: &FeedItem) -> bool {
     match item {
         FeedItem::Event(event) => match &event.fact {
@@ -137,7 +130,6 @@ fn has_own_line(item: &FeedItem) -> bool {
     }
 }
 
-/// The number of columns of the terminal on stderr.
 pub(super) fn terminal_width() -> usize {
     let size = rustix::termios::tcgetwinsize(std::io::stderr()).ok();
     size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(DEFAULT_WIDTH)

@@ -25,23 +25,21 @@ use althing_text::sanitize;
 use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
 
-/// Messages that are held back while the screen is open.
 static HELD_NOTICES: Mutex<Option<String>> = Mutex::new(None);
 
-/// While this value exists, messages are held back, because the terminal shows the screen or is about to show it.
-/// Dropping the value prints the messages.
+/// While this value exists, messages are held back, because the screen is open or about to open. Dropping it prints the
+/// messages.
 pub struct HeldNotices {
     _private: (),
 }
 
-/// Starts holding back messages.
 pub fn hold_notices() -> HeldNotices {
     HELD_NOTICES.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default();
     HeldNotices { _private: () }
 }
 
 impl HeldNotices {
-    /// Takes the messages that were held back so far, for the screen to show.
+    /// Takes the messages that were held back so far, so that the screen shows them.
     #[expect(clippy::unused_self, reason = "only the holder may take the messages")]
     pub fn take(&self) -> Vec<String> {
         let mut held = HELD_NOTICES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -62,14 +60,13 @@ pub fn notice(text: &str) {
     write_notice(text);
 }
 
-/// Prints a message on stderr without logging it: events of a session are in the session's own log.
+/// Prints a message without logging it, because the events of a session are in the session's own log.
 fn write_notice(text: &str) {
     write_masked(&mask(text));
 }
 
-/// Prints a question to the user on stderr and logs it. Values that occur only in a `.env` in the working directory are
-/// not masked, so that they cannot hide a part of the question. On a terminal, every row that continues a long line is
-/// marked.
+/// Prints a question on stderr and logs it. Values that occur only in a `.env` in the working directory are not masked,
+/// so that they cannot hide a part of the question. On a terminal, every row that continues a long line is marked.
 pub fn question(text: &str) {
     tracing::info!(text, "asked");
     let masked = mask_question(text);
@@ -87,12 +84,12 @@ fn write_masked(text: &str) {
         held.push_str(&line);
         return;
     }
-    // The line is one write, because stderr is unbuffered and other programs may write to it too.
+    // The text is written with one call, because stderr is unbuffered and other programs may write to it too.
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
-/// Prints the message of the argument parser: a usage error on stderr, or the help or version that was asked for on
-/// stdout. The message quotes arguments, which may contain anything.
+/// Prints usage errors on stderr, and the requested help or version on stdout. The message quotes arguments, so it is
+/// masked and sanitized like any other.
 pub fn parser_message(error: &clap::Error) {
     let text = error.render().to_string();
     let text = text.strip_suffix('\n').unwrap_or(&text);
@@ -103,12 +100,11 @@ pub fn parser_message(error: &clap::Error) {
     }
 }
 
-/// Prints a secret on stderr, unmasked and unlogged, for the user who asked for it.
+/// Prints a secret on stderr, unmasked and unlogged.
 pub fn print_secret_notice(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// Prints a failure with its hints.
 pub fn failure(failure: &Failure) {
     if let Some(report) = &failure.report {
         problems(report);
@@ -120,7 +116,6 @@ pub fn failure(failure: &Failure) {
     }
 }
 
-/// Prints all problems of a config on stderr.
 pub fn problems(report: &ConfigReport) {
     let color =
         std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());

@@ -10,43 +10,38 @@ use std::borrow::Cow;
 use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write};
 use std::sync::{Mutex, PoisonError};
 
-/// The first error of writing to stdout by the functions that return nothing.
+/// The first error of `print`, `print_json` or `print_generated`.
 static WRITE_ERROR: Mutex<Option<io::Error>> = Mutex::new(None);
 
-/// Prints output on stdout.
 pub fn print(text: &str) {
     note(write_answer(text));
 }
 
-/// Prints JSON on stdout.
 pub fn print_json(json: &str) {
     note(write_json_line(json));
 }
 
-/// Prints text that Althing itself generated: completions, the manual page.
+/// Prints text that is not sanitized, because Althing generated it: completions and the manual page.
 pub fn print_generated(bytes: &[u8]) {
     note(write(bytes));
 }
 
-/// The failure of the functions above, if a write failed.
+/// The failure of `print`, `print_json` or `print_generated`, if one of them failed.
 pub fn stdout_failure() -> Option<Failure> {
     let error = WRITE_ERROR.lock().unwrap_or_else(PoisonError::into_inner).take()?;
     Some(Failure::usage(format!("the output could not be written to stdout: {error}")))
 }
 
-/// Writes text to stdout and ends it with a line feed.
 pub fn write_answer(text: &str) -> io::Result<()> {
     let text = if io::stdout().is_terminal() { sanitize::output(text) } else { Cow::Borrowed(text) };
     write(format!("{text}\n").as_bytes())
 }
 
-/// Writes a JSON value to stdout as one line.
 pub fn write_json_line(json: &str) -> io::Result<()> {
     let json = if io::stdout().is_terminal() { sanitize::json(json) } else { Cow::Borrowed(json) };
     write(format!("{json}\n").as_bytes())
 }
 
-/// Copies JSON messages, one per line, to stdout until they end or stdout cannot be written.
 pub fn copy_messages(messages: impl Read) {
     let mut messages = BufReader::with_capacity(16 * 1024, messages);
     if io::stdout().is_terminal() {

@@ -10,7 +10,6 @@ use serde_json::Value;
 
 use super::support::{LIMIT, bare, run};
 
-/// A directory for the programs of a test, to be used as the `PATH`.
 fn programs(althing: &Althing) -> PathBuf {
     let dir = althing.home_dir().join("bin");
     std::fs::create_dir_all(&dir).unwrap();
@@ -186,7 +185,6 @@ fn servers_that_answer_are_usable() {
     let note = missing["note"].as_str().unwrap();
     assert!(note.contains("nothing answers at http://127.0.0.1:9/v1"), "{note}");
     assert!(note.contains("ollama serve"), "{note}");
-    // If one of these local model servers is not running, it is not reported as usable.
     for (name, port) in [("lmstudio", 1234), ("vllm", 8000), ("sglang", 30000)] {
         if TcpListener::bind(("127.0.0.1", port)).is_ok() && TcpListener::bind(("::1", port)).is_ok() {
             let row = backend(&rows, name);
@@ -228,8 +226,7 @@ fn unresponsive_servers_do_not_delay_the_listing() {
 fn no_child_of_a_version_check_is_left_behind() {
     let althing = bare();
     let (dir, alive) = (programs(&althing), althing.work_dir().join("alive"));
-    // The child runs in a session of its own, with none of our files open, so that only the guard can find
-    // it.
+    // The child runs in a process session of its own, with none of our files open, so that only the guard can find it.
     let script = format!(
         "/usr/bin/setsid /bin/sh -c 'echo $$ > {}; exec /bin/sleep 600' > /dev/null 2>&1 < /dev/null &\n\
          while [ ! -s {} ]; do :; done\necho 1.2.3",

@@ -15,19 +15,14 @@ use serde_json::{Value, json};
 
 use super::support::{Team, althing, shared_claude_dir};
 
-/// The time limit of one cell: several times what its acts take on a busy machine.
 const CELL_LIMIT: Duration = Duration::from_secs(240);
 
-/// How an agent acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A model with the file tools.
     FileTools,
-    /// A model with `run_command`.
     Command,
     /// A CLI agent as a member of a run.
     CliAgent,
-    /// A model with an MCP server.
     McpServer,
 }
 
@@ -38,7 +33,6 @@ pub enum SandboxName {
     Docker,
 }
 
-/// One cell of the table of attacks: a kind of agent, its sandbox and the user who starts it.
 #[derive(Clone, Copy, Debug)]
 pub struct Cell {
     pub kind: Kind,
@@ -46,16 +40,15 @@ pub struct Cell {
     pub user: User,
 }
 
-/// What an agent does: a command of a shell, or a call of a tool.
 #[derive(Clone, Debug)]
 pub enum Act {
     Shell(String),
     Tool(&'static str, Value),
 }
 
-/// A stand-in for `claude` that does what the files `act-0`, `act-1`, … in its own directory say, until the file
-/// `end` exists. After each act, it kills the processes that the act left in its process group. At the end, it prints
-/// what all acts printed.
+/// A stand-in for `claude` that does what the files `act-0`, `act-1`, … in its own directory say, until the file `end`
+/// exists. After each act, it kills the processes that the act left in its process group. At the end, it prints what
+/// all acts printed.
 const CLAUDE: &str = r#"#!/bin/bash
 [ "$1" = --version ] && { echo 1.0.0; exit; }
 own="$HOME/.claude"
@@ -77,18 +70,15 @@ echo '{"type": "system", "subtype": "init", "session_id": "s"}'
 echo '{"type": "result", "subtype": "success", "is_error": false, "result": "done", "session_id": "s"}'
 "#;
 
-/// The directories of a cell, and the program in them.
 pub struct World {
     pub cell: Cell,
     pub althing: Althing,
     pub places: Places,
-    /// More keys of the config's `orchestrator`.
     pub rules: Vec<(&'static str, Value)>,
     docker_host: Option<String>,
 }
 
 impl World {
-    /// Writes the targets of attacks, an MCP server and a CLI agent.
     pub fn new(cell: Cell, daemon: Option<&TestDockerDaemon>) -> Self {
         let machine = Machine { user: cell.user, bubblewrap: cell.sandbox != SandboxName::Landlock };
         let althing = althing().on(machine);
@@ -130,7 +120,6 @@ impl World {
         self.places.base.join("project/.althing")
     }
 
-    /// The config of the agent under test, with all the tools of its kind.
     pub fn config(&self, base_url: &str) -> Team {
         let path = |inside: &str| self.places.base.join(inside).display().to_string();
         let team = match self.cell.kind {
@@ -167,7 +156,6 @@ impl World {
         )
     }
 
-    /// The program in the cell's sandbox, without arguments.
     pub fn command(&self) -> Althing {
         match &self.docker_host {
             Some(host) => self.althing.new_command().env("DOCKER_HOST", host),
@@ -190,7 +178,7 @@ impl World {
         (output, requests)
     }
 
-    /// [`Self::act`] for an agent that may be ended before it did all acts; also returns how many it did.
+    /// As [`Self::act`], for an agent that may be ended before it did all acts. Also returns how many it did.
     #[track_caller]
     pub fn act_while_possible(
         &self,
@@ -242,7 +230,6 @@ fn judge_act(judge: &Judge, n: usize, output: &str) {
     }
 }
 
-/// A model that does one act after the other, and then says that it is done.
 fn acting_model(kind: Kind, acts: Vec<Act>, judge: Judge) -> Script {
     Script::from_fn(move |request: &RecordedRequest| {
         let results: Vec<&Value> =
@@ -261,7 +248,7 @@ fn acting_model(kind: Kind, acts: Vec<Act>, judge: Judge) -> Script {
     })
 }
 
-/// The users that the tests can act as. Without root's rights this is only the current user, an ordinary one.
+/// The users that the tests can act as. Without root's rights, this is only the current user.
 pub fn users() -> Vec<User> {
     if is_root() { vec![User::Current, User::Ordinary] } else { vec![User::Ordinary] }
 }

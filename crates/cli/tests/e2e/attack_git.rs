@@ -15,14 +15,11 @@ use serde_json::{Value, json};
 use super::attack_agents::{Act, Cell, Kind, SandboxName, World, users};
 use super::support::{ensure, in_parallel};
 
-/// A repository below the context path `fresh`.
 struct Repository {
     name: &'static str,
-    /// Text that is appended to the config that `git init` writes; `{BASE}` is the directory of `fresh`.
+    /// Appended to the config that `git init` writes. `{BASE}` is the directory of `fresh`.
     config: &'static str,
-    /// The file that git runs.
     runs: &'static str,
-    /// Whether the file exists before the attack.
     exists: bool,
 }
 
@@ -53,7 +50,6 @@ const REPOSITORIES: [Repository; 23] = [
     repository("aliased", "[alias]\n\tgo = !tools/go.sh\n", "tools/go.sh", true),
     repository("over-ssh", "[core]\n\tsshCommand = ./tools/ssh.sh -4\n", "tools/ssh.sh", true),
     repository("linked", "[core]\n\thooksPath = .git/hooks\n", "shared/pre-commit", true),
-    // Hooks in another context path.
     repository(
         "elsewhere",
         "[core]\n\thooksPath = {BASE}/project/src/shared/hooks\n",
@@ -68,7 +64,7 @@ const REPOSITORIES: [Repository; 23] = [
         "tree/hooks/pre-commit",
         true,
     ),
-    // A config of more than a megabyte.
+    // The config is padded to more than a megabyte.
     repository("padded", "[core]\n\thooksPath = ci/hooks\n", "ci/hooks/pre-commit", true),
     repository("space", "[core]\n\thooksPath = \"hooks \"\n", "hooks /pre-commit", true),
     repository("tilde", "[core]\n\thooksPath = ~root/..{BASE}/fresh/tilde/ci\n", "ci/pre-commit", true),
@@ -97,7 +93,7 @@ const NEW: [(&str, &str); 9] = [
     ("fresh/src/leading/commondir", "../store\n"),
 ];
 
-/// Runs the real git; what it prints and whether it succeeds does not matter.
+/// Runs the real git. What it prints and whether it succeeds does not matter.
 fn git(world: &World, dir: &Path, args: &[&str]) {
     let mut command = Command::new("git");
     command.args(["-c", "safe.directory=*", "-c", "user.name=n", "-c", "user.email=e"]);
@@ -111,12 +107,11 @@ fn put(path: &Path, text: &str) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// The beginning of the path of each mark. A mark is a file that planted code creates if it is run.
+/// The beginning of the path of each mark: a file that planted code creates if it runs.
 fn mark_prefix(world: &World) -> String {
     format!("{}/", world.places.base.join("marks").display())
 }
 
-/// Makes the repositories, each with a first commit and with harmless code where git runs any.
 fn make_repositories(world: &World) {
     let fresh = world.places.base.join("fresh");
     let marks = world.places.base.join("marks");
@@ -167,7 +162,6 @@ fn make_repositories(world: &World) {
     assert!(fresh.join("tree/scripts/hooks/pre-commit").exists(), "git made no worktree");
 }
 
-/// Uses every repository as a person does; returns the marks of the code that ran.
 fn use_repositories(world: &World) -> Vec<String> {
     let base = &world.places.base;
     let fresh = base.join("fresh");
@@ -181,7 +175,7 @@ fn use_repositories(world: &World) -> Vec<String> {
         git(world, &dir, &["add", "file"]);
         git(world, &dir, &["commit", "-q", "--allow-empty", "-m", "x"]);
         git(world, &dir, &["go"]);
-        // Elsewhere, a real connection would be tried.
+        // In other repositories, git would try a real connection.
         if dir.ends_with("over-ssh") || dir.ends_with("leading") {
             git(world, &dir, &["ls-remote", "ssh://nowhere.invalid/x"]);
         }
@@ -197,7 +191,6 @@ fn use_repositories(world: &World) -> Vec<String> {
     names
 }
 
-/// The files that the agent tries to write, and what it writes.
 fn attacks(world: &World) -> Vec<(PathBuf, String)> {
     let base = &world.places.base;
     let prefix = mark_prefix(world);
@@ -230,20 +223,19 @@ fn acts(world: &World) -> Vec<Act> {
     };
     let mut acts: Vec<Act> = attacks(world).into_iter().map(act).collect();
     if world.cell.kind != Kind::FileTools {
-        // Putting another directory in the place of one that contains a hook.
+        // Puts another directory in the place of one that contains a hook.
         let fresh = world.places.base.join("fresh").display().to_string();
         let mark = mark_prefix(world);
         acts.push(Act::Shell(format!(
             "cd '{fresh}'; mv nested/scripts nested/old; mkdir -p nested/scripts/hooks; cd nested/scripts/hooks; \
              printf '#!/bin/sh\\ntouch {mark}moved\\n' > pre-commit; chmod +x pre-commit"
         )));
-        // Putting a directory in the place of a symlink on the way to a hook.
+        // Puts a directory in the place of a symlink on the way to a hook.
         acts.push(Act::Shell(format!(
             "cd '{fresh}/middle'; rm cur; mkdir -p cur/scripts; cd cur/scripts; rm -f pre-commit; \
              printf '#!/bin/sh\\ntouch {mark}replaced\\n' > pre-commit; chmod +x pre-commit"
         )));
     }
-    // What is not code can be written.
     let made = world.places.base.join("fresh/src/made.txt").display().to_string();
     acts.push(match world.cell.kind {
         Kind::FileTools => Act::Tool("write_file", json!({ "path": made, "content": "x" })),
@@ -307,7 +299,6 @@ fn plant_code_for_git(world: &World) -> Result<(), String> {
     ensure(failures.is_empty(), || format!("{:?}:\n{}", world.cell, failures.join("\n")))
 }
 
-/// Has every kind of agent plant code for git in a sandbox, as every user.
 fn try_git(sandbox: SandboxName, kinds: &[Kind]) {
     if is_excluded(&format!("{sandbox:?}").to_lowercase()) {
         return;

@@ -1,6 +1,6 @@
 //! Git can run code from one directory for a repository in another directory. Here, an agent that may write to one
-//! directory plants code there that git runs for the directory of another task, of the session or of its project.
-//! Afterwards, each test runs the real git: the planted code must not run, or a notice must name it.
+//! directory plants code there that git runs for the directory of another task, of the session or of its project. The
+//! planted code must not run, or a notice must name it.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -27,9 +27,9 @@ enum Writer {
     OwnCommand,
     /// The file tools and commands of an agent in a run of the workflow.
     WorkflowRun,
-    /// The same tools in a run that is a session of its own.
+    /// The file tools and commands of an agent in a run that is a session of its own.
     Run,
-    /// The same as `Run`, with commands in Docker.
+    /// As `Run`, with commands in Docker.
     ContainerRun,
     /// A CLI agent as a member of a run.
     Member,
@@ -40,7 +40,7 @@ use Writer::{ContainerRun, FreeTask, Member, OwnCommand, Run, Task, WorkflowRun}
 /// The directories for which git runs code from `a`: the directory of another task, of the session, and of the project.
 const REPOSITORIES: [&str; 3] = ["b", "work", "project"];
 
-/// The files in `a` from which git takes code for the repository `name`, relative to `a`.
+/// The files in `a` from which git takes code for the repository `name`.
 fn code_for(name: &str) -> [String; 3] {
     [format!("hooks-{name}/pre-commit"), format!("{name}.gitconfig"), format!("not-yet-{name}/post-commit")]
 }
@@ -76,7 +76,7 @@ fn make_repositories(base: &Path, home: &Path) {
     }
 }
 
-/// A script that plants code in `a`. Each planted piece of code creates a file in `marks` when it runs.
+/// Each planted piece of code creates a file in `marks` when it runs.
 fn attack(base: &Path, marks: &Path) -> String {
     let mut lines = vec![format!("cd '{}'; echo x > src/made.txt", base.join("a").display())];
     let marks = marks.display();
@@ -92,7 +92,6 @@ fn attack(base: &Path, marks: &Path) -> String {
     lines.join("\n")
 }
 
-/// A model that plants the code with file tools and commands.
 fn planter(base: &Path, script: &str) -> FakeModel {
     let mut reply = Reply::empty();
     for name in REPOSITORIES {
@@ -109,7 +108,7 @@ fn planter(base: &Path, script: &str) -> FakeModel {
     }))
 }
 
-/// The stand-in for Claude Code, which runs the script `attack.sh` beside it.
+/// A stand-in for Claude Code that runs the script `attack.sh` beside it.
 const CLAUDE: &str = r#"#!/bin/bash
 cat > /dev/null
 bash "$(dirname "$0")/attack.sh" > /dev/null 2>&1

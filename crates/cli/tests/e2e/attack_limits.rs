@@ -1,5 +1,5 @@
 //! Attacks on the machine in the table of attacks: an agent uses up processes, memory, open files or the disk, or never
-//! ends. The limits of these tests are low, so that the attacks are harmless; the defaults are far higher.
+//! ends. The limits of these tests are low, so that the attacks are harmless.
 
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex};
@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use super::attack_agents::{Act, Kind, SandboxName, World};
 use super::support::{ensure, paths_below};
 
-/// A limit: its key, its value in these tests, and a command of a shell that goes far beyond it and then prints
-/// `CANARY`. `{MARK}` is a number of seconds to sleep.
+/// A limit: its key, its value in these tests, and a shell command that goes far beyond it and then prints `CANARY`.
+/// `{MARK}` is a number of seconds to sleep.
 const ATTACKS: [(&str, &str, &str); 4] = [
     (
         "processes",
@@ -38,7 +38,7 @@ const ATTACKS: [(&str, &str, &str); 4] = [
     ),
 ];
 
-/// Why a kind of agent does not try to exceed a limit; None if it does.
+/// Why a kind of agent does not try to exceed a limit. `None` if it does.
 pub fn not_tried(kind: Kind, key: &str) -> Option<&'static str> {
     match (kind, key) {
         (Kind::FileTools, "processes" | "memory" | "open_files") => {
@@ -54,7 +54,6 @@ pub fn not_tried(kind: Kind, key: &str) -> Option<&'static str> {
     }
 }
 
-/// Prints what the cells of a kind do not try.
 pub fn print_not_tried(kind: Kind, sandbox: SandboxName) {
     for (key, ..) in ATTACKS {
         if let Some(why) = not_tried(kind, key) {
@@ -63,8 +62,8 @@ pub fn print_not_tried(kind: Kind, sandbox: SandboxName) {
     }
 }
 
-/// Fails if an agent exceeds a limit, or reaches one (except that on open files) and nobody is told. `world` makes the
-/// directories of one attack; without `whole`, only the first attack is tried.
+/// Fails if an agent exceeds a limit, or if it reaches one (except that on open files) and nobody is told. Without
+/// `whole`, only the first attack is tried.
 pub fn exhaust(world: impl Fn() -> World, whole: bool) -> Result<(), String> {
     let kind = world().cell.kind;
     if kind == Kind::FileTools {
@@ -97,7 +96,6 @@ pub fn exhaust(world: impl Fn() -> World, whole: bool) -> Result<(), String> {
     sparse(&world())
 }
 
-/// A model that calls a tool for ever: the run ends, and says why.
 fn never_end(mut world: World) -> Result<(), String> {
     let limits = json!({"tool_calls_per_agent": 30, "model_calls_per_run": 60});
     world.rules.push(("limits", limits));
@@ -111,7 +109,7 @@ fn never_end(mut world: World) -> Result<(), String> {
     })
 }
 
-/// A file of four tebibytes that contains nothing: it costs nothing, also in the snapshot of the answer.
+/// A sparse file of four tebibytes costs nothing, also in the snapshot of the answer.
 fn sparse(world: &World) -> Result<(), String> {
     let acts = [Act::Shell("truncate -s 4T big && echo made-''it".to_owned())];
     let made = Arc::new(Mutex::new(false));

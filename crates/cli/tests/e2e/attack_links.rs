@@ -16,26 +16,20 @@ use serde_json::{Value, json};
 use super::attack_agents::{Act, Cell, Kind, SandboxName, World, users};
 use super::support::{LIMIT, Team, althing, ensure, in_parallel, texts};
 
-/// What is in a granted directory.
 const GRANTED: &str = "GRANTED-WORD";
-/// What is behind the link.
 const SECRET: &str = "SECRET-KEY";
 
-/// How a path is granted that an earlier task of the same workflow replaces.
+/// How the path is granted that an earlier task of the same workflow replaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// A context path of the config.
     Config,
     /// A context path of the run itself.
     Run,
-    /// A directory of skills.
     Skills,
-    /// The deliverables of the project.
     Deliverables,
 }
 
 impl Way {
-    /// The granted directory, below the working directory.
     fn dir(self) -> &'static str {
         match self {
             Self::Config | Self::Run => "a/docs",
@@ -50,7 +44,7 @@ struct Attempt {
     way: Way,
     is_cli_agent: bool,
     machine: Machine,
-    /// Whether the earlier task replaces the path; otherwise the attempt shows that the agent can act.
+    /// Whether the earlier task replaces the path. If not, the attempt shows that the agent can act.
     replaces: bool,
 }
 
@@ -78,7 +72,7 @@ fn attempts() -> Vec<Attempt> {
     all
 }
 
-/// A program that stands in for Claude Code and does what the file `acts` beside it says.
+/// A stand-in for Claude Code that does what the file `acts` beside it says.
 const CLAUDE: &str = r#"#!/bin/bash
 [ "$1" = --version ] && { echo 1.0.0; exit; }
 cat > /dev/null
@@ -87,7 +81,6 @@ echo '{"type": "system", "subtype": "init", "session_id": "s"}'
 echo "{\"type\": \"result\", \"subtype\": \"success\", \"is_error\": false, \"result\": \"Seen: $said\", \"session_id\": \"s\"}"
 "#;
 
-/// Installs the stand-in, which does these acts.
 fn with_claude(althing: Althing, acts: &str) -> Althing {
     let home = althing.home_dir();
     std::fs::create_dir_all(home.join("bin")).unwrap();
@@ -122,7 +115,6 @@ fn reader(dirs: &[&Path]) -> Script {
     })
 }
 
-/// Whether a text reached a model or the output of the program.
 fn is_known(text: &str, server: &FakeModel, output: &Output) -> bool {
     let printed = [&output.stdout, &output.stderr].into_iter().any(|printed| printed.contains(text));
     printed || server.requests().iter().any(|request| texts(request).contains(text))
@@ -280,7 +272,7 @@ fn a_relative_context_path_of_the_config_does_not_leave_a_directory_through_a_li
 fn no_link_in_a_found_state_directory_opens_the_sandbox_of_a_cli_agent() {
     // Without a state directory of the user, the files of CLI agents are in the state directory that was found.
     let homeless = [("HOME", ""), ("XDG_STATE_HOME", ""), ("ALTHING_STATE_DIR", "")];
-    // A relative name leads to whatever the working directory contains.
+    // A relative path leads to whatever the working directory contains.
     let relative = [("ALTHING_STATE_DIR", ".althing")];
     let places =
         [None, Some("claude/r1.a1/1/scratch"), Some("claude/r1.a1/1"), Some("claude/r1.a1"), Some("claude")];

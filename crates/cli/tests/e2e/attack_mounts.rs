@@ -22,7 +22,6 @@ const CONFINED: [(Kind, SandboxName); 5] = [
     (CliAgent, Landlock),
 ];
 
-/// The cells of these kinds of agents that can be tried on this machine.
 fn cells(kinds: &[(Kind, SandboxName)]) -> Vec<Cell> {
     if !is_root() {
         skip_unless_ci("only root can act as another user, and hide bubblewrap");
@@ -37,7 +36,7 @@ fn cells(kinds: &[(Kind, SandboxName)]) -> Vec<Cell> {
 }
 
 /// Has an agent run these commands in one run. `after` is called after each command with its number. Returns what the
-/// agent was told; each command must have been run to its end.
+/// agent was told. Fails unless each command was run to its end.
 fn shell(
     world: &World,
     commands: &[String],

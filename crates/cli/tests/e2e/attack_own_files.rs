@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::scripted_claude;
 use super::support::{LIMIT, Team, althing, run, texts};
 
-/// Creates the directory that the links lead to, with a file that must not change.
+/// The directory that the links lead to, with a file that must not change.
 fn victim_of(althing: &Althing) -> PathBuf {
     let victim = althing.work_dir().parent().unwrap().canonicalize().unwrap().join("victim");
     std::fs::create_dir(&victim).unwrap();
@@ -25,7 +25,6 @@ fn untouched(victim: &Path) -> bool {
         && std::fs::read_dir(victim).unwrap().count() == 1
 }
 
-/// A file outside of the working directory.
 fn own_file(althing: &Althing, name: &str, text: &str) -> String {
     let file = althing.home_dir().join(name);
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -33,7 +32,6 @@ fn own_file(althing: &Althing, name: &str, text: &str) -> String {
     file.display().to_string()
 }
 
-/// A workflow of one command, which writes a file.
 fn workflow(cwd: &str) -> String {
     let task = json!({"id": "t", "agent": "command", "command": ["sh", "-c", "echo EVIL > thesis"],
         "executionMode": "headless", "prompt": "", "cwd": cwd});
@@ -117,7 +115,6 @@ fn an_agent_does_not_lead_the_answer_to_another_file_with_a_link() {
     let althing = althing();
     let victim = victim_of(&althing);
     let answer = althing.work_dir().join("answer");
-    // The link appears while the run goes on.
     let (link, target) = (answer.clone(), victim.join("thesis"));
     let server = FakeModel::start_on_thread(Script::from_fn(move |_: &RecordedRequest| {
         let _ = symlink(&target, &link);
@@ -167,7 +164,6 @@ fn a_found_dotenv_file_gives_keys_to_the_users_own_config_and_decides_nothing_el
         assert!(output.stderr.contains(name), "{name} is not mentioned: {}", output.stderr);
     }
     assert!(untouched(&victim));
-    // The same in a workflow.
     let flow = own_file(&althing, "flow.yaml", &workflow("${WHERE:-.}"));
     run(&althing, &["workflow", "run", &flow, "--offline"]).expect_code(0);
     assert!(untouched(&victim) && work.join("thesis").is_file());
@@ -177,7 +173,6 @@ fn a_found_dotenv_file_gives_keys_to_the_users_own_config_and_decides_nothing_el
     assert!(stranger.request_count() > 0);
 }
 
-/// A chat agent that overwrites these files and then says that it is done.
 fn overwrites(paths: &[PathBuf]) -> Script {
     let reply = paths.iter().fold(Reply::empty(), |reply, path| {
         reply.and_call("write_file", &json!({"path": path, "content": "EVIL"}))
@@ -224,7 +219,6 @@ fn a_resumed_conversation_does_not_follow_a_link_in_the_place_of_its_directory()
     assert!(resumed.code == Some(0) && server.request_count() > made, "{resumed:?}");
 }
 
-/// The config and the workflow that are in use.
 const CONFIGS: [&str; 2] = ["conf/real.yaml", "flow.yaml"];
 
 #[test]
@@ -250,13 +244,11 @@ fn no_agent_writes_the_config_or_workflow_that_is_in_use() {
     let intact = |names: &[&str]| {
         names.iter().all(|name| !std::fs::read_to_string(work.join(name)).unwrap().contains("EVIL"))
     };
-    // The chat agent's file tools.
     let chat = althing.new_command().args(["chat", "--config", "team.yaml"]).stdin("Please write\n");
     let output = chat.spawn().wait(LIMIT).expect_code(0);
     assert!(intact(&CONFIGS[..1]) && work.join("team.yaml").is_symlink(), "{output:?}");
     assert_eq!(std::fs::read_to_string(work.join("other.yaml")).unwrap(), "EVIL", "{output:?}");
 
-    // CLI agents in a workflow, with a context path and in the working directory.
     let script = format!(
         "#!/bin/bash\n[ \"$1\" = --version ] && {{ echo 1.0.0; exit; }}\ncat > /dev/null\n{}\n\
          echo '{{\"type\": \"system\", \"subtype\": \"init\", \"session_id\": \"s\"}}'\n\
@@ -280,7 +272,6 @@ fn no_agent_writes_the_config_or_workflow_that_is_in_use() {
         symlink("conf/real.yaml", work.join("team.yaml")).unwrap();
     }
 
-    // The commands of a model.
     let command = shell(&["conf/real.yaml", "by-command"]);
     let server = FakeModel::start_on_thread(Script::from_fn(move |request: &RecordedRequest| {
         let acted = request.messages().iter().any(|message| message["role"] == "tool");

@@ -1,5 +1,5 @@
 //! Symlinks between ordinary and protected paths: an agent writes through a symlink that leads into a repository, or
-//! writes to the target of a symlink with a protected name such as `.envrc`. The tests look at what is on the disk.
+//! writes to the target of a symlink with a protected name such as `.envrc`. Judged by what is on the disk.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -127,7 +127,6 @@ fn no_command_in_a_container_writes_code_through_a_symlink() {
     try_links(SandboxName::Docker, &[Kind::Command]);
 }
 
-/// Writable context paths that are symlinks into repositories.
 #[test]
 fn no_agent_writes_in_a_context_path_inside_a_repository() {
     if is_excluded("bubblewrap") {

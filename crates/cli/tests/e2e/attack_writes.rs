@@ -10,11 +10,9 @@ use serde_json::{Value, json};
 use super::attack_agents::{Act, Kind, World};
 use super::support::{ensure, paths_below};
 
-/// Files that exist before the run, below the base.
 const BEFORE: [&str; 4] =
     ["project/sub/old.txt", "fresh/src/old.txt", "fresh/deep/er/old.txt", "fresh/.env.sample"];
 
-/// Paths in writable context paths that an agent tries to write.
 const TARGETS: [&str; 14] = [
     "project/src/new.txt",
     "project/sub/old.txt",
@@ -39,7 +37,7 @@ fn tree(world: &World) -> BTreeMap<PathBuf, String> {
     let mut tree = BTreeMap::new();
     for path in ["project", "fresh"].into_iter().flat_map(|dir| paths_below(&world.places.base.join(dir))) {
         let data = path.symlink_metadata().unwrap();
-        // Directories are not compared: an empty one harms nobody.
+        // Directories are not compared, because an empty one harms nobody.
         if path.starts_with(&state) || data.is_dir() {
             continue;
         }
@@ -79,7 +77,6 @@ fn acts(world: &World) -> Vec<Act> {
     acts
 }
 
-/// Fails if a change of the agent was not listed, or was not undone.
 pub fn write_unnoticed(world: &World) -> Result<(), String> {
     for file in BEFORE {
         let file = world.places.base.join(file);

@@ -24,18 +24,15 @@ use super::support::{LIMIT, ensure, files_below, in_parallel, paths_below};
 use Kind::{CliAgent, FileTools, McpServer};
 use SandboxName::{Bubblewrap, Docker, Landlock};
 
-/// A class of attacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
     /// Getting out of the sandbox, or of the directories of the file tools.
     Escapes,
-    /// A config that was found in the working directory.
     FoundDirectory,
     /// Learning the user's secrets, and having known secrets stored or shown.
     Secrets,
     /// Changing files of writable context paths so that nobody notices.
     Writes,
-    /// Using up the machine.
     Limits,
 }
 
@@ -43,7 +40,7 @@ const KINDS: [Kind; 4] = [FileTools, Kind::Command, CliAgent, McpServer];
 const CLASSES: [Class; 5] =
     [Class::Escapes, Class::FoundDirectory, Class::Secrets, Class::Writes, Class::Limits];
 
-/// Why a kind of agent does not try a class of attacks in a sandbox; None if it does.
+/// Why a kind of agent does not try a class of attacks in a sandbox. `None` if it does.
 fn not_tried(kind: Kind, sandbox: SandboxName, class: Class) -> Option<&'static str> {
     match (kind, sandbox, class) {
         (CliAgent, Docker, _) => {
@@ -60,7 +57,7 @@ fn not_tried(kind: Kind, sandbox: SandboxName, class: Class) -> Option<&'static 
     }
 }
 
-/// Why a kind of agent does not try the attempts with this goal, in any sandbox; None if it does.
+/// Why a kind of agent does not try the attempts with this goal, in any sandbox. `None` if it does.
 fn not_attempted(kind: Kind, goal: Goal) -> Option<&'static str> {
     match (kind, goal) {
         (FileTools, Goal::Processes | Goal::Network | Goal::Sockets | Goal::Kernel) => {
@@ -81,7 +78,6 @@ fn whole(sandbox: SandboxName) -> bool {
     sandbox == Bubblewrap || scale(0, 1) == 1
 }
 
-/// The first attempt of each goal, or all attempts.
 fn attempts(kind: Kind, sandbox: SandboxName) -> Vec<Attempt> {
     let mut goals = BTreeSet::new();
     let tried = |(goal, ..): &Attempt| not_attempted(kind, *goal).is_none();
@@ -98,11 +94,10 @@ fn sign_of_life(kind: Kind, world: &World) -> (Act, &'static str) {
     (Act::Shell("printf can-%s act".to_owned()), "can-act")
 }
 
-/// For each attempt, the signs that it succeeded.
 type Signs = Vec<(String, Vec<String>)>;
 
 /// Has the agent of a cell try these attempts in one run. Returns the output of the program, and for each attempt the
-/// signs that it succeeded. `may_read` says that the agent may read what the user may read.
+/// signs that it succeeded. `may_read`: whether the agent may read what the user may read.
 fn try_out(world: &World, outside: Outside, attempts: Vec<(String, Act)>, may_read: bool) -> (Output, Signs) {
     let (life, word) = sign_of_life(world.cell.kind, world);
     let first = ("act at all".to_owned(), life.clone());
@@ -132,13 +127,12 @@ fn try_out(world: &World, outside: Outside, attempts: Vec<(String, Act)>, may_re
 /// The targets of attacks by system calls, held by a process outside of the sandbox.
 struct SystemCallTargets {
     process: RunningProcess,
-    /// The command that tries the attacks. It prints the attacks that succeeded, and whether it stopped before it had tried
-    /// all of them.
+    /// A command that prints the attacks that succeeded, and whether it stopped before it had tried all of them.
     command: String,
 }
 
 impl SystemCallTargets {
-    /// The targets in the cells whose agents have Python; they belong to the agent's user.
+    /// Only in the cells whose agents have Python. The targets belong to the agent's user.
     fn new(world: &World) -> Option<Self> {
         let Cell { kind, sandbox, .. } = world.cell;
         if !matches!(kind, Kind::Command | CliAgent) || sandbox == Docker || !whole(sandbox) {
@@ -157,7 +151,6 @@ impl SystemCallTargets {
         Some(Self { process, command })
     }
 
-    /// What happened to the targets.
     fn evidence(&self) -> Vec<String> {
         self.process.write_stdin("\n");
         let line = self.process.wait_for_stdout(|line| line.starts_with('['), LIMIT);
@@ -165,7 +158,6 @@ impl SystemCallTargets {
     }
 }
 
-/// Has the agent of a cell try to escape; the error tells what succeeded.
 fn escape(world: &World) -> Result<(), String> {
     let Cell { kind, sandbox, .. } = world.cell;
     let outside = Outside::new(world.places.clone());
@@ -204,7 +196,7 @@ fn escape(world: &World) -> Result<(), String> {
     ensure(failures.is_empty(), || format!("{:?}:\n{}", world.cell, failures.join("\n")))
 }
 
-/// Verifies that successful attempts are noticed: where nothing protects from an MCP server, its attempts succeed.
+/// Shows that these tests notice successful attempts: the attempts of an MCP server that nothing confines succeed.
 #[test]
 fn attempts_of_a_server_that_nothing_confines_succeed_and_are_noticed() {
     if !is_root() {
@@ -231,14 +223,13 @@ fn attempts_of_a_server_that_nothing_confines_succeed_and_are_noticed() {
     });
 }
 
-/// A secret of the user that nobody is told.
+/// A secret of the user that no agent is told.
 const UNTOLD: (&str, &str) = ("OPENAI_API_KEY", "sk-untold-0123456789abcdef");
-/// A secret of the user that the agent knows, in plain, base64 and hex.
+/// A secret of the user that the agent knows.
 const KNOWN: (&str, &str) = ("DEPLOY_TOKEN", "known-deploy-token-01");
 const KNOWN_FORMS: [&str; 3] =
     [KNOWN.1, "a25vd24tZGVwbG95LXRva2VuLTAx", "6b6e6f776e2d6465706c6f792d746f6b656e2d3031"];
 
-/// Has an agent look for secrets that it was not told, and repeat one that it knows.
 fn look_for_secrets(mut world: World) -> Result<(), String> {
     let kind = world.cell.kind;
     let (first, word) = sign_of_life(kind, &world);
@@ -332,7 +323,6 @@ fn find_a_config(world: &World) -> Result<(), String> {
     })
 }
 
-/// Tries every class of attacks with every kind of agent in a sandbox, as every user.
 fn try_all(sandbox: SandboxName) {
     if is_excluded(&format!("{sandbox:?}").to_lowercase()) {
         return;
@@ -393,7 +383,7 @@ fn no_attack_of_any_agent_succeeds_in_docker_as_root_or_as_an_ordinary_user() {
     try_all(Docker);
 }
 
-/// The suites of attacks that do not depend on the kind of agent, with one test of each that runs with every change.
+/// The suites of attacks that do not depend on the kind of agent, each with the test that runs with every change.
 const SUITES: [(&str, &str); 7] = [
     ("hostile::", "hostile::a_config_that_was_found_starts_nothing_before_it_is_trusted"),
     ("secrets::", "secrets::secrets_that_a_model_repeats_reach_neither_a_file_nor_the_terminal"),
@@ -407,7 +397,6 @@ const SUITES: [(&str, &str); 7] = [
     ("limits::", "limits::a_run_at_its_cost_limit_ends_with_the_answer_so_far"),
 ];
 
-/// Runs the suites of attacks again, for another user and without bubblewrap.
 #[test]
 fn the_suites_of_attacks_pass_for_an_ordinary_user_and_without_bubblewrap() {
     if !is_root() {

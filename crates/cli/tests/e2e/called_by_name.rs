@@ -16,7 +16,6 @@ fn planted(home: &Path) -> String {
     format!("#!/bin/sh\necho ran > {}\necho planted\n", home.join("PWNED").display())
 }
 
-/// Writes a program.
 fn program(path: &Path, text: &str) {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(path, text).unwrap();
@@ -35,10 +34,8 @@ fn with_programs(althing: &Althing) -> String {
     format!("{}:/usr/bin:/bin", dirs.join(":"))
 }
 
-/// Puts a program of the same name into the directories of `PATH`.
 const PLANT: &str = "for dir in .venv/bin missing/bin; do mkdir -p $dir; cp evil/tell $dir/tell; cp evil/tell $dir/pip; done; true";
 
-/// The machines on which the tests run.
 fn machines() -> Vec<Machine> {
     if !is_root() {
         skip_unless_ci("only root can act as another user, and hide bubblewrap");
@@ -152,7 +149,7 @@ require('readline').createInterface({ input: process.stdin }).on('line', line =>
 });
 ";
 
-/// The name of a planted file, and its text; without a text, it has code that leaves a file in the home directory.
+/// The name of a planted file, and its text. Without a text, it has code that leaves a file in the home directory.
 type PlantedFile<'a> = (&'a str, Option<&'a str>);
 
 #[test]

@@ -9,10 +9,8 @@ use serde_json::{Value, json};
 
 use super::support::{Fixture, LIMIT, Team, of_type, texts};
 
-/// The chat agent's model.
 const CHAT_MODEL: &str = "talker";
 
-/// Two agents, and a chat agent with a model of its own.
 fn fixture(
     talker: impl Fn(&RecordedRequest) -> Reply + Send + Sync + 'static,
     change: impl FnOnce(Value) -> Value,
@@ -32,12 +30,10 @@ fn chat(fixture: &Fixture, lines: &str, args: &[&str]) -> althing_testkit::Outpu
     command.stdin(lines).spawn().wait(LIMIT)
 }
 
-/// The requests that the chat agent's model received.
 fn chat_agent_requests(server: &FakeModel) -> Vec<RecordedRequest> {
     server.requests().into_iter().filter(|request| request.model() == CHAT_MODEL).collect()
 }
 
-/// A chat agent that proposes this launch, then reports the run's result.
 fn delegates(launch: Value) -> impl Fn(&RecordedRequest) -> Reply + Send + Sync + 'static {
     move |request: &RecordedRequest| {
         let last = request.messages().last().cloned().unwrap_or_default();
@@ -307,7 +303,6 @@ fn without_interactive_mode_each_message_is_a_run_with_the_earlier_ones_as_histo
     assert_eq!(runs[1]["data"]["spec"]["history"][0]["user"], "First question");
 }
 
-/// The chat agent of the long test: launches a run for each message that starts with `job`.
 fn long_chat_agent(request: &RecordedRequest) -> Reply {
     // Compaction requests have no tools.
     if request.tool_names().is_empty() {
@@ -329,8 +324,7 @@ fn long_chat_agent(request: &RecordedRequest) -> Reply {
     }
 }
 
-/// How many messages were accepted. The log's lines are searched as text, because parsing all of them each time takes
-/// too long.
+/// The lines of the log are searched as text, because parsing all of them each time takes too long.
 fn accepted_messages(althing: &Althing) -> usize {
     let log = newest_session(&althing.state_dir()).expect("there is a session").join("events.jsonl");
     let text = std::fs::read_to_string(log).unwrap();
@@ -379,11 +373,11 @@ fn three_hundred_turns_and_twenty_runs_survive_kill_9_without_a_run_launched_twi
     let mut killed = 1;
     while killed < kills {
         let running = start(session());
-        // The log contains every accepted message; all messages that are not in it are sent again.
+        // The log contains every accepted message. All messages that are not in it are sent again.
         wait::until(LIMIT, || session().is_some());
         let from = accepted_messages_or_zero(&fixture.althing);
-        // The number of messages before the next kill is limited, so that enough messages are left
-        // for the remaining kills.
+        // The number of messages before the next kill is limited, so that enough messages are left for the remaining
+        // kills.
         let step = 2 * (turns - from) / (kills - killed);
         let upto = (from + random.usize(0..=step)).min(turns - 1);
         let mut lines = String::new();
@@ -413,7 +407,6 @@ fn three_hundred_turns_and_twenty_runs_survive_kill_9_without_a_run_launched_twi
     check_long(&fixture, turns);
 }
 
-/// What must hold after the whole conversation.
 fn check_long(fixture: &Fixture, turns: usize) {
     assert_eq!(accepted_messages(&fixture.althing), turns, "every message once");
     let events = fixture.althing.events();
@@ -442,7 +435,6 @@ fn check_long(fixture: &Fixture, turns: usize) {
     assert!(all.len() < 60_000, "it is short: {}", all.len());
 }
 
-/// How many messages were accepted; zero before there is a session.
 fn accepted_messages_or_zero(althing: &Althing) -> usize {
     if newest_session(&althing.state_dir()).is_none() { 0 } else { accepted_messages(althing) }
 }

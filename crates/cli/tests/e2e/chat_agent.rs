@@ -8,7 +8,6 @@ use super::support::{Fixture, LIMIT, SKY, Team};
 
 const CHAT_MODEL: &str = "talker";
 
-/// A chat agent that calls these tools, one in each reply, and then says that it is done.
 fn fixture(calls: impl Fn(&Fixture) -> Vec<(&'static str, Value)>, backend: &Value) -> Fixture {
     let script: std::sync::Arc<std::sync::OnceLock<Vec<(&'static str, Value)>>> = std::sync::Arc::default();
     let known = script.clone();
@@ -34,7 +33,6 @@ fn chat(fixture: &Fixture, args: &[&str]) -> althing_testkit::Output {
     command.stdin("Please look after my files\n").spawn().wait(LIMIT)
 }
 
-/// The results of the tool calls, one text for each.
 fn tool_results(fixture: &Fixture) -> Vec<String> {
     let last = fixture.server.requests().into_iter().rfind(|request| request.model() == CHAT_MODEL).unwrap();
     let results = last.messages().iter().filter(|message| message["role"] == "tool");
@@ -192,8 +190,8 @@ fn the_chat_agent_uses_its_own_mcp_servers_or_those_of_the_first_agent() {
     }
 }
 
-/// A stand-in for `claude`: writes a file in its working directory. If its prompt contains no tool result yet, it
-/// calls a tool over Althing's MCP endpoint; otherwise it reports that result.
+/// A stand-in for `claude`: writes a file in its working directory. If its prompt contains no tool result yet, it calls
+/// a tool over Althing's MCP endpoint; otherwise it reports that result.
 const CLAUDE: &str = r#"#!/usr/bin/env python3
 import json, os, sys, urllib.request
 prompt = sys.stdin.read()

@@ -11,7 +11,7 @@ use super::support::{Fixture, LIMIT, Team, althing, claude_dir, of_type, texts};
 
 pub const CHAT_MODEL: &str = "talker";
 
-/// A message with these words makes the chat agent launch its runs; it answers every other message itself.
+/// A message with these words makes the chat agent launch its runs. It answers every other message itself.
 pub const DELEGATE: &str = "all of you";
 
 /// A stand-in for `claude` that uses Althing's tools over MCP, as the real program does. As a member of a run it tries
@@ -84,7 +84,6 @@ if os.path.exists(price):
 print(json.dumps(result))
 "#;
 
-/// The two kinds of chat agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChatAgentKind {
     Model,
@@ -93,7 +92,6 @@ pub enum ChatAgentKind {
 
 pub const BOTH_KINDS: [ChatAgentKind; 2] = [ChatAgentKind::Model, ChatAgentKind::ClaudeCode];
 
-/// One call of a chat agent or of a CLI agent: all the text and all the tools that it was given.
 #[derive(Debug)]
 pub struct AgentCall {
     pub prompt: String,
@@ -115,14 +113,12 @@ impl AgentCall {
             .unwrap_or_else(|| panic!("no {name}: {:?}", self.tools))
     }
 
-    /// The argument after a flag.
     pub fn argument(&self, flag: &str) -> Option<&str> {
         let at = self.arguments.iter().position(|argument| argument == flag)?;
         self.arguments.get(at + 1).map(String::as_str)
     }
 }
 
-/// A conversation with a chat agent of one kind.
 pub struct Conversation {
     kind: ChatAgentKind,
     pub fixture: Fixture,
@@ -160,18 +156,15 @@ impl Conversation {
         self.fixture.althing.new_command().args(["chat", "--config", "team.yaml"]).args(args)
     }
 
-    /// The command that opens the screen.
     pub fn screen_command(&self, args: &[&str]) -> Althing {
         self.fixture.althing.new_command().args(["--config", "team.yaml"]).args(args)
     }
 
-    /// Sends these lines and waits until the conversation is over.
     #[track_caller]
     pub fn chat(&self, lines: &str, args: &[&str]) -> Output {
         self.command(args).stdin(lines).spawn().wait(LIMIT).expect_code(0)
     }
 
-    /// What the chat agent was given, call by call.
     pub fn chat_calls(&self) -> Vec<AgentCall> {
         match self.kind {
             ChatAgentKind::Model => {
@@ -181,8 +174,8 @@ impl Conversation {
         }
     }
 
-    /// What Claude Code was given in each call: as chat agent (its working directory is then the user's), or else as
-    /// a member of runs.
+    /// What Claude Code was given in each call, as chat agent or as a member of runs. As chat agent, its working
+    /// directory is the user's.
     pub fn claude_calls(&self, as_chat_agent: bool) -> Vec<AgentCall> {
         let project = self.fixture.althing.work_dir().canonicalize().unwrap();
         let recorded = recorded_calls(&self.fixture.althing).into_iter();
@@ -196,13 +189,11 @@ impl Conversation {
             .collect()
     }
 
-    /// The requests that the models of the team received.
     pub fn worker_requests(&self) -> Vec<RecordedRequest> {
         let requests = self.fixture.server.requests().into_iter();
         requests.filter(|request| request.model() != CHAT_MODEL).collect()
     }
 
-    /// The results of the `launch_run` calls, as the chat agent got them.
     pub fn results(&self) -> Vec<String> {
         match self.kind {
             ChatAgentKind::Model => {
@@ -221,7 +212,6 @@ impl Conversation {
         }
     }
 
-    /// The result of the only run that was launched.
     #[track_caller]
     pub fn result(&self) -> Value {
         let results = self.results();
@@ -229,7 +219,6 @@ impl Conversation {
         first_json(&results[0])
     }
 
-    /// The specs of the runs that started.
     pub fn runs(&self) -> Vec<Value> {
         let events = self.fixture.althing.events();
         let specs = of_type(&events, "task_created").into_iter().map(|event| event["data"]["spec"].clone());
@@ -237,7 +226,6 @@ impl Conversation {
     }
 }
 
-/// A chat agent that launches these runs, one after another, for a message with the words [`DELEGATE`].
 fn talker(launches: Vec<Value>) -> Action {
     Action::with(move |request: &RecordedRequest| {
         let last = request.messages().last().cloned().unwrap_or_default();
@@ -252,7 +240,6 @@ fn talker(launches: Vec<Value>) -> Action {
     })
 }
 
-/// The binary with the stand-in for `claude` on its path.
 fn with_claude(althing: &Althing, launches: &[Value]) -> Althing {
     let (bin, own) = (althing.home_dir().join("bin"), claude_dir(althing));
     std::fs::create_dir_all(&bin).unwrap();
@@ -264,14 +251,12 @@ fn with_claude(althing: &Althing, launches: &[Value]) -> Althing {
     althing.new_command().env("PATH", path)
 }
 
-/// What the stand-in for `claude` recorded: one object for each call.
 pub fn recorded_calls(althing: &Althing) -> Vec<Value> {
     let log = althing.home_dir().join(".claude/calls.jsonl");
     let text = std::fs::read_to_string(log).unwrap_or_default();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// A model's request in the form of an [`AgentCall`].
 pub fn model_call(request: &RecordedRequest) -> AgentCall {
     let tools = request.body()["tools"].as_array().cloned().unwrap_or_default();
     let tool = |tool: &Value| {
@@ -281,7 +266,6 @@ pub fn model_call(request: &RecordedRequest) -> AgentCall {
     AgentCall { prompt: texts(request), tools: tools.iter().map(tool).collect(), arguments: Vec::new() }
 }
 
-/// The JSON value at the start of a text.
 #[track_caller]
 pub fn first_json(text: &str) -> Value {
     // In the prompt of a CLI agent, the result of a call stands between marker lines.
@@ -291,7 +275,6 @@ pub fn first_json(text: &str) -> Value {
     values.next().unwrap().unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// An MCP client of `althing mcp`: returns the answer to each of these requests.
 pub fn mcp_answers(althing: &Althing, requests: &[(&str, Value)]) -> Vec<Value> {
     let running = althing.new_command().args(["mcp", "--config", "team.yaml"]).open_stdin().spawn();
     let mut answers = Vec::new();
@@ -315,7 +298,6 @@ pub fn initialize() -> (&'static str, Value) {
     ("initialize", json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client}))
 }
 
-/// Sets a config key of every agent's backend.
 pub fn set_every_backend(config: &mut Value, key: &str, value: &Value) {
     for agent in config["agents"].as_array_mut().unwrap() {
         agent["backend"][key] = value.clone();

@@ -25,7 +25,7 @@ fn tool_results(request: &RecordedRequest) -> usize {
     request.messages().iter().filter(|message| message["role"] == "tool").count()
 }
 
-/// A member that votes for the second agent, so that the winner is not the one that a tie would give.
+/// The vote names the second agent, so that the winner is not the one that a tie would give.
 pub fn votes_for_the_second(request: &RecordedRequest) -> Reply {
     if is_voting(request) {
         return Reply::vote("agent2", "clear");
@@ -166,7 +166,6 @@ fn the_result_of_a_run_is_known_in_later_messages_and_after_the_conversation_was
 #[test]
 fn agents_of_a_run_get_nothing_of_the_conversation_and_cannot_call_back() {
     for (kind, context) in BOTH_KINDS.into_iter().flat_map(|kind| [(kind, true), (kind, false)]) {
-        // The model tries to launch a run of its own.
         let script = Script::from_fn(|request: &RecordedRequest| {
             if request.nth_of_model() == 0 {
                 return Reply::call("launch_run", &json!({"task": "Call back"}));
@@ -538,7 +537,6 @@ fn without_refinement_agents_answer_once_and_unseen_and_the_agent_that_the_vote_
         let launch = json!({"task": "Name it", "agent_mode": "multi", "refinement": false});
         let conversation = Conversation::new(kind, 2, script, &[launch], |_| ());
         let running = conversation.command(&[]).stdin(format!("Name it, {DELEGATE}\n")).spawn();
-        // Wait until the first agent has answered and the second one still works.
         let state = conversation.fixture.althing.state_dir();
         wait_for_event(&state, LIMIT, |event| event["data"]["item"]["kind"] == "answer");
         gate.wait_waiting_blocking(1, LIMIT);
@@ -566,7 +564,6 @@ fn without_refinement_agents_answer_once_and_unseen_and_the_agent_that_the_vote_
     }
 }
 
-/// The plan of a model: one task of the first agent, two tasks of the second one.
 fn plan_of(model: &str) -> String {
     let task = |id: &str, text: &str| json!({"id": id, "description": text});
     let tasks = match model {
@@ -576,7 +573,6 @@ fn plan_of(model: &str) -> String {
     json!({"tasks": tasks}).to_string()
 }
 
-/// A member that makes its own plan, votes for the second agent, and does the two tasks of that agent's plan.
 fn plans_and_executes(request: &RecordedRequest) -> Reply {
     let (model, executes) = (request.model(), request.tool_names().contains(&"update_plan_task"));
     if is_voting(request) {

@@ -9,21 +9,20 @@ use super::support::{Fixture, LIMIT, Team, of_type, paths_below, texts};
 
 const CHAT_MODEL: &str = "talker";
 const THRESHOLD: usize = 10_000;
-/// The number of files that the chat agent reads in one turn; each has about 3,000 tokens.
+/// The number of files that the chat agent reads in one turn. Each has about 3,000 tokens.
 const FILES: usize = 8;
 
 fn is_summary_request(request: &RecordedRequest) -> bool {
     request.tool_names().is_empty()
 }
 
-/// The content of a file: recognizable, and about 12,000 bytes.
+/// About 12,000 bytes, recognizable by the number of the file.
 fn content(n: usize) -> String {
     let line = |line: usize| format!("file {n}, line {line}: {}", "abc ".repeat(5));
     let lines: Vec<String> = (0..300).map(line).collect();
     lines.join("\n")
 }
 
-/// A chat agent that, once asked to read all files, reads one file after the other and then reports.
 fn reader(request: &RecordedRequest) -> Reply {
     if is_summary_request(request) {
         return Reply::text("THE SUMMARY of what was read.").without_usage();
@@ -59,7 +58,6 @@ fn fixture(
     fixture
 }
 
-/// The requests for replies, and those for summaries.
 fn requests(fixture: &Fixture) -> (Vec<RecordedRequest>, Vec<RecordedRequest>) {
     let of_chat = fixture.server.requests().into_iter().filter(|request| request.model() == CHAT_MODEL);
     of_chat.partition(|request| !is_summary_request(request))

@@ -59,7 +59,6 @@ fn a_mention_of_a_path_that_does_not_exist_is_marked_while_typing() {
     terminal.wait_for("@nowhere.md:w: no such file", LIMIT);
     let screen = terminal.screen();
     assert!(!screen.contains("@plan.md: no such file"), "{screen}");
-    // Without the wrong word the hint is gone.
     terminal.keys("\x03read @plan.md now");
     terminal.wait_for("› read @plan.md now", LIMIT);
     terminal.wait_gone("no such file", LIMIT);

@@ -1,5 +1,5 @@
-//! What flows between a conversation and its runs: task and context go into the first user message of every agent, the
-//! result comes back. Checks the requests that the model server received.
+//! What flows between a conversation and its runs: task and context go into the first user message of every agent, and
+//! the result comes back. Checks the requests that the model server received.
 
 use althing_testkit::{Action, FakeModel, Parliament, RecordedRequest, Reply, Script};
 use serde_json::{Value, json};
@@ -11,7 +11,6 @@ const CHAT_MODEL: &str = "talker";
 const TASK: &str = "Refactor the parser";
 const CONTEXT: &str = "Keep the public API; the lexer was rewritten in May";
 
-/// A chat agent that launches this run and then says that it is done.
 fn launcher(launch: Value) -> Action {
     Action::with(move |request: &RecordedRequest| {
         let is_told = request.messages().iter().any(|message| message["role"] == "tool");
@@ -19,7 +18,6 @@ fn launcher(launch: Value) -> Action {
     })
 }
 
-/// Two agents with workspaces, and a chat agent with a model of its own that launches this run.
 fn fixture(launch: &Value, script: Script) -> Fixture {
     let fixture = Fixture::new(2, script.on(CHAT_MODEL).always(launcher(launch.clone())));
     let base = fixture.server.base_url();
@@ -37,7 +35,6 @@ fn chat(fixture: &Fixture) {
     assert_eq!(output.stdout, "It is done.\n");
 }
 
-/// The result that the chat agent's model was given.
 fn result_told(server: &FakeModel) -> Value {
     let requests = server.requests();
     let last = requests.iter().rfind(|request| request.model() == CHAT_MODEL).unwrap();
@@ -46,8 +43,8 @@ fn result_told(server: &FakeModel) -> Value {
 }
 
 /// Checks every request of the agents: the first message is a user message and begins with the context, if there is
-/// one, and the task; the system prompt contains neither context nor task; the request contains nothing else of the
-/// conversation; `launch_run` is not offered.
+/// one, and the task; the system prompt contains neither; the request contains nothing else of the conversation;
+/// `launch_run` is not offered.
 #[track_caller]
 fn check_first_messages(server: &FakeModel, context: Option<&str>) {
     let requests = server.requests();
@@ -163,7 +160,6 @@ fn agents_refine_their_answers_after_seeing_the_others_vote_and_the_chat_agent_g
 
 #[test]
 fn the_default_behavior_of_the_fake_agents_is_one_answer_each() {
-    // So the third answer in the test above comes from refinement and not from how the fake agents behave by default.
     let fixture =
         fixture(&json!({"task": TASK}), Script::from_fn(|request| Parliament::default().reply(request)));
     chat(&fixture);

@@ -12,12 +12,10 @@ use super::support::{Fixture, LIMIT, Team, run, texts};
 const FIRST: &str = "Name a bird that swims";
 const SECOND: &str = "and now name its food";
 
-/// A fixture whose config has this many agents.
 fn fixture(agents: usize) -> Fixture {
     Fixture::new(agents, Script::parliament())
 }
 
-/// Runs a task without a screen; returns the final answer.
 fn answer(fixture: &Fixture, args: &[&str]) -> String {
     let output = run(&fixture.althing, &[&["--automation", "--json"], args].concat()).expect_code(0);
     let result: Value = serde_json::from_str(&output.stdout).unwrap();
@@ -25,7 +23,6 @@ fn answer(fixture: &Fixture, args: &[&str]) -> String {
     result["final_answer"].as_str().unwrap().to_owned()
 }
 
-/// The requests that contain the second message.
 fn later_requests(fixture: &Fixture) -> Vec<RecordedRequest> {
     let requests = fixture.server.requests();
     let later: Vec<_> = requests.into_iter().filter(|request| texts(request).contains(SECOND)).collect();
@@ -33,21 +30,18 @@ fn later_requests(fixture: &Fixture) -> Vec<RecordedRequest> {
     later
 }
 
-/// The directories of the sessions.
 fn session_dirs(fixture: &Fixture) -> BTreeSet<PathBuf> {
     let dir = fixture.althing.state_dir().join("sessions");
     let dirs = std::fs::read_dir(dir).into_iter().flatten().map(|entry| entry.unwrap().path());
     dirs.filter(|dir| dir.join("events.jsonl").is_file()).collect()
 }
 
-/// The directory of the session that this starts.
 fn started(fixture: &Fixture, start: impl FnOnce()) -> PathBuf {
     let before = session_dirs(fixture);
     start();
     session_dirs(fixture).difference(&before).next().unwrap().clone()
 }
 
-/// The id of the session in a directory.
 fn id_of(dir: &Path) -> String {
     dir.file_name().unwrap().to_string_lossy().into_owned()
 }
@@ -62,7 +56,6 @@ fn a_run_continues_the_newest_run_with_its_history_and_its_team() {
         let text = texts(&request);
         assert!(text.contains(FIRST) && text.contains(&first), "{text}");
     }
-    // A third run knows both.
     let output =
         run(&fixture.althing, &["--automation", "--continue", "finally name its enemy"]).expect_code(0);
     assert!(output.stderr.contains("continuing session"), "{}", output.stderr);
@@ -100,7 +93,6 @@ fn a_run_continues_a_conversation_and_a_conversation_continues_a_run() {
     team["orchestrator"] = config["orchestrator"].clone();
     fixture.althing.file("chat.yaml", team.to_string());
     let first = answer(&fixture, &["--config", "chat.yaml", FIRST]);
-    // A conversation that continues the run.
     let chat = fixture.althing.new_command().args(["chat", "--continue"]).stdin(format!("{SECOND}\n"));
     chat.spawn().wait(LIMIT).expect_code(0);
     for text in later_requests(&fixture).iter().map(texts) {
@@ -110,7 +102,6 @@ fn a_run_continues_a_conversation_and_a_conversation_continues_a_run() {
     let chat = fixture.althing.new_command().args(["chat", "--continue"]).stdin("which food was it?\n");
     chat.spawn().wait(LIMIT).expect_code(0);
     assert_eq!(session_dirs(&fixture).len(), 2, "the conversation goes on in its own session");
-    // A run that continues the conversation.
     answer(&fixture, &["--continue", "sum it up"]);
     let requests = fixture.server.requests();
     for asked in ["which food was it?", "sum it up"] {
@@ -147,12 +138,10 @@ fn where_there_is_nothing_to_continue_the_error_says_why() {
     };
     refused(&["--continue", SECOND], "there is no run or conversation to continue");
     refused(&["--session", "20260101-000000-abcd", SECOND], "20260101-000000-abcd");
-    // A run that ended without an answer.
     let broken = Team::on("http://127.0.0.1:9/v1", 1).every_backend("max_retries", 0);
     fixture.althing.file("broken.yaml", broken.text());
     run(&fixture.althing, &["--automation", "--config", "broken.yaml", FIRST]).expect_code(2);
     refused(&["--continue", SECOND], "ended without an answer");
-    // A workflow.
     let flow = json!({"name": "w", "stages": [{"name": "s", "tasks": [
         {"id": "t", "agent": "command", "command": ["true"], "executionMode": "headless", "prompt": ""}]}]});
     fixture.althing.file("flow.yaml", flow.to_string());
@@ -161,7 +150,6 @@ fn where_there_is_nothing_to_continue_the_error_says_why() {
     });
     let flow = id_of(&flow);
     refused(&["--session", &flow, SECOND], "neither a run nor a conversation");
-    // A run that was interrupted: its log ends before the answer.
     let interrupted = started(&fixture, || drop(answer(&fixture, &["--config", "team.yaml", FIRST])));
     let log = interrupted.join("events.jsonl");
     let text = std::fs::read_to_string(&log).unwrap();

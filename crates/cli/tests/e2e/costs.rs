@@ -29,7 +29,6 @@ fn costs_that_a_cli_agent_reports_belong_to_the_conversation_or_to_the_run_that_
         std::fs::write(own.join("price"), PRICE_OF_CLAUDE.to_string()).unwrap();
         conversation
     };
-    // The calls and the cost of a run, according to what the model and the CLI agent of the team received.
     let expected = |conversation: &Conversation, task: &str| {
         let requests = conversation.worker_requests();
         let of_model = requests.iter().filter(|request| texts(request).contains(task)).count();
@@ -47,8 +46,8 @@ fn costs_that_a_cli_agent_reports_belong_to_the_conversation_or_to_the_run_that_
     };
     let conversation = team();
     conversation.chat(&format!("Do both, {DELEGATE}\n"), &[]);
-    // The next process resumes the chat agent's conversation, so the total that the program reports includes the
-    // calls of the process before.
+    // The next process resumes the chat agent's conversation, so the total that the program reports includes the calls
+    // of the process before.
     conversation.chat("And now?\n", &["--continue"]);
     let own = conversation.claude_calls(true).len();
     assert_eq!(own, 4, "two launches, a reply after the runs, and a reply to the second message");
@@ -85,7 +84,7 @@ fn the_cost_of_the_conversation_and_of_each_run_is_counted_apart() {
         json!({"task": "The first job", "agent_mode": "single", "agents": ["a"]}),
         json!({"task": "The second job", "refinement": false}),
     ];
-    // What each call of a model costs, in dollars; every call has 120 tokens.
+    // What each call of a model costs, in dollars. Every call has 120 tokens.
     let prices = [(CHAT_MODEL, 1.2), ("model-a", 0.12), ("model-b", 0.24)];
     let script = Script::from_fn(votes_for_the_second);
     let conversation = Conversation::new(ChatAgentKind::Model, 2, script, &launches, |config| {

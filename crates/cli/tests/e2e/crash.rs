@@ -14,17 +14,14 @@ use super::support::{Fixture, LIMIT, ensure, in_parallel, items, of_type, run, t
 
 const SEED: u64 = 20_261_115;
 const AGENTS: usize = 3;
-/// The number of replies in a plain run: every agent answers and votes, and one presents.
+/// In a plain run, every agent answers and votes, and one presents.
 const REPLIES: usize = 2 * AGENTS + 1;
 
 /// When to kill the process: at a moment that is defined by the run's progress, not by a clock.
 #[derive(Debug, Clone, Copy)]
 enum KillMoment {
-    /// Kill after this many requests reached the server.
     Requests(usize),
-    /// Kill after this many facts are in the log.
     Facts(usize),
-    /// Kill after this many facts were printed.
     Shown(usize),
 }
 
@@ -85,7 +82,6 @@ fn script_with_more_events() -> Script {
     })
 }
 
-/// The events in the log, without the fields of the file format.
 fn facts(fixture: &Fixture) -> Vec<Value> {
     let strip = |mut event: Value| {
         let fields = event.as_object_mut().expect("an object");
@@ -95,7 +91,6 @@ fn facts(fixture: &Fixture) -> Vec<Value> {
     fixture.althing.events().into_iter().map(strip).collect()
 }
 
-/// The complete lines of stdout.
 fn complete_lines(stdout: &str) -> Vec<Value> {
     let whole = stdout.rfind('\n').map_or("", |end| &stdout[..end]);
     whole.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
@@ -141,7 +136,6 @@ fn one_round(round: usize, script: Script, check: LogCheck) -> Result<(), String
     ended_once(&facts).and_then(|()| check(&fixture, &facts, strikes.len())).map_err(complain)
 }
 
-/// Checks what must hold for the log of every session: no gaps, closed once, and finished once with an answer.
 fn ended_once(facts: &[Value]) -> Result<(), String> {
     ensure(facts.iter().zip(1u64..).all(|(fact, n)| fact["seq"] == n), || "a gap in the log".into())?;
     ensure(of_type(facts, "session_closed").len() == 1, || "not closed exactly once".into())?;
@@ -152,7 +146,6 @@ fn ended_once(facts: &[Value]) -> Result<(), String> {
     ensure(answer.starts_with("Final answer of model-"), || format!("the answer is `{answer}`"))
 }
 
-/// How many items of a kind an agent has in the log, and how many requests the agent made.
 fn count(fixture: &Fixture, facts: &[Value], agent: usize, kind: &str) -> (usize, usize) {
     let task = format!("r1.a{}", agent + 1);
     let own: Vec<Value> = facts.iter().filter(|fact| fact["task"] == task.as_str()).cloned().collect();

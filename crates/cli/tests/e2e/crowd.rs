@@ -11,12 +11,10 @@ use serde_json::json;
 
 use super::support::{LIMIT, althing};
 
-/// How many runs work at the same time.
 const AT_ONCE: usize = 16;
 /// The longest time from the start of a run to its interruption, in milliseconds: longer than most runs take.
 const LONGEST_WAIT: u64 = 1_500;
 
-/// Every file and directory below `dir`.
 fn everything(dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
@@ -29,7 +27,6 @@ fn everything(dir: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Starts one run in a state directory of its own, and checks how it ends.
 fn one_run(althing: &Althing, number: usize) {
     let state = althing.work_dir().join(format!("state-{number}"));
     let scratch = althing.work_dir().join(format!("scratch-{number}"));

@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 
 use super::support::{Fixture, LIMIT, althing, run};
 
-/// The lines of a diagnostics file; each must be a complete object with time, level and target.
 fn lines(path: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(path).unwrap();
     let line = |line: &str| -> Value {

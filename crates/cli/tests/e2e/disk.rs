@@ -1,6 +1,6 @@
 //! A full disk (row D4 of docs/reliability.md): nothing is shown or started that could not be recorded, the user is
-//! notified, and the run continues when there is space again. Some tests mount a file system; where mounting is not
-//! allowed, these tests report that they were skipped, or fail with `CI=true`.
+//! notified, and the run continues when there is space again. Where no file system can be mounted, the tests that need
+//! one are skipped, or fail with `CI=true`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -29,7 +29,6 @@ impl SmallDisk {
         }
     }
 
-    /// Fills the disk to the last byte.
     fn fill(&self) {
         let mut filler_file = std::fs::File::create(self.filler_file()).unwrap();
         let block = [0u8; 4096];
@@ -51,8 +50,8 @@ impl Drop for SmallDisk {
     }
 }
 
-/// The fixture of a run of three agents in which `c` waits at a gate while `a` and `b` answer; the answers are long,
-/// so that they need space. None if no file system can be mounted.
+/// A run of three agents in which `c` waits at a gate while `a` and `b` answer. The answers are long, so that they need
+/// space. `None` if no file system can be mounted.
 fn run_held_at_gate() -> Option<(Fixture, SmallDisk, Gate)> {
     let gate = Gate::before_headers();
     let long = |model: &str| Reply::new_answer(&format!("Answer of {model}: {}", "long ".repeat(4000)));

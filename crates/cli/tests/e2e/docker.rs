@@ -8,7 +8,6 @@ use serde_json::json;
 
 use super::support::{Fixture, LIMIT};
 
-/// Tries to write to the project with a shell command, then behaves like any member.
 fn writes(request: &RecordedRequest) -> Action {
     if request.messages().iter().any(|message| message["role"] == "tool") {
         return Parliament::default().reply(request).into();
@@ -25,7 +24,6 @@ fn presents(request: &RecordedRequest) -> bool {
     !request.tool_names().iter().any(|tool| *tool == "new_answer" || *tool == "vote")
 }
 
-/// The output of the command that this request reports; the output names the container.
 fn command_output(request: &RecordedRequest) -> String {
     let results = request.messages().iter().filter(|message| message["role"] == "tool");
     results.map(|message| message["content"].as_str().unwrap_or_default().to_owned()).collect()
@@ -55,7 +53,6 @@ fn run(fixture: &Fixture, daemon: &TestDockerDaemon) -> (std::path::PathBuf, Vec
     (project, results.filter(|(_, command_output)| !command_output.is_empty()).collect())
 }
 
-/// The id of the container that a command's output names.
 fn container(command_output: &str) -> &str {
     // The shell writes its error messages in pieces, so the id may be in the middle of the output.
     let is_id = |word: &&str| word.len() == 12 && word.chars().all(|c| c.is_ascii_hexdigit());
@@ -106,7 +103,6 @@ fn without_a_docker_daemon_commands_are_refused_with_a_notice() {
     assert_eq!(fixture.server.request_count(), 0);
 }
 
-/// Prints the lengths of four variables and the value of one with a shell command, then behaves like any member.
 fn prints_tokens(request: &RecordedRequest) -> Action {
     if request.messages().iter().any(|message| message["role"] == "tool") {
         return Parliament::default().reply(request).into();

@@ -35,7 +35,7 @@ fn managers(source: u16) -> [(&'static str, String); 3] {
     [("bin/apk", apk), ("bin/python3", python), ("bin/npm", npm)]
 }
 
-/// A package source: each package is a program that prints its own name, except those whose name begins with `no-`.
+/// Each package is a program that prints its own name. Packages whose name begins with `no-` do not exist.
 struct Source {
     port: u16,
     fetched: Arc<Mutex<Vec<String>>>,
@@ -79,8 +79,8 @@ fn daemon_with_image(source: &Source) -> TestDockerDaemon {
     daemon
 }
 
-/// Runs the installed programs, tries to reach the package source, and prints the length of a credential, with one shell
-/// command; then behaves like any member.
+/// Runs the installed programs, tries to reach the package source, and prints the length of a credential, with one
+/// shell command; then behaves like any member.
 fn uses_packages(source: u16) -> Script {
     Script::from_fn(move |request: &RecordedRequest| -> Action {
         if request.messages().iter().any(|message| message["role"] == "tool") {

@@ -21,7 +21,6 @@ fn marker(rng: &mut Rng) -> String {
     format!("{}.{:06}", 1_000 + std::process::id() % 1_000, rng.u32(0..1_000_000))
 }
 
-/// The processes whose command line contains these words.
 pub fn processes_with(words: &str) -> Vec<u32> {
     let pids = std::fs::read_dir("/proc").unwrap().flatten();
     let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -32,8 +31,8 @@ pub fn processes_with(words: &str) -> Vec<u32> {
     pids.filter(has).collect()
 }
 
-/// A task with a shell script that records its start and end. Meanwhile the script has children: a plain one, one in a
-/// session of its own, a grandchild whose parent has exited, and one that ignores SIGTERM.
+/// Records its start and end. Meanwhile the script has children: a plain one, one in a process session of its own, a
+/// grandchild whose parent has exited, and one that ignores SIGTERM.
 fn recording_script(record: &Path, name: &str, marker: &str, work: &str) -> Value {
     let script = format!(
         "echo start {name} >> {record}; sleep {marker} & setsid sleep {marker} & (setsid sh -c 'sleep {marker} & true' &); \
@@ -43,8 +42,8 @@ fn recording_script(record: &Path, name: &str, marker: &str, work: &str) -> Valu
     json!({"id": name, "agent": "command", "command": ["sh", "-c", script], "executionMode": "headless", "prompt": ""})
 }
 
-/// Writes a workflow of two stages with two short tasks each; unless `ends`, the last task runs forever. Returns the
-/// path of the record that the tasks write.
+/// A workflow of two stages with two short tasks each. Unless `ends`, the last task runs forever. Returns the path of
+/// the record that the tasks write.
 fn two_stages(althing: &Althing, marker: &str, ends: bool, rng: &mut Rng) -> PathBuf {
     let record = althing.work_dir().join("diary");
     let mut moment = || format!("sleep 0.0{}", rng.u32(1..=6));
@@ -64,14 +63,13 @@ fn times_started(record: &Path, task: &str) -> usize {
     text.lines().filter(|line| *line == format!("start {task}")).count()
 }
 
-/// The statuses of a workflow task, in order.
 fn statuses(events: &[Value], task: &str) -> Vec<String> {
     let changes = of_type(events, "status_changed").into_iter().filter(|event| event["task"] == *task);
     changes.filter_map(|event| Some(event["data"]["status"].as_str()?.to_owned())).collect()
 }
 
-/// Waits for a moment of the workflow that is defined by its progress, not by a clock: at the latest until seven of
-/// the eight lines of the record are written, or until the process has ended.
+/// Waits for a moment of the workflow that is defined by its progress, not by a clock: at the latest until seven of the
+/// eight lines of the record are written, or until the process has ended.
 fn wait_for_moment(althing: &Althing, record: &Path, running: &RunningProcess, rng: &mut Rng) -> String {
     let (facts, lines) = (rng.usize(2..=40), rng.usize(1..=7));
     let by_diary = rng.bool();
@@ -81,7 +79,6 @@ fn wait_for_moment(althing: &Althing, record: &Path, running: &RunningProcess, r
     if by_diary { format!("after {lines} lines of the diary") } else { format!("after {facts} facts") }
 }
 
-/// How many facts the newest log has.
 fn facts_of(althing: &Althing) -> usize {
     let log = newest_session(&althing.state_dir()).map(|session| session.join("events.jsonl"));
     let log = log.and_then(|log| std::fs::read(log).ok()).unwrap_or_default();
@@ -93,7 +90,6 @@ fn no_process_left(marker: &str) -> Result<(), String> {
     ensure(gone, || format!("left after {LIMIT:?}: {:?}", processes_with(marker)))
 }
 
-/// Kills a workflow at least once, resumes it, and checks what it did.
 fn killed(round: usize) -> Result<(), String> {
     let rng = &mut Rng::with_seed(SEED + round as u64);
     let (althing, marker) = (althing(), marker(rng));
@@ -154,7 +150,6 @@ fn a_killed_workflow_resumes_without_repeating_finished_tasks() {
     in_parallel(3, 0..scale(12, 1000), killed);
 }
 
-/// How the process ends while a program is running.
 #[derive(Clone, Copy, Debug)]
 enum Ending {
     Quit,
@@ -208,7 +203,6 @@ fn no_process_is_left_however_the_program_ends() {
     in_parallel(3, all, |(how, round)| ended(how, round));
 }
 
-/// Checks that nothing starts in a log after the cancellation.
 fn nothing_begins_after_the_cancel(events: &[Value]) -> Result<(), String> {
     let at = events
         .iter()
@@ -249,7 +243,6 @@ fn cancelled_workflow(round: usize) -> Result<(), String> {
         ensure(kept, || complain(format!("{id}: what it gave is lost: {task}")))?;
         ensure(task["status"] != "RUNNING", || complain(format!("{id} still runs: {task}")))?;
     }
-    // The workflow is over: resuming it starts nothing.
     let times_started = std::fs::read_to_string(&record).unwrap_or_default();
     run(&althing, &["resume", &newest(&althing)]);
     ensure(std::fs::read_to_string(&record).unwrap_or_default() == times_started, || {
@@ -270,7 +263,6 @@ fn presents(request: &RecordedRequest) -> bool {
     !request.tool_names().iter().any(|tool| ["new_answer", "vote"].contains(tool))
 }
 
-/// Cancels a run of three agents that first run a command with children, then answer and vote.
 fn cancelled_run(round: usize) -> Result<(), String> {
     let rng = &mut Rng::with_seed(SEED + 55_555 + round as u64);
     let marker = marker(rng);

@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 
 use super::support::{Fixture, LIMIT, Team, claude_dir, of_type, run};
 
-/// A model that gives a different answer in each call.
 fn always_anew() -> Script {
     let count = AtomicUsize::new(0);
     Script::from_fn(move |_: &RecordedRequest| {
@@ -22,7 +21,6 @@ fn limited(limits: Value) -> impl FnOnce(Team) -> Team {
     |team| team.rule("fairness_enabled", false).rule("limits", limits)
 }
 
-/// The hints of all notices of the newest session.
 fn hints(fixture: &Fixture) -> Vec<String> {
     let events = fixture.althing.events();
     let hints = of_type(&events, "notice").into_iter().filter_map(|event| event["data"]["hint"].as_str());
@@ -42,7 +40,7 @@ fn two_models_that_always_answer_anew_are_stopped_and_an_answer_is_given() {
     let answers = result["coordination_summary"]["agents"].as_array().unwrap().iter();
     assert!(answers.map(|agent| agent["answers"].as_u64().unwrap()).all(|answers| answers <= 50), "{result}");
     let calls = fixture.server.request_count();
-    // The calls are: one for each answer, three refused answers of each agent at its limit, and the presentation.
+    // One call for each answer, three refused answers of each agent at its limit, and the presentation.
     assert!((90..=110).contains(&calls), "{calls} calls");
     assert!(told(&fixture, "answers_per_agent") >= 1, "{:?}", hints(&fixture));
 }
@@ -147,7 +145,6 @@ fn a_chat_agent_that_calls_tools_for_ever_is_stopped_and_the_user_is_told() {
     assert_eq!((results.len(), refused.count()), (11, 6), "{results:?}");
 }
 
-/// An MCP server that uses 400 MiB when its tool is called.
 const HUNGRY_SERVER: &str = r#"
 import json, sys, time
 for line in sys.stdin:
@@ -165,7 +162,6 @@ for line in sys.stdin:
     print(json.dumps({"jsonrpc": "2.0", "id": ask["id"], "result": result}), flush=True)
 "#;
 
-/// A shell command that uses 400 MiB and then waits for ten minutes.
 const HUNGRY: &str = "perl -e '$x = \"x\" x (400 << 20); sleep 600'";
 
 #[test]

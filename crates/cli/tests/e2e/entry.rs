@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 
 use super::support::{Fixture, LIMIT, Team, bare, of_type, texts};
 
-/// The chat agent's model.
 const CHAT_MODEL: &str = "talker";
 const OVERRIDE_HINT: &str = "Press Ctrl+O to override, Enter to continue";
 
@@ -26,14 +25,12 @@ fn fixture(section: Option<&Value>) -> Fixture {
     fixture
 }
 
-/// The kinds of tasks in the log, without the agents' own tasks.
 fn task_kinds(events: &[Value]) -> Vec<String> {
     let created = of_type(events, "task_created").into_iter();
     let kinds = created.map(|event| event["data"]["spec"]["kind"].as_str().unwrap().to_owned());
     kinds.filter(|kind| kind != "work").collect()
 }
 
-/// The row of the screen with the modes, and the first row.
 fn bars(screen: &str) -> (String, String) {
     let modes = screen.lines().find(|line| line.contains("Plan · Multi · Refine")).unwrap_or_default();
     let first = screen.lines().next().unwrap_or_default();
@@ -120,7 +117,6 @@ fn automation_runs_the_task_even_if_the_section_is_on() {
         assert_eq!(fixture.calls().into_keys().collect::<Vec<_>>(), ["model-a", "model-b"], "{args:?}");
         assert_eq!(task_kinds(&fixture.althing.events()), ["run"], "{args:?}");
     }
-    // In a terminal, `--automation` also runs the task.
     let fixture = fixture(Some(&json!({"enabled": true})));
     let mut terminal = fixture.command(&["Why is the sky blue?"]).terminal(100, 30);
     assert_eq!(terminal.wait(LIMIT), 0);

@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 
 use super::support::{Fixture, LIMIT, Team, althing, run, task_of, texts};
 
-/// Tasks `What is 1 + n?`.
 fn sums(count: usize) -> String {
     let line = |n| json!({"id": format!("sum-{n}"), "task": format!("What is 1 + {n}?"), "check": {"number": n + 1}});
     (0..count).map(|n| line(n).to_string() + "\n").collect()

@@ -1,5 +1,5 @@
-//! The conversation in a real terminal, as people use it every day: queued messages, stopping a reply, reading the final
-//! answer as it is written, searching, and the habits that people bring from other programs.
+//! The conversation in a real terminal, as people use it every day: queued messages, stopping a reply, reading the
+//! final answer as it is written, searching, and habits that people bring from other programs.
 
 use althing_testkit::{Action, Althing, Gate, Parliament, Reply, Script, Terminal, vt100};
 use serde_json::json;
@@ -11,13 +11,11 @@ const OVERRIDE_HINT: &str = "Press Ctrl+O to override, Enter to continue";
 const UP: &str = "\x1b[A";
 const TAB: &str = "\t";
 
-/// The row of the first line that contains a text.
 #[track_caller]
 fn row(screen: &str, text: &str) -> usize {
     screen.lines().position(|line| line.contains(text)).unwrap_or_else(|| panic!("no `{text}`:\n{screen}"))
 }
 
-/// A conversation with the model `talker`, and two agents for runs.
 fn conversation(script: impl Into<Script>, rules: impl FnOnce(Team) -> Team) -> Fixture {
     let fixture = Fixture::new(2, script);
     let base = fixture.server.base_url();
@@ -81,7 +79,6 @@ fn messages_wait_above_the_input_and_enter_the_conversation_when_their_turn_come
     let screen = terminal.wait_for("queued, delivered after this turn", LIMIT);
     assert!(row(&screen, "a message too early") > row(&screen, "Here is the slow answer"), "{screen}");
 
-    // The queued message is taken back into the input, changed and sent again.
     terminal.keys(UP);
     terminal.wait_for("› a message too early", LIMIT);
     terminal.wait_gone("queued, delivered", LIMIT);
@@ -299,7 +296,7 @@ fn commands_that_people_know_from_other_programs_exist_or_are_explained() {
         terminal.keys(command);
         terminal.wait_for(&format!("› {command}"), LIMIT);
         terminal.keys("\r");
-        // Esc closes a box. Without a box, Esc and the next slash would be read as Alt+/.
+        // Esc closes a dialog. Without a dialog, Esc and the next slash would be read as Alt+/.
         if terminal.wait_for(shown, LIMIT).contains("esc close") {
             terminal.keys("\x1b");
             terminal.wait_gone("esc close", LIMIT);
@@ -374,7 +371,7 @@ fn the_vote_says_how_to_override_it_at_forty_columns() {
     terminal.wait_for("Type a message...", LIMIT);
     terminal.keys("Compare three caches").keys("\r");
     terminal.wait_until(LIMIT, "the vote", |screen| {
-        // A narrow box shows its parts one after the other.
+        // A narrow dialog shows its parts one after the other.
         screen.contains("Cancel") || screen.contains("Approve")
     });
     for _ in 0..3 {

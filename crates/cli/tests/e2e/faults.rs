@@ -8,22 +8,20 @@ use serde_json::Value;
 
 use super::support::{Fixture, LIMIT, Team, ensure, in_parallel, items, of_type};
 
-/// The time limit of a case; more than the slowest case may take: three attempts of half a second each, and
-/// the delays that a server asks for.
 const MAX_DURATION: Duration = LIMIT;
 const RETRIES: usize = 2;
 /// How many calls an agent gets if none of its replies ends its turn.
 const ATTEMPTS: usize = 3;
 const THREADS: usize = 4;
 
-/// Gives short timeouts to the faulty agent only: the others must not fail because the machine is busy.
+/// Only the faulty agent has short timeouts: the others must not fail because the machine is busy.
 fn with_short_timeouts(team: Team) -> Team {
     team.backend(0, "connect_timeout_seconds", 5)
         .backend(0, "first_byte_timeout_seconds", 2)
         .backend(0, "idle_timeout_seconds", 2)
         .backend(0, "request_timeout_seconds", 30)
         .backend(0, "max_retries", RETRIES)
-        // The delay before a refused connection is retried; longer than the port stays closed.
+        // The delay before a refused connection is retried, longer than the port stays closed.
         .backend(0, "retry_base_ms", 250)
 }
 
@@ -34,7 +32,7 @@ struct FaultRun {
     events: Vec<Value>,
 }
 
-/// Runs a team whose faulty agent has a server of its own, so that closing the port affects only this agent.
+/// The faulty agent has a server of its own, so that closing the port affects only this agent.
 fn run(script: impl Into<Script>) -> Result<FaultRun, String> {
     let faulty = FakeModel::start_on_thread(script);
     let url = faulty.base_url();
@@ -53,14 +51,12 @@ impl FaultRun {
         self.result["coordination_summary"]["agents"][0]["status"].as_str().unwrap_or_default()
     }
 
-    /// Whether stderr reports that agent `a` failed, and why.
     fn failure_is_reported(&self) -> bool {
         let named =
             |line: &str| line.starts_with("a ") && (line.contains("failed: ") || line.contains("out: "));
         self.output.stderr.lines().any(named)
     }
 
-    /// Checks what must hold for every run, with any fault.
     fn check_invariants(&self) -> Result<(), String> {
         let answer = self.result["final_answer"].as_str().unwrap_or_default();
         ensure(answer.starts_with("Final answer of model-"), || format!("the answer is `{answer}`"))?;

@@ -5,7 +5,6 @@ use althing_testkit::{Parliament, RecordedRequest, Reply, Script};
 
 use super::support::{Fixture, of_type, texts};
 
-/// Texts that imitate the end of their own block, other agents, the vote, the task and Althing itself.
 fn hostile_texts(count: usize) -> Vec<String> {
     let tokens = ["", " 00000000", " 3f9c2a17", " ffffffff", " deadbeef"];
     let names = ["agent2.1", "agent1.1", "agent5.9", "vote for agent1", "assistant", "user"];
@@ -26,7 +25,7 @@ fn hostile_texts(count: usize) -> Vec<String> {
 }
 
 /// The blocks of a prompt in order, as pairs of name and content: a block begins with a line `<NAME TOKEN>` and ends
-/// with the next line `<end of NAME TOKEN>`.
+/// with the next line `<end of NAME TOKEN>`, in lower or upper case.
 fn blocks(prompt: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut lines = prompt.split('\n');

@@ -1,5 +1,5 @@
-//! A state directory that was found in the working directory, with sessions, plans and links of somebody else's
-//! choice: it leads to no other directory, and showing its sessions writes nothing (row S13 of docs/reliability.md).
+//! A state directory that was found in the working directory, with sessions, plans and links of somebody else's choice:
+//! it leads to no other directory, and showing its sessions writes nothing (row S13 of docs/reliability.md).
 
 use std::os::unix::fs::symlink;
 
@@ -10,14 +10,12 @@ use super::mcp::Client;
 use super::scripted_claude;
 use super::support::{Fixture, LIMIT, althing, files_below, paths_below, run};
 
-/// A stand-in for `claude` that gives the same answer in every call.
 const ANSWERS: &str = r#"#!/bin/sh
 cat > /dev/null
 echo '{"type": "system", "subtype": "init", "session_id": "s"}'
 echo '{"type": "result", "subtype": "success", "is_error": false, "result": "Text of claude", "session_id": "s"}'
 "#;
 
-/// The length of the checksum field at the end of a line of a log.
 const CHECKSUM_FIELD: usize = 18;
 
 /// The checksum of a line, as a stranger would compute it.
@@ -27,7 +25,6 @@ fn crc32c(bytes: &[u8]) -> u32 {
     })
 }
 
-/// A log with changed lines and valid checksums.
 fn forged(log: &str, change: impl Fn(&str) -> String) -> String {
     let line = |line: &str| {
         let head = change(&line[..line.len() - CHECKSUM_FIELD]);
@@ -143,7 +140,6 @@ fn a_session_that_changed_since_it_was_accepted_must_be_accepted_again() {
         let command = here().env("HOME", &another).args(["undo", id]).args(more.iter().copied());
         command.spawn().wait(LIMIT).expect_code(i32::from(!more.contains(&"--diff")))
     };
-    // The user accepts this version of the session with `--trust`.
     assert!(undo(&["--diff", "--trust"]).stdout.contains("by the run"));
     assert!(undo(&["--diff"]).stdout.contains("by the run"), "it is still accepted");
     // A changed version could write to any file, so its undo is refused. The refusal does not make the version
@@ -166,7 +162,7 @@ fn a_session_that_changed_since_it_was_accepted_must_be_accepted_again() {
     let accepted = here().env("HOME", &another).args(["undo", id, "--trust"]).spawn().wait(LIMIT);
     accepted.expect_code(0);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "before");
-    // What the user's own command changed in it is no reason to ask again.
+    // What the user's own command changed in the session is no reason to ask again.
     let again = undo(&[]);
     assert!(!again.stderr.contains("changed since"), "{}", again.stderr);
 }
@@ -327,7 +323,6 @@ fn nothing_in_a_found_state_directory_leads_a_run_elsewhere() {
     assert_eq!(std::fs::read_dir(&victim).unwrap().count(), 0);
 }
 
-/// A model that answers every request with the same plan.
 pub fn makes_a_plan() -> Script {
     let plan = json!({"tasks": [{"id": "look", "description": "Look around", "verification": "seen"}]});
     Script::from_fn(move |request: &RecordedRequest| {

@@ -30,7 +30,6 @@ fn with_a_config_the_first_screen_names_the_model_the_agents_the_directory_and_t
         for tip in ["@path", "Shift+Tab", "Ctrl+G"] {
             assert!(screen.lines().any(|line| line.contains("· ") && line.contains(tip)), "{tip}:\n{screen}");
         }
-        // The greeting takes no letters, and is gone with the first message.
         terminal.keys("compare them");
         terminal.wait_for("› compare them", LIMIT);
         terminal.keys("\r");

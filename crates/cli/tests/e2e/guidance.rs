@@ -9,13 +9,11 @@ fn member_action(request: &RecordedRequest) -> Action {
     Parliament::default().reply(request).into()
 }
 
-/// The results of a request's tool calls.
 fn tool_results(request: &RecordedRequest) -> String {
     let texts = request.messages().iter().filter(|message| message["role"] == "tool");
     texts.map(|message| message["content"].to_string()).collect::<Vec<_>>().join("\n")
 }
 
-/// Calls these tools one after another, then behaves like any member.
 fn calling(calls: Vec<(&'static str, Value)>) -> Script {
     Script::from_fn(move |request| {
         let done = request.messages().iter().filter(|message| message["role"] == "tool").count();
@@ -26,7 +24,6 @@ fn calling(calls: Vec<(&'static str, Value)>) -> Script {
     })
 }
 
-/// Sets keys of `orchestrator.coordination`.
 fn coordination(team: Team, keys: &Value) -> Team {
     team.rule("coordination", keys.clone())
 }

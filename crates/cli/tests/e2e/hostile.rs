@@ -12,7 +12,6 @@ use serde_json::json;
 
 use super::support::{Fixture, LIMIT, Team, althing, paths_below, run};
 
-/// A team whose MCP server is a program that leaves a trace.
 fn team_with_trap(server: &FakeModel) -> Team {
     let program = json!([{"name": "trap", "type": "stdio", "command": "touch", "args": ["trap-went-off"]}]);
     Team::on(&server.base_url(), 1).backend(0, "mcp_servers", program)
@@ -88,8 +87,7 @@ fn trust_in_one_directory_does_not_hold_in_another() {
     std::fs::create_dir(&below).unwrap();
     std::fs::copy(althing.work_dir().join("althing.yaml"), below.join("althing.yaml")).unwrap();
     let line = format!("cd below && {} --automation task", env!("CARGO_BIN_EXE_althing"));
-    // The same user in another directory: a shell changes to it, because the test kit starts everything in one
-    // directory.
+    // A shell changes to another directory, because the test kit starts everything in one directory.
     let home = althing.home_dir();
     let shell = Althing::new("/bin/sh").args(["-c", &line]).env("HOME", home);
     let there = shell.work_dir().join("below");
@@ -112,7 +110,7 @@ fn a_line_break_in_the_name_of_a_directory_gives_no_trust_to_another_config() {
     as_another.spawn().wait(LIMIT).expect_code(0);
     let line = trusted(&another);
     let (digest, path) = line.trim_end().split_once("  ").unwrap();
-    // The path of another config, which ends in that line.
+    // Another config, whose path contains a newline and after it the line that would trust the first config.
     let line = r#"mkdir -p "$THERE" && cp "$CONFIG" "$THERE/althing.yaml" && cd "$THERE" && exec "$ALTHING" --trust --automation task"#;
     let shell = Althing::new("/bin/sh").args(["-c", line]).env("HOME", althing.home_dir());
     let forged = format!("{}/clone\n{digest}  {path}", shell.work_dir().display());
@@ -248,7 +246,6 @@ fn the_config_in_the_users_own_directory_needs_no_trust() {
     assert!(output.stderr.contains("using") && server.request_count() > 0, "{}", output.stderr);
 }
 
-/// An agent that writes to `file.txt` in its context path and then answers.
 pub fn overwrites_a_file() -> Script {
     Script::from_fn(|request: &RecordedRequest| {
         let told = request.messages().iter().any(|message| message["role"] == "tool");
@@ -466,7 +463,6 @@ fn a_found_session_starts_nothing_unless_the_user_started_or_trusts_it() {
         running.wait(LIMIT);
     };
     cut_off(&["workflow", "run", "flow.yaml", "--offline"], 1);
-    // The user who started the session can resume it.
     cut_off(&["resume"], 2);
     // A user who found the session in an unpacked archive cannot resume it.
     let another = althing.work_dir().join("home-of-another");
@@ -532,11 +528,10 @@ fn a_duplicate_key_is_reported_with_its_second_line() {
     assert!(output.stderr.contains("twice.yaml:3:1"), "{}", output.stderr);
 }
 
-/// A text that tries to write the clipboard, clear the screen, change colors (with ESC and with C1 codes), reverse the
-/// reading direction, set the title and ring the bell.
+/// Tries to write the clipboard, clear the screen, change colors (with ESC and with C1 codes), reverse the reading
+/// direction, set the title and ring the bell.
 pub const HOSTILE: &str = "x\u{1b}]52;c;aGk=\u{7}y\u{1b}[2Jz\u{9b}31mw\u{202e}v\u{2066}u\u{1b}]0;title\u{7}t\r\u{8}s\u{1b}Pq\u{1b}\\r\u{85}q\u{90}p\u{61c}o\u{180e}n\u{e0041}m\u{2028}l\u{115f}k\u{fe0f}j";
 
-/// Random fragments of terminal sequences, bidirectional or invisible characters, and plain text.
 fn fuzz(rng: &mut Rng, letters: usize) -> String {
     const PIECES: [&str; 22] = [
         "\u{1b}",
@@ -596,12 +591,11 @@ fn hostile_model(seed: Option<u64>) -> Script {
     })
 }
 
-/// The seeds: None for the text [`HOSTILE`], then as many random ones as the scale of this test run asks for.
 fn seeds() -> impl Iterator<Item = Option<u64>> {
     std::iter::once(None).chain((1..=scale(2, 200) as u64).map(|seed| Some(seed * 1_000_000)))
 }
 
-/// The first character that a terminal would act on, or that is invisible; newlines and tabs do not count.
+/// The first character that a terminal would act on, or that is invisible. Newlines and tabs do not count.
 pub fn first_terminal_control(text: &str) -> Option<char> {
     text.chars().find(|&c| {
         (c.is_control() && c != '\n' && c != '\t')
@@ -746,7 +740,6 @@ fn the_screen_gets_no_sequence_that_a_model_wrote() {
         }
         terminal.wait_for("begin", LIMIT);
         if !plain {
-            // Open the run, which shows everything that was said in it.
             terminal.keys("\x121\x1b[H");
             terminal.wait_for("1 a ", LIMIT);
         }

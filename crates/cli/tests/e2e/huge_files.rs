@@ -9,13 +9,11 @@ use serde_json::json;
 use super::support::{Fixture, items, paths_below};
 use super::tools::{call_once, is_presenter, member_action, run, with_commands};
 
-/// The disk space that everything below a directory takes.
 fn disk_usage(dir: &Path) -> u64 {
     let blocks = |path: &std::path::PathBuf| std::fs::symlink_metadata(path).unwrap().blocks();
     paths_below(dir).iter().map(blocks).sum::<u64>() * 512
 }
 
-/// Agents that create a sparse file of this size and a normal file before they answer.
 fn with_sparse_file(size: &'static str) -> Fixture {
     with_commands(
         2,

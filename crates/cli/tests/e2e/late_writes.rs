@@ -14,7 +14,6 @@ use super::attack_agents::{Cell, Kind, SandboxName, World};
 use super::scripted_claude;
 use super::support::{LIMIT, althing, ensure, in_parallel};
 
-/// How a run ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Cancelled,
@@ -23,15 +22,14 @@ enum End {
     Answered,
 }
 
-/// A script that writes one file after another into its directory until it is killed: it ignores the usual signals to
-/// end. With the argument `late`, it also starts a child in a separate session that does the same.
+/// Writes one file after another into its directory until it is killed: it ignores the usual signals to end. With the
+/// argument `late`, it also starts a child in a separate process session that does the same.
 const STUBBORN: &str = r#"trap '' TERM HUP INT PIPE
 [ "$1" = late ] && setsid sh "$0" child > /dev/null 2>&1 < /dev/null &
 n=0
 while :; do n=$((n+1)); echo planted > "${0%/*}/$1-$n.txt"; sleep 0.02; done
 "#;
 
-/// Puts [`STUBBORN`] into the directory, and returns the command that starts it.
 fn stubborn(dir: &Path) -> String {
     let script = dir.join("stubborn.sh");
     std::fs::write(&script, STUBBORN).unwrap();
@@ -71,7 +69,7 @@ fn ended((kind, sandbox, end): (Kind, SandboxName, End)) -> Result<(), String> {
     let program = world.althing.home_dir().join("bin/claude");
     std::fs::write(&program, stubborn_claude(&command)).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-    // A command or a server ends its call itself, and leaves processes behind that go on writing.
+    // A command or a server ends its call itself, and leaves processes behind that continue writing.
     let line = match end {
         End::Answered => format!("({command}) > /dev/null 2>&1 < /dev/null & sleep 0.3"),
         End::Cancelled | End::TimeLimit => command,

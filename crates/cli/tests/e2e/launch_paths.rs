@@ -10,13 +10,10 @@ use serde_json::{Value, json};
 use super::mcp::Client;
 use super::support::{LIMIT, Team, althing, of_type, task_of, texts};
 
-/// The model of the chat agent.
 const TALKER: &str = "talker";
 
-/// The content of the files that agents try to read.
 const CONTENT: &str = "the word is swordfish";
 
-/// A model server, Althing in a working directory with files, and a directory outside of it.
 struct Scene {
     server: FakeModel,
     althing: Althing,
@@ -24,7 +21,6 @@ struct Scene {
     outside: PathBuf,
 }
 
-/// Reads the file that the task names, with the tool for that, and answers with what the tool returned.
 fn reader(request: &RecordedRequest) -> Action {
     let text = texts(request);
     let task = task_of(&text).unwrap_or_default();
@@ -49,7 +45,6 @@ fn talker(request: &RecordedRequest) -> Action {
     Reply::call("launch_run", &launch.unwrap_or_default()).into()
 }
 
-/// A program that stands in for Claude Code and reads the file that the task names.
 const CLAUDE: &str = r#"#!/usr/bin/env python3
 import json, re, sys
 prompt = sys.stdin.read()
@@ -93,35 +88,29 @@ impl Scene {
         Self { server, althing, outside }
     }
 
-    /// A path in the working directory.
     fn near(&self, name: &str) -> PathBuf {
         self.althing.work_dir().canonicalize().unwrap().join(name)
     }
 
-    /// A file outside the working directory, which a run may read only with approval.
     fn far(&self) -> PathBuf {
         self.outside.canonicalize().unwrap().join("far.txt")
     }
 
-    /// The output of `althing chat` for these messages.
     fn chat(&self, lines: &str, args: &[&str]) -> String {
         let command = self.althing.new_command().args(["chat", "--config", "team.yaml"]).args(args);
         command.stdin(lines).spawn().wait(LIMIT).expect_code(0).stdout
     }
 
-    /// The number of runs of the newest session.
     fn runs(&self) -> usize {
         let events = self.althing.events();
         of_type(&events, "task_created").iter().filter(|event| event["data"]["spec"]["kind"] == "run").count()
     }
 
-    /// Whether a request to any model ever had the content of the files.
     fn is_known(&self) -> bool {
         self.server.requests().iter().any(|request| texts(request).contains(CONTENT))
     }
 }
 
-/// A run in which one agent reads a file below a context path.
 fn launch(agent: &str, file: &Path, path: &Path, permission: &str) -> Value {
     json!({"task": format!("Read {}", file.display()), "agent_mode": "single", "agents": [agent],
         "refinement": false, "context_paths": [{"path": path, "permission": permission}]})

@@ -13,7 +13,6 @@ use super::support::{Fixture, LIMIT, Team, of_type, texts};
 
 const CHAT_MODEL: &str = "talker";
 
-/// What launches the runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FrontEnd {
     Chat,
@@ -21,7 +20,6 @@ enum FrontEnd {
     Mcp,
 }
 
-/// The results of a request's tool calls.
 fn tool_results(request: &RecordedRequest) -> Vec<String> {
     let results = request.messages().iter().filter(|message| message["role"] == "tool");
     results.map(|message| message["content"].as_str().unwrap_or_default().to_owned()).collect()
@@ -143,7 +141,6 @@ fn additional_prompts_and_context_paths_reach_the_agents_of_that_run_only() {
     }
 }
 
-/// The parts of a config that add a section to the chat agent's prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Section {
     Identity,
@@ -168,7 +165,6 @@ impl Section {
         Self::ClaudeModel,
     ];
 
-    /// The model whose family the section is about.
     fn model(self) -> Option<&'static str> {
         match self {
             Self::Gpt5 => Some("gpt-5-mini"),
@@ -178,7 +174,6 @@ impl Section {
         }
     }
 
-    /// A text that only this section has.
     fn text(self) -> &'static str {
         match self {
             Self::Identity => "You are Ada, the host.",
@@ -273,7 +268,6 @@ fn counting(tokens: u64) -> Script {
     })
 }
 
-/// Two agents, each with a server of its own, and an empty `interactive_mode` section.
 fn empty_section(tokens: u64) -> (Fixture, FakeModel) {
     let second = FakeModel::start_on_thread(Script::parliament());
     let other = second.base_url();

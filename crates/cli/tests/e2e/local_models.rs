@@ -19,7 +19,6 @@ fn small_model(style: CallStyle) -> Script {
     Script::from_fn(move |request| SmallModel::new(style).reply(request))
 }
 
-/// Runs a team of three with `--json`; the exit code must be 0.
 #[track_caller]
 fn run_team(althing: &Althing, server: &FakeModel, kind: &str) -> (Value, String) {
     let team = Team::on(&server.base_url(), 3).every_backend("type", kind);
@@ -29,7 +28,6 @@ fn run_team(althing: &Althing, server: &FakeModel, kind: &str) -> (Value, String
     (serde_json::from_str(&output.stdout).unwrap(), output.stderr)
 }
 
-/// How the calls of all replies in the log came.
 fn sources(althing: &Althing) -> Vec<Value> {
     let events = althing.events();
     let replies =
@@ -86,7 +84,6 @@ fn a_model_that_writes_its_calls_as_text_is_understood_at_once_and_then_asked_wi
         let sources = sources(&althing);
         assert_eq!(sources.iter().filter(|source| **source == "text").count(), 3, "{sources:?}");
         assert_eq!(sources.iter().filter(|source| **source == "schema").count(), 3, "{sources:?}");
-        // Each model says it once.
         assert_eq!(stderr.matches("wrote its tool call as text").count(), 3, "{stderr}");
     }
 }

@@ -1,5 +1,5 @@
-//! Long texts of a conversation in requests to a model: passed on whole, or summarized with a marker that says how
-//! much is missing and where the whole text is. Checks the requests that the model server received.
+//! Long texts of a conversation in requests to a model: passed on whole, or summarized with a marker that says how much
+//! is missing and where the whole text is. Checks the requests that the model server received.
 
 use althing_testkit::{Action, Output, RecordedRequest, Reply, Script};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use super::support::{Fixture, LIMIT, Team, texts};
 
 const CHAT_MODEL: &str = "talker";
 
-/// A text of about this many bytes on one line, in which every part is unique.
+/// About this many bytes on one line, in which every part is unique.
 fn long(name: &str, bytes: usize) -> String {
     let words: String = (0..)
         .map(|n| format!("{name}{n} "))
@@ -24,7 +24,6 @@ fn take_within(length: &mut usize, word: String, most: usize) -> Option<String> 
     (*length <= most).then_some(word)
 }
 
-/// Answers with this text, in the way that the request asks for.
 fn answer(request: &RecordedRequest, text: &str) -> Reply {
     if request.tool_names().contains(&"new_answer") { Reply::new_answer(text) } else { Reply::text(text) }
 }
@@ -34,7 +33,6 @@ fn chat(fixture: &Fixture, lines: &str, args: &[&str]) -> Output {
     command.stdin(lines).spawn().wait(LIMIT).expect_code(0)
 }
 
-/// The run's request that contains this message.
 fn run_request_with(fixture: &Fixture, message: &str) -> String {
     let own = format!(">\n{message}\n<END OF ORIGINAL MESSAGE ");
     let requests = fixture.server.requests();
@@ -97,7 +95,6 @@ fn messages_that_do_not_fit_are_replaced_by_one_exchange_that_sums_them_up() {
     assert!(text.contains("The user said, word for word: Question 1: why?"), "the first message is the goal");
 }
 
-/// A chat agent that launches a run whose agent gives this answer, and then says that it is done.
 fn chat_agent_launching(answer_of_the_run: &str) -> Fixture {
     let said = answer_of_the_run.to_owned();
     let talker = Action::with(|request: &RecordedRequest| {
@@ -115,7 +112,6 @@ fn chat_agent_launching(answer_of_the_run: &str) -> Fixture {
     fixture
 }
 
-/// A long answer with an opening, headings, lists and a closing.
 fn report() -> String {
     let body = |name: &str| long(name, 30_000).replace(' ', "\n");
     format!(
@@ -127,7 +123,6 @@ fn report() -> String {
     )
 }
 
-/// Checks that a result has a summary of the report, and the path of the whole report.
 fn check_summary(result: &Value, whole: &str) {
     let answer = result["final_answer"].as_str().unwrap();
     assert!(answer.len() < 20_000, "{}", answer.len());

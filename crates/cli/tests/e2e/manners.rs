@@ -19,7 +19,6 @@ fn ready(terminal: &mut Terminal) {
     assert!(!terminal.is_cooked(), "keys come one by one");
 }
 
-/// Checks that every terminal mode that was switched on was switched off afterwards.
 #[track_caller]
 fn assert_terminal_restored(terminal: &Terminal) {
     let last = |raw: &str, sequence: &str| raw.rfind(sequence);
@@ -60,7 +59,6 @@ fn every_ending_signal_restores_the_terminal_and_the_session_can_be_resumed() {
     }
 }
 
-/// Types, sends and approves until the failpoint is reached.
 fn drive_until_failpoint(terminal: &mut Terminal, failpoint: &str) {
     const FAILPOINT: &str = "failpoint";
     let shown = |terminal: &Terminal, text: &str| {
@@ -148,7 +146,6 @@ fn it_suspends_and_continues_with_the_shells_job_control() {
     }
 }
 
-/// How many frames were drawn so far.
 fn frames(terminal: &Terminal) -> usize {
     let (raw, begun) = (terminal.raw(), b"\x1b[?2026h");
     raw.windows(begun.len()).filter(|bytes| bytes == begun).count()
@@ -178,7 +175,6 @@ fn many_resizes_end_in_the_same_frame_as_a_fresh_screen() {
         let over = ["Status: Idle", "Complete ✓", "replace the weakest part", "enter send"];
         over.iter().all(|text| screen.contains(text)) && !screen.contains("The vote")
     });
-    // Redraws everything.
     terminal.keys("\x0c");
     terminal.keys("x");
     let fresh = terminal.wait_for("› x", LIMIT);

@@ -1,15 +1,12 @@
-//! The mode matrix: every combination of modes through every door, compared with one table.
-//!
-//! A door is a way to start a run: the options of the command line, a message with modes as the screen sends it,
-//! `launch_run` of the chat agent, a `run:` task of a workflow, and `launch_run` of an MCP client. A cell is one
-//! combination of agent mode, refinement, planning, strategy and context path. The table is in
-//! `matrix_table.rs`.
+//! The mode matrix: every combination of modes through every door, compared with one table. A door is a way to start a
+//! run: the options of the command line, a message with modes as the screen sends it, `launch_run` of the chat agent, a
+//! `run:` task of a workflow, and `launch_run` of an MCP client.
 //!
 //! Two things differ between the doors, because a door cannot express them:
 //! - The strategy is a parameter of `launch_run` and of workflow tasks; for the command line and a message, only the
 //!   config sets it.
-//! - After a message, a person approves the plan when the planning run has ended, so the planning run does not know
-//!   that its plan will be executed: it has no `follow_up`. Everywhere else the launch itself asks for the execution.
+//! - After a message, a person approves the plan when the planning run has ended, so the planning run has no
+//!   `follow_up`. Everywhere else the launch itself asks for the execution.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -24,16 +21,12 @@ use super::matrix_table::{Cell, Phase, Planning, all_cells};
 use super::mcp::Client;
 use super::support::{Team, althing, ensure, files_below, in_parallel, task_of, texts};
 
-/// The time limit of a process that starts many runs.
 const LONG: Duration = Duration::from_secs(240);
 
-/// The model of the chat agent.
 const TALKER: &str = "talker";
 
-/// The coordination tools.
 const COORDINATION: [&str; 2] = ["new_answer", "vote"];
 
-/// The tools with which an agent acts instead of only reading.
 const ACTING: [&str; 6] =
     ["write_file", "edit_file", "apply_patch", "delete_file", "run_command", "spawn_subagents"];
 
@@ -48,13 +41,11 @@ enum Door {
 
 const DOORS: [Door; 5] = [Door::CommandLine, Door::Message, Door::ChatAgent, Door::Workflow, Door::Mcp];
 
-/// The number of the cell that a prompt is about.
 fn cell_in(text: &str) -> Option<usize> {
     let after = task_of(text)?.strip_prefix("Matrix cell ")?;
     after.split(|letter: char| !letter.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// The phase that a prompt belongs to.
 fn phase_in(cell: Cell, text: &str) -> Phase {
     // The run that executes a plan is told which run made it.
     let acts = cell.planning == Planning::No || text.contains("made by run");
@@ -73,12 +64,10 @@ fn purpose(cell: Cell, request: &RecordedRequest) -> &'static str {
     }
 }
 
-/// Whether a request is the first of its attempt.
 fn is_first(request: &RecordedRequest) -> bool {
     request.messages().iter().all(|message| message["role"] != "assistant")
 }
 
-/// The text of an answer; a planning agent answers with a plan.
 fn answer(purpose: &str, who: &str, phase: Phase) -> String {
     let said = if purpose == "present" { format!("Presented by {who}") } else { format!("Answer of {who}") };
     match phase {
@@ -106,7 +95,6 @@ fn member(cells: &[Cell], paths: &Path, request: &RecordedRequest) -> Reply {
     }
 }
 
-/// A chat agent that launches the cell that the message names, and then reports.
 fn talker(cells: &[Cell], paths: &Path, request: &RecordedRequest) -> Reply {
     let last = request.messages().last().cloned().unwrap_or_default();
     if last["role"] == "tool" {
@@ -125,7 +113,6 @@ struct Doorway {
     server: FakeModel,
     althing: Althing,
     paths: PathBuf,
-    /// The backend of the second agent, if it is not a model.
     second: Option<Value>,
 }
 
@@ -134,7 +121,6 @@ impl Doorway {
         Self::with(member)
     }
 
-    /// A doorway whose models behave like this.
     fn with(member: fn(&[Cell], &Path, &RecordedRequest) -> Reply) -> Self {
         let althing = althing();
         let paths = althing.work_dir().join("paths");
@@ -155,7 +141,6 @@ impl Doorway {
         Self { server: FakeModel::start_on_thread(script), althing, paths, second: None }
     }
 
-    /// Writes a config with this strategy, and returns its name.
     fn config(&self, name: &str, strategy: &str, change: impl FnOnce(Team) -> Team) -> String {
         let mut team = change(Team::on(&self.server.base_url(), 2));
         if strategy != "default" {
@@ -170,7 +155,6 @@ impl Doorway {
         name
     }
 
-    /// Starts the cells through a door, and waits until all runs have ended.
     fn open(&self, door: Door, cells: &[Cell]) {
         match door {
             Door::CommandLine => self.command_line(cells),
@@ -191,7 +175,6 @@ impl Doorway {
         }
     }
 
-    /// Starts each cell with options on the command line.
     fn command_line(&self, cells: &[Cell]) {
         for strategy in ["default", "winner_reuse", "winner_present", "synthesize"] {
             self.config("line", strategy, |team| team);
@@ -264,7 +247,6 @@ impl Doorway {
         ensure(output.code == Some(0), || format!("{strategy}: {}", output.stderr))
     }
 
-    /// `launch_run` of the chat agent.
     fn chat_agent(&self, config: &str, cells: &[Cell]) -> Result<(), String> {
         let lines = cells.iter().fold(String::new(), |mut lines, cell| {
             let _ = writeln!(lines, "{}", cell.task());
@@ -273,12 +255,10 @@ impl Doorway {
         let command = self.althing.new_command().args(["chat", "--config", config, "--approve", "always"]);
         let output = command.stdin(lines).spawn().wait(LONG);
         ensure(output.code == Some(0), || output.stderr.clone())?;
-        // The chat agent was told the result of every run.
         let told = output.stdout.matches("Returned: ").count();
         ensure(told == cells.len(), || format!("{told} results for {} runs: {}", cells.len(), output.stdout))
     }
 
-    /// Runs the cells as tasks of one workflow, three in each stage.
     fn workflow(&self, cells: &[Cell]) {
         let config = self.config("flow", "default", |team| team);
         let task = |cell: &Cell| json!({"id": format!("t{}", cell.number), "run": cell.launch(&self.paths)});
@@ -302,7 +282,7 @@ impl Doorway {
         }
     }
 
-    /// `launch_run` of an MCP client. Nobody approves the runs, so the config opens the context paths for writing.
+    /// Nobody approves the runs of an MCP client, so the config opens the context paths for writing.
     fn mcp(&self, cells: &[Cell]) -> Result<(), String> {
         let Some(first) = cells.first() else { return Ok(()) };
         let name = if first.has_path { "mcp-paths" } else { "mcp" };
@@ -328,7 +308,6 @@ impl Doorway {
         ensure(output.code == Some(0), || output.stderr.clone())
     }
 
-    /// Every run of all sessions.
     fn runs(&self) -> Vec<RunRecord> {
         let mut runs = Vec::new();
         for entry in std::fs::read_dir(self.althing.state_dir().join("sessions")).unwrap() {
@@ -339,7 +318,6 @@ impl Doorway {
         runs
     }
 
-    /// Compares what every cell did with the table.
     fn compare(&self, door: Door, cells: &[Cell]) {
         let (runs, requests) = (self.runs(), self.server.requests());
         let offered = self.second.as_ref().map(|_| self.offered_to_cli_agent());
@@ -362,7 +340,6 @@ impl Doorway {
         assert!(complaints.is_empty(), "{} cells differ:\n{}", complaints.len(), complaints.join("\n"));
     }
 
-    /// The tools that the CLI agent was offered in each of its attempts, as it wrote them down.
     fn offered_to_cli_agent(&self) -> Vec<Value> {
         let files =
             files_below(&self.althing.home_dir()).into_iter().chain(files_below(&self.althing.state_dir()));
@@ -374,7 +351,6 @@ impl Doorway {
             .collect()
     }
 
-    /// Compares the runs of a cell: how many there are, their attempts, and their results.
     fn check_runs(&self, door: Door, cell: Cell, runs: &[&RunRecord]) -> Result<(), String> {
         let phases: Vec<Phase> = runs.iter().map(|run| run.phase()).collect();
         ensure(phases == cell.phases(), || format!("the runs are {phases:?}"))?;
@@ -414,7 +390,7 @@ impl Doorway {
         Ok(())
     }
 
-    /// Compares the files in the context path: if the cell acts, its presenter or quick single agent wrote one.
+    /// If the cell acts, its presenter or quick single agent wrote one file to the context path.
     fn check_files(&self, cell: Cell) -> Result<(), String> {
         let mut found: Vec<String> = files_below(&cell.dir(&self.paths))
             .into_iter()
@@ -430,7 +406,6 @@ impl Doorway {
     }
 }
 
-/// Calls `work` once for each strategy, with the cells of that strategy, all at the same time.
 fn by_strategy(cells: &[Cell], work: impl Fn(&'static str, &[Cell]) -> Result<(), String> + Sync) {
     let strategies = ["default", "winner_reuse", "winner_present", "synthesize"];
     in_parallel(4, strategies, |strategy| {
@@ -439,13 +414,10 @@ fn by_strategy(cells: &[Cell], work: impl Fn(&'static str, &[Cell]) -> Result<()
     });
 }
 
-/// What the log says about one run.
 struct RunRecord {
     task: String,
     planning: bool,
-    /// The number of attempts by purpose.
     attempts: BTreeMap<String, usize>,
-    /// The same for the last member alone.
     attempts_of_last: BTreeMap<String, usize>,
     result: Value,
 }
@@ -456,7 +428,6 @@ impl RunRecord {
     }
 }
 
-/// The runs in a log, in the order of their creation.
 fn recorded_runs(events: &[Value]) -> Vec<RunRecord> {
     let created = events.iter().filter(|event| event["type"] == "task_created");
     let runs = created.filter(|event| event["data"]["spec"]["kind"] == "run");
@@ -486,7 +457,6 @@ fn recorded_runs(events: &[Value]) -> Vec<RunRecord> {
     .collect()
 }
 
-/// Compares the requests of a cell: their number and kind, and the tools that they offer.
 fn check_requests(cell: Cell, requests: &[RecordedRequest]) -> Result<(), String> {
     let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for request in requests.iter().filter(|request| cell_in(&texts(request)) == Some(cell.number)) {
@@ -520,7 +490,6 @@ fn check_requests(cell: Cell, requests: &[RecordedRequest]) -> Result<(), String
     ensure(counts == wanted, || format!("the calls are {counts:?} instead of {wanted:?}"))
 }
 
-/// Compares what the CLI agent, the last member, was offered in a cell with its attempts in the log.
 fn check_cli_agent(cell: Cell, runs: &[&RunRecord], offered: &[Value]) -> Result<(), String> {
     let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for call in offered.iter().filter(|call| call["cell"] == cell.number) {
@@ -544,7 +513,6 @@ fn check_cli_agent(cell: Cell, runs: &[&RunRecord], offered: &[Value]) -> Result
     ensure(counts == wanted, || format!("the CLI agent's calls are {counts:?} instead of {wanted:?}"))
 }
 
-/// Tries all cells through a door, with two models as members.
 fn try_door(door: Door) {
     let (doorway, cells) = (Doorway::new(), all_cells());
     doorway.open(door, &cells);
@@ -584,8 +552,8 @@ fn launch_run_of_an_mcp_client_gives_the_runs_of_the_table() {
     try_door(Door::Mcp);
 }
 
-/// A program that stands in for Claude Code. It tries to write to its context path and to its workspace, reads the
-/// context path, and takes part as expected.
+/// A stand-in for Claude Code. It tries to write to its context path and to its workspace, reads the context path, and
+/// takes part as expected.
 const CLAUDE: &str = r#"#!/usr/bin/env python3
 import json, os, re, sys
 if "--version" in sys.argv:
@@ -637,7 +605,6 @@ fn cli_cells(door: Door) -> Vec<Cell> {
     all_cells().into_iter().filter(|cell| all || (cell.strategy == "default" && cell.has_path)).collect()
 }
 
-/// Installs the program that stands in for Claude Code as the second agent of a doorway.
 fn with_cli_agent(mut doorway: Doorway) -> Doorway {
     let numbers = |is: fn(&Cell) -> bool| -> Vec<usize> {
         all_cells().iter().filter(|cell| is(cell)).map(|cell| cell.number).collect()
@@ -676,19 +643,16 @@ fn a_cli_agent_takes_part_as_the_table_says_through_every_door() {
     });
 }
 
-/// The cell with these modes, the default strategy and a context path.
 fn cell(is_single: bool, refinement: bool, planning: Planning) -> Cell {
     let wanted = (is_single, refinement, planning);
     let fits = |cell: &Cell| (cell.is_single, cell.refinement, cell.planning) == wanted;
     cli_cells(Door::Message).into_iter().find(fits).unwrap()
 }
 
-/// Doorways with two models as members, and with a model and a CLI agent.
 fn both_kinds(member: fn(&[Cell], &Path, &RecordedRequest) -> Reply) -> [Doorway; 2] {
     [Doorway::with(member), with_cli_agent(Doorway::with(member))]
 }
 
-/// The files that agents wrote to their workspaces.
 fn workspace_files(doorway: &Doorway) -> Vec<String> {
     let files = files_below(&doorway.althing.state_dir()).into_iter();
     let names = files.map(|(path, _)| path.file_name().unwrap().to_string_lossy().into_owned());
@@ -739,7 +703,6 @@ fn agents_that_plan_first_act_only_when_they_present() {
     }
 }
 
-/// The cells of a planning run and of its subagents.
 fn parent_and_subagent() -> (Cell, Cell) {
     (cell(false, false, Planning::Plan), cell(false, true, Planning::Plan))
 }

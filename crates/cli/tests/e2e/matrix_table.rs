@@ -1,7 +1,5 @@
-//! The table of the mode matrix: the cells, and what the specification says that the run of a cell does.
-//!
-//! It follows the specification's run-mode matrix and requirements on modes. (The specification is not part of this
-//! repository: see docs/spec.md.)
+//! The table of the mode matrix: the cells, and what the specification says that the run of a cell does. It follows the
+//! specification's run-mode matrix and requirements on modes.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,24 +8,20 @@ use serde_json::{Value, json};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Planning {
-    /// Agents act at once.
     No,
-    /// Agents only plan.
     Plan,
     /// Agents plan, and a second run executes the plan.
     PlanAndExecute,
 }
 
-/// One combination of modes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
     pub number: usize,
     pub is_single: bool,
     pub refinement: bool,
     pub planning: Planning,
-    /// The strategy that is asked for; `default` if none is.
+    /// `default` if no strategy is named.
     pub strategy: &'static str,
-    /// Whether the run gets a writable context path.
     pub has_path: bool,
 }
 
@@ -36,15 +30,11 @@ pub struct Row {
     pub is_single: bool,
     pub refinement: bool,
     pub strategy: &'static str,
-    /// The number of attempts to answer.
     pub answers: usize,
-    /// The number of attempts to judge.
     pub judges: usize,
-    /// The number of attempts to present if the run may write to no context path.
     pub presents: usize,
-    /// The number of attempts to present if the run may write to a context path.
     pub presents_with_path: usize,
-    /// The strategy in the result; None if the specification does not say.
+    /// The strategy in the result. `None` if the specification does not say.
     pub used: Option<&'static str>,
 }
 
@@ -62,16 +52,16 @@ pub const SINGLE: (bool, bool) = (true, true);
 pub const QUICK_MULTI: (bool, bool) = (false, false);
 pub const MULTI: (bool, bool) = (false, true);
 
-/// The table. In a multi run two agents take part, and both vote for the second, so it wins.
+/// In a multi-agent run two agents take part, and both vote for the second, so it wins.
 pub const TABLE: [Row; 16] = [
-    // One agent, direct execution: one answer, no vote, no presentation, whatever strategy is named; the agent
-    // writes to the context path while it works.
+    // One agent, direct execution: one answer, no vote, no presentation, whatever strategy is named. The agent writes
+    // to the context path while it works.
     row(QUICK_SINGLE, "default", [1, 0, 0, 0], None),
     row(QUICK_SINGLE, "winner_reuse", [1, 0, 0, 0], None),
     row(QUICK_SINGLE, "winner_present", [1, 0, 0, 0], None),
     row(QUICK_SINGLE, "synthesize", [1, 0, 0, 0], None),
-    // One agent with self-refinement: it votes when it is done, and presents by default. With
-    // `winner_reuse` it presents only if there is a writable context path.
+    // One agent with self-refinement: it votes when it is done, and presents by default. With `winner_reuse` it
+    // presents only if there is a writable context path.
     row(SINGLE, "default", [1, 1, 1, 1], Some("winner_present")),
     row(SINGLE, "winner_reuse", [1, 1, 0, 1], Some("winner_reuse")),
     row(SINGLE, "winner_present", [1, 1, 1, 1], Some("winner_present")),
@@ -89,7 +79,6 @@ pub const TABLE: [Row; 16] = [
     row(MULTI, "synthesize", [2, 2, 1, 1], Some("synthesize")),
 ];
 
-/// All cells, numbered.
 pub fn all_cells() -> Vec<Cell> {
     let mut cells = Vec::new();
     for row in &TABLE {
@@ -109,12 +98,9 @@ pub fn all_cells() -> Vec<Cell> {
     cells
 }
 
-/// The two phases of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// The run that plans.
     Plan,
-    /// The run that acts.
     Act,
 }
 
@@ -147,7 +133,7 @@ impl Cell {
         }
     }
 
-    /// The number of attempts of a phase, by purpose. In a planning run no agent may write to the context path.
+    /// In a planning run no agent may write to the context path.
     pub fn attempts(self, phase: Phase) -> BTreeMap<&'static str, usize> {
         let row = self.row();
         let writes = self.has_path && phase == Phase::Act;
@@ -156,17 +142,15 @@ impl Cell {
         all.into_iter().filter(|(_, count)| *count > 0).collect()
     }
 
-    /// Whether the phase has a presentation. Without one, only a quick single agent writes to the context path.
+    /// Without a presentation, only a quick single agent writes to the context path.
     pub fn is_presented(self, phase: Phase) -> bool {
         self.attempts(phase).contains_key("present")
     }
 
-    /// The agent that every vote names.
     pub fn favorite(self) -> &'static str {
         if self.is_single { "agent1" } else { "agent2" }
     }
 
-    /// The arguments of `launch_run`.
     pub fn launch(self, paths: &Path) -> Value {
         let mut launch = json!({
             "task": self.task(),
@@ -187,7 +171,6 @@ impl Cell {
         launch
     }
 
-    /// The cell's context path.
     pub fn dir(self, paths: &Path) -> PathBuf {
         paths.join(self.number.to_string())
     }

@@ -6,11 +6,9 @@ use serde_json::{Value, json};
 
 use super::support::{Fixture, LIMIT, Team, althing};
 
-/// An MCP client that exchanges lines with `althing mcp`.
 pub struct Client {
     pub running: RunningProcess,
     next: u64,
-    /// The number of questions that the client was asked.
     questions: usize,
 }
 
@@ -19,7 +17,6 @@ impl Client {
         Self::with(althing, args, &json!({}))
     }
 
-    /// A client with these capabilities.
     pub fn with(althing: &Althing, args: &[&str], capabilities: &Value) -> Self {
         let running = althing.new_command().arg("mcp").args(args).open_stdin().spawn();
         let mut client = Self { running, next: 1, questions: 0 };
@@ -73,7 +70,6 @@ impl Client {
         self.call("tools/call", &json!({"name": name, "arguments": arguments}))["result"].clone()
     }
 
-    /// Asks for the result of a run until the run has ended.
     pub fn result_of(&mut self, run_id: &Value) -> Value {
         let deadline = std::time::Instant::now() + LIMIT;
         loop {
@@ -137,7 +133,6 @@ fn a_client_that_asks_for_a_plan_and_its_execution_gets_the_results_of_both_runs
     let plan = std::path::Path::new(planned["plan"]["path"].as_str().unwrap()).join("plan.md");
     let shown = std::fs::read_to_string(plan).unwrap();
     assert_eq!(shown.matches("- [x] **").count(), 3, "every task of the plan is done: {shown}");
-    // Both results can be requested again, each by its own id.
     assert_eq!(client.tool("run_result", &json!({"run_id": run_id}))["structuredContent"], planned);
     assert_eq!(client.tool("run_result", &json!({"run_id": follow_up}))["structuredContent"], execution);
     let status = client.tool("run_status", &json!({"run_id": run_id}));

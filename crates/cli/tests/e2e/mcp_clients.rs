@@ -17,13 +17,10 @@ use serde_json::{Value, json};
 use super::programs::{START_TIMEOUT, programs, with_programs};
 use super::support::{LIMIT, Team, althing};
 
-/// The bearer token of HTTP clients.
 const TOKEN: &str = "a-token-of-this-test-that-is-long-enough";
 
-/// The binary under test.
 const ALTHING: &str = env!("CARGO_BIN_EXE_althing");
 
-/// A file of the installed clients, if it exists.
 fn installed(path: &str) -> Option<PathBuf> {
     let dir = std::env::var_os("ALTHING_MCP_SERVERS").map(PathBuf::from);
     let file = dir.map(|dir| dir.join(path)).filter(|file| file.exists());
@@ -51,7 +48,6 @@ fn python(althing: &Althing) -> Option<Althing> {
     Some(althing.program(python).arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/mcp_client.py")))
 }
 
-/// Starts `althing mcp` over HTTP; returns the process and the server's address.
 fn serve(althing: &Althing) -> (RunningProcess, String) {
     let serving = althing
         .new_command()
@@ -101,7 +97,6 @@ fn the_inspector_lists_and_calls_the_tools() {
     assert_eq!(launched["structuredContent"]["status"], "completed", "{launched}");
 }
 
-/// The final answer of the run's only agent.
 const ANSWER: &str = "Final answer of model-a";
 
 /// A client's model: calls `launch_run`, polls while the run is not over, then reports the result.
@@ -130,7 +125,7 @@ fn caller(request: &RecordedRequest) -> Reply {
     }
 }
 
-/// A server for the models of the client and of the run; the run's first reply is delayed.
+/// Serves the models of the client and of the run. The run's first reply is delayed.
 fn server(delay: Duration) -> FakeModel {
     FakeModel::start_on_thread(Script::from_fn(move |request: &RecordedRequest| {
         if request.model() != "model-a" {
@@ -141,7 +136,6 @@ fn server(delay: Duration) -> FakeModel {
     }))
 }
 
-/// Claude Code uses `althing mcp` with a run that takes this long.
 fn claude_gets_the_result(bin: &Path, delay: Duration) {
     let server = server(delay);
     let althing = with_programs(bin, &server);
@@ -160,7 +154,6 @@ fn claude_gets_the_result(bin: &Path, delay: Duration) {
     assert_eq!(server.requests_of("model-a").len(), 1, "one run, of an agent that is alone");
 }
 
-/// Codex uses `althing mcp` with a run that takes this long.
 fn codex_gets_the_result(bin: &Path, delay: Duration) {
     let server = server(delay);
     let althing = with_programs(bin, &server);

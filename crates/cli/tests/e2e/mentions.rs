@@ -11,7 +11,6 @@ use super::support::{Fixture, LIMIT, Team, althing, of_type};
 
 const CHAT_MODEL: &str = "talker";
 
-/// A directory `notes` with a file in it, and a file `plan.md`.
 fn files(fixture: &Fixture) -> (PathBuf, PathBuf) {
     fixture.althing.file("notes/old.txt", "old\n");
     let plan = fixture.althing.file("plan.md", "the plan\n").canonicalize().unwrap();
@@ -32,12 +31,11 @@ fn member(request: &RecordedRequest) -> Action {
     }
 }
 
-/// A team without a chat agent, so that each message is a run.
+/// Without a chat agent, each message is a run.
 fn direct() -> Fixture {
     Fixture::new(2, Script::from_fn(member))
 }
 
-/// A team with a chat agent that launches this run for every message.
 fn interactive(launch: Value, approval: bool) -> Fixture {
     let talker = move |request: &RecordedRequest| {
         let last = request.messages().last().cloned().unwrap_or_default();
@@ -51,7 +49,6 @@ fn interactive(launch: Value, approval: bool) -> Fixture {
     fixture
 }
 
-/// The context paths of every run that started, and whether they are writable.
 fn granted(fixture: &Fixture) -> Vec<Vec<(String, bool)>> {
     let events = fixture.althing.events();
     let created = of_type(&events, "task_created").into_iter().map(|event| &event["data"]["spec"]);
@@ -72,8 +69,6 @@ fn chat(fixture: &Fixture, lines: &str, args: &[&str]) -> althing_testkit::Outpu
     command.stdin(lines).spawn().wait(LIMIT).expect_code(0)
 }
 
-/// Types these lines and then the end of input into the terminal of a conversation. Returns the exit code and the
-/// screen.
 fn type_into(command: &althing_testkit::Althing, lines: &str) -> (u32, String) {
     let mut terminal = command.terminal(200, 60);
     terminal.keys(&lines.replace('\n', "\r"));

@@ -18,9 +18,7 @@ use super::support::{
 /// How long nothing may happen before the test concludes that nothing will.
 const QUIET_TIME: Duration = Duration::from_millis(700);
 const TASK: &str = "Name a river.";
-/// The instruction that only a presenter who synthesizes gets.
 const COMBINE: &str = "Combine the strongest relevant parts of all the answers";
-/// The instruction that only a winner who presents gets.
 const PRESENT: &str = "Keep what it was chosen for";
 
 /// A stand-in for `claude`, which lists and calls Althing's tools over MCP and records each start. It votes if it can
@@ -97,7 +95,6 @@ pub fn with_claude(models: usize, script: impl Into<Script>, rules: &Value) -> F
     Fixture { server, althing: althing.env("PATH", path) }
 }
 
-/// A file in Claude Code's own directory.
 pub fn claude_file(fixture: &Fixture, name: &str) -> PathBuf {
     fixture.althing.home_dir().join(".claude").join(name)
 }
@@ -106,7 +103,6 @@ pub fn set_claude(fixture: &Fixture, name: &str, text: &str) {
     std::fs::write(claude_file(fixture, name), text).unwrap();
 }
 
-/// What the stand-in recorded: one object for each call.
 pub fn claude_calls(fixture: &Fixture) -> Vec<Value> {
     let text = std::fs::read_to_string(claude_file(fixture, "calls.jsonl")).unwrap_or_default();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -116,7 +112,6 @@ pub fn prompt(call: &Value) -> &str {
     call["prompt"].as_str().unwrap()
 }
 
-/// What one call of Claude Code must look like.
 struct Expected<'a> {
     tools: &'a [&'a str],
     has: &'a [&'a str],
@@ -143,12 +138,10 @@ fn check_claude(fixture: &Fixture, expected: &[Expected<'_>]) {
     }
 }
 
-/// The rules of a run, from its log.
 fn rules(fixture: &Fixture) -> Value {
     of_type(&fixture.althing.events(), "task_created")[0]["data"]["spec"]["rules"].clone()
 }
 
-/// For each attempt to present, the task of its agent.
 fn presentations(events: &[Value]) -> Vec<String> {
     let presents = |event: &&Value| event["data"]["purpose"] == "present";
     let started = of_type(events, "attempt_started").into_iter().filter(presents);
@@ -376,7 +369,6 @@ fn a_cli_agent_in_a_launched_run_improves_its_answer_after_seeing_the_others_and
     }
 }
 
-/// A run with these options that Claude Code wins, and its result.
 fn won_by_claude(options: &[&str], strategy: &str) -> (Fixture, Value) {
     let fixture = with_claude(1, Script::parliament(), &json!({"final_answer_strategy": strategy}));
     let result = fixture.result(&[options, &[TASK]].concat());
@@ -387,7 +379,6 @@ fn won_by_claude(options: &[&str], strategy: &str) -> (Fixture, Value) {
 
 const ANSWERS: [&str; 2] = ["Answer of model-a", "Answer 1 of claude"];
 
-/// The calls of Claude Code before the presentation.
 const DELIBERATION: [Expected<'static>; 2] = [
     Expected { tools: &["new_answer"], has: &[], lacks: &["answer of model-"] },
     Expected {
@@ -443,7 +434,6 @@ fn a_cli_agent_that_synthesizes_is_told_to_combine_all_answers() {
     assert_eq!(presentations(&fixture.althing.events()), ["r1.a1"]);
 }
 
-/// How an agent writes files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Writer {
     FileTools,
@@ -484,10 +474,8 @@ fn team_that_writes(writer: Writer, script: Script) -> (Fixture, &'static str) {
     (Fixture::with(2, script, change), "a")
 }
 
-/// The content of a file that no agent touches.
 const CANARY: &str = "content-canary";
 
-/// Makes the directory `project`, whose files a person and the agents change.
 fn project_with_canary(fixture: &Fixture) -> PathBuf {
     for (name, text) in [("old.txt", "before"), ("mine.txt", "before"), ("same.txt", CANARY)] {
         fixture.althing.file(&format!("project/{name}"), text);
@@ -515,7 +503,6 @@ fn check_snapshot(fixture: &Fixture, writer: Writer, place: &str) -> Result<(), 
     Ok(())
 }
 
-/// The changes that a run reports, by file name.
 fn reported_changes(result: &Value) -> Vec<(&str, &str)> {
     let writes = result["context_path_writes"].as_array().unwrap().iter();
     let named = writes.map(|write| (write["path"].as_str().unwrap(), write["change"].as_str().unwrap()));
@@ -557,7 +544,7 @@ fn the_snapshot_is_taken_when_an_agent_of_any_kind_may_write_and_has_no_content(
                 }
                 Writer::FileTools | Writer::Commands => gate.wait_waiting_blocking(1, LIMIT),
             }
-            // The first answers are in; no agent can write yet.
+            // The first answers are in, and no agent can write yet.
             std::fs::write(project.join("mine.txt"), "changed by a person\n").unwrap();
             std::fs::write(project.join("added.txt"), "added by a person\n").unwrap();
             gate.release_all();
@@ -653,7 +640,6 @@ fn files_that_an_agent_of_any_kind_created_or_changed_are_in_the_result() {
     }
 }
 
-/// Makes Claude Code, if it is in the team, run a command in the presentation.
 fn set_claude_command(fixture: &Fixture, command: &str) {
     if claude_file(fixture, "").is_dir() {
         set_claude(fixture, "command-present", command);
@@ -736,7 +722,6 @@ fn an_agent_of_any_kind_chosen_over_the_winner_does_the_final_presentation() {
     }
 }
 
-/// Whether a prompt asks for the execution of a plan.
 fn executes_plan(prompt: &str) -> bool {
     prompt.contains("<PLAN ")
 }

@@ -11,7 +11,6 @@ use super::support::{Fixture, LIMIT, items, of_type, texts, tools_text};
 /// How long nothing may happen before the test concludes that nothing will.
 const QUIET_TIME: Duration = Duration::from_millis(700);
 
-/// Every agent answers and votes for agent 2.
 fn second_wins() -> Script {
     Script::from_fn(|request| {
         if request.tool_names().contains(&"vote") {
@@ -28,14 +27,12 @@ fn may_vote(request: &RecordedRequest) -> bool {
     request.tool_names().contains(&"vote")
 }
 
-/// The rules of a run, from its log.
 fn rules(fixture: &Fixture) -> Value {
     let events = fixture.althing.events();
     let created = of_type(&events, "task_created");
     created[0]["data"]["spec"]["rules"].clone()
 }
 
-/// The purposes of all attempts, in log order.
 fn purposes(fixture: &Fixture) -> Vec<String> {
     let events = fixture.althing.events();
     let started = of_type(&events, "attempt_started");

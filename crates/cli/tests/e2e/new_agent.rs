@@ -1,7 +1,6 @@
-//! Adding a CLI agent takes a row in the table of agent kinds and an adapter: this file adds such an agent.
-//!
-//! Unlike most other files here, this one calls the crates below the binary, because the table of the binary is fixed.
-//! The binary only guards the processes that are started.
+//! Adding a CLI agent takes a row in the table of agent kinds and an adapter: this file adds such an agent. It calls
+//! the crates below the binary, because the table of the binary is fixed; the binary only guards the processes that are
+//! started.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -25,7 +24,6 @@ use althing_runner::{
     ProgramStarter, Sandbox,
 };
 
-/// The new agent's row in the table of agent kinds.
 const TOY: AgentKind = AgentKind {
     kind: "toy_cli",
     adapter: "toy",
@@ -39,9 +37,7 @@ const TOY: AgentKind = AgentKind {
     project_dirs: &[],
 };
 
-/// The table of agent kinds with the new row.
 static KINDS: LazyLock<Vec<AgentKind>> = LazyLock::new(|| AGENT_KINDS.iter().copied().chain([TOY]).collect());
-/// A variant of the new agent that does not support MCP.
 static WITHOUT_MCP: [AgentKind; 1] = [AgentKind { tool_name_pattern: None, ..TOY }];
 static BACKENDS: LazyLock<BackendTypes> = LazyLock::new(|| BackendTypes::with_agents(&KINDS));
 
@@ -109,7 +105,6 @@ fn starter(adapters: Adapters) -> Arc<ProgramStarter> {
     })
 }
 
-/// A valid config with the new agent, without warnings.
 fn config() -> Config {
     let text = "agents: [{id: t, backend: {type: toy_cli, model: m}}]";
     let source = Source { name: "team.yaml", text };

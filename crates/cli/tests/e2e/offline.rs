@@ -58,7 +58,6 @@ impl Traps {
         Self { althing, marks, connections, address }
     }
 
-    /// Fails if anything was started or sent.
     #[track_caller]
     fn assert_untouched(&self, by: &str) {
         let marks = std::fs::read_to_string(&self.marks).unwrap_or_default();
@@ -121,7 +120,6 @@ fn flow() -> Value {
     ]})
 }
 
-/// The words by which the user learns what is simulated.
 #[track_caller]
 fn assert_told(output: &str) {
     for part in [

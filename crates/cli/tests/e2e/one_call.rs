@@ -13,7 +13,7 @@ use super::support::{Fixture, LIMIT, Team, of_type, run, task_of, texts};
 const CHAT_MODEL: &str = "talker";
 const TASK: &str = "Count the words";
 
-/// The values of `final_answer_strategy`; the empty one stands for a config without this key.
+/// The empty value stands for a config without the key `final_answer_strategy`.
 const STRATEGIES: [&str; 4] = ["", "winner_present", "synthesize", "winner_reuse"];
 
 /// A config with this strategy, in which a rejected final answer would restart the run.
@@ -22,7 +22,6 @@ fn configured(team: Team, strategy: &str) -> Team {
     if strategy.is_empty() { team } else { team.rule("final_answer_strategy", strategy) }
 }
 
-/// The chat agent launches a quick run of a single agent and passes the same strategy as the config.
 fn launcher(strategy: &str) -> Action {
     let mut launch = json!({"task": TASK, "agent_mode": "single", "refinement": false});
     if !strategy.is_empty() {
@@ -41,7 +40,6 @@ fn fixture(strategy: &str) -> Fixture {
     fixture
 }
 
-/// The purposes of the attempts of all agents of runs, in order.
 fn purposes(fixture: &Fixture) -> Vec<String> {
     let events = fixture.althing.events();
     let works = |event: &&Value| event["task"].as_str().is_some_and(|task| task.contains(".a"));

@@ -15,7 +15,6 @@ fn set<const N: usize>(keys: [&str; N]) -> BTreeSet<&str> {
     BTreeSet::from(keys)
 }
 
-/// The events in the log, without the fields of the file format.
 fn facts(fixture: &Fixture) -> Vec<Value> {
     let mut events = fixture.althing.events();
     for event in &mut events {

@@ -55,12 +55,11 @@ fn docs_project() -> Althing {
     althing
 }
 
-/// Runs commands as a user would type them.
 fn shell(althing: &Althing, commands: &str) -> Output {
     althing.program("sh").args(["-ec", commands]).spawn().wait(LIMIT)
 }
 
-/// Fails if a config or workflow has any problem; API keys are set, and warnings count too.
+/// API keys are set, and warnings count as problems.
 fn problems(althing: &Althing, file: &str) -> Result<(), String> {
     let keys = ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"];
     let keyed =
@@ -106,7 +105,6 @@ fn every_example_is_listed_valid_and_runs_with_the_offline_model() {
     });
 }
 
-/// The documents whose commands are run.
 const DOCUMENTS: [&str; 12] = [
     "README.md",
     "docs/start.md",
@@ -122,7 +120,6 @@ const DOCUMENTS: [&str; 12] = [
     "docs/troubleshooting.md",
 ];
 
-/// A fenced code block of a document.
 struct CodeBlock<'a> {
     kind: &'a str,
     text: String,
@@ -147,7 +144,6 @@ fn blocks(document: &str) -> Vec<CodeBlock<'_>> {
     found
 }
 
-/// Follows a document as a reader would: writes the files that it shows, and runs its commands in order.
 fn run_document(name: &str) -> Result<(), String> {
     let document = std::fs::read_to_string(root().join(name)).unwrap();
     let docs_project = docs_project();

@@ -62,7 +62,6 @@ fn planning_and_execution_follow_each_other_and_one_answer_is_printed() {
         }),
     ];
     assert!(steps.is_sorted(), "{steps:?}");
-    // The offline model can execute a plan too.
     let plan = std::fs::read_dir(althing.state_dir().join("plans")).unwrap().next().unwrap().unwrap().path();
     let shown = std::fs::read_to_string(plan.join("plan.md")).unwrap();
     assert_eq!(shown.matches("- [x] **").count(), 3, "{shown}");
@@ -90,7 +89,7 @@ fn a_plan_that_cannot_be_stored_is_reported_and_its_run_still_has_its_answer() {
     assert!(planned["plan"].is_null() && planned["final_answer"].is_string(), "{planned}");
 }
 
-/// Stores a plan of eight tasks, each of which depends on the previous one.
+/// Each of the eight tasks depends on the previous one.
 fn store_eight_tasks(fixture: &Fixture) -> std::path::PathBuf {
     let task = |n: usize| {
         let before: Vec<String> = (n > 1).then(|| format!("t{}", n - 1)).into_iter().collect();
@@ -123,8 +122,8 @@ fn tasks_with_status(request: &RecordedRequest, status: &str) -> Vec<String> {
     tasks
 }
 
-/// Starts the first unfinished task of the plan and writes the task's part, or completes the task if it has started;
-/// answers when all tasks are completed.
+/// Starts the first unfinished task of the plan and writes the task's part, or completes the task if it has started.
+/// Answers when all tasks are completed.
 fn worker(request: &RecordedRequest) -> Reply {
     let done = tasks_with_status(request, "completed");
     let Some(n) = (1..=8).find(|n| !done.contains(&format!("t{n}"))) else {
@@ -138,7 +137,6 @@ fn worker(request: &RecordedRequest) -> Reply {
     Reply::call("update_plan_task", &update("in_progress")).and_call("write_file", &part)
 }
 
-/// The stored status of each task of the plan.
 fn stored_progress(plan: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(plan.join("progress.json")).unwrap();
     let progress: Value = serde_json::from_str(&text).unwrap();
@@ -257,7 +255,6 @@ fn a_plan_approved_in_a_conversation_is_executed_as_on_disk_and_its_progress_is_
     let stored: Vec<String> = stored["tasks"].as_array().unwrap().iter().map(line).collect();
     assert_eq!(stored, ["t1: Part 1", "t2: Part 2"]);
     assert_eq!(opened["data"]["preview"], json!(stored), "the preview is the stored plan");
-    // The user edits the plan before approving it.
     let text = text.replace("\"t2\"", "\"t3\"");
     std::fs::write(plan.join("plan.json"), text).unwrap();
     running.wait_for_stderr(|line| line.contains("y or n"), LIMIT);
@@ -272,7 +269,6 @@ fn a_plan_approved_in_a_conversation_is_executed_as_on_disk_and_its_progress_is_
     assert_eq!(stored["approved"], true, "the approval is stored with the plan: {stored}");
 }
 
-/// Plans two tasks; in the execution, marks them as completed and then answers.
 fn plans_and_executes(request: &RecordedRequest) -> Reply {
     if request.tool_names().contains(&"update_plan_task") {
         let done = tasks_with_status(request, "completed");

@@ -46,7 +46,6 @@ fn put(path: &Path, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-/// A team of one agent that runs this command in its first turn.
 fn commander(command: String) -> Fixture {
     let script = Script::from_fn(move |request: &RecordedRequest| -> Action {
         let called = request.messages().iter().any(|message| message["role"] == "tool");
@@ -60,7 +59,6 @@ fn commander(command: String) -> Fixture {
     })
 }
 
-/// Runs a command in a writable context path; returns the written paths of the result.
 fn run_in(fixture: &Fixture, project: &Path) -> Vec<String> {
     let path = format!("{}:rw", project.display());
     let output = fixture.run(&["--json", "--quick", "--context-path", &path, "task"]).expect_code(0);
@@ -189,7 +187,6 @@ fn everything_that_a_command_writes_in_a_context_path_is_refused_or_listed_and_u
     assert!(left.is_empty(), "not undone: {left:?}\n{}{}", undone.stdout, undone.stderr);
 }
 
-/// The modes of a directory and of everything below it.
 fn modes_of(dir: &Path) -> BTreeMap<PathBuf, u32> {
     let paths = state_of(dir).into_keys().chain([dir.to_owned()]);
     paths.map(|path| (path.clone(), fs::symlink_metadata(&path).unwrap().mode() & 0o7777)).collect()
@@ -422,14 +419,12 @@ print(json.dumps({"type": "system", "subtype": "init", "session_id": "s"}))
 print(json.dumps({"type": "result", "subtype": "success", "is_error": False, "result": "Done.", "session_id": "s"}))
 "##;
 
-/// Runs the real git, with this home directory.
 fn git(dir: &Path, home: &Path, args: &[&str]) {
     let mut command = std::process::Command::new("git");
     command.args(["-c", "user.name=n", "-c", "user.email=e", "-c", "safe.directory=*"]).args(args);
     command.current_dir(dir).env("HOME", home).output().expect("git");
 }
 
-/// Makes a repository in `dir` whose config names a directory of hooks, and a nested one whose hooks are missing.
 fn repository_with_hooks(dir: &Path, home: &Path) {
     fs::create_dir_all(dir).unwrap();
     for (path, hooks) in [(".", "tools/hooks"), ("sub", "not/yet")] {
@@ -441,7 +436,8 @@ fn repository_with_hooks(dir: &Path, home: &Path) {
     put(&dir.join("target/output"), "built\n");
 }
 
-/// Checks that git runs nothing that the agent wrote to hooks, and that the new repository is pointed out.
+/// Checks that git runs nothing that the agent wrote to hooks and, if `point_out`, that a notice names the new
+/// repository.
 #[track_caller]
 fn assert_hooks_hold(dir: &Path, home: &Path, events: &[Value], point_out: bool) {
     for path in [dir, &dir.join("sub")] {
@@ -469,7 +465,6 @@ fn what_git_runs_in_the_directory_of_a_task_or_conversation_is_protected_or_poin
     workflow.new_command().args(["workflow", "run", "flow.yaml"]).spawn().wait(LIMIT).expect_code(0);
     assert_hooks_hold(&dir, &home, &workflow.events(), true);
 
-    // The user's own command in a sandbox.
     let command = scripted_claude::install(&althing(), CLAUDE_FOR_GIT);
     let home = command.home_dir();
     let dir = command.work_dir().parent().unwrap().canonicalize().unwrap().join("other");
@@ -614,7 +609,7 @@ fn no_agent_writes_what_runs_at_login_or_althings_own_files() {
     }
 }
 
-/// The same for a command in a sandbox: what exists is read-only, and Althing's own directories cannot be made either.
+/// For a command in a sandbox, what exists is read-only, and Althing's own directories cannot be made.
 #[test]
 fn no_command_writes_what_runs_at_login_or_althings_own_files() {
     let althing = althing();

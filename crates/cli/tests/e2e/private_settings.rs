@@ -1,5 +1,4 @@
 //! Nothing that a real CLI agent plants in its own settings while it is confined acts later, when its user starts it.
-//!
 //! The files are those of the product's own table, in the user's directories and in the private copy.
 
 use std::collections::BTreeMap;
@@ -82,8 +81,8 @@ fn mark(name: &str, marks: &Path, kept: &Value) -> String {
     }
 }
 
-/// What is planted by one CLI agent: every row of the table and what its directories contain, in the user's own
-/// directory and in the private copy; and files that no table names.
+/// What one CLI agent plants: every row of the table and what its directories contain, in the user's own directory and
+/// in the private copy; and files that no table names.
 fn plants(adapter: &dyn AgentAdapter, marks: &Path, home: &Path) -> Value {
     let cli = adapter.name();
     let kept = match cli {
@@ -130,7 +129,6 @@ fn parsed(file: &Path) -> Value {
     serde_json::from_slice(&fs::read(file).unwrap()).unwrap()
 }
 
-/// Every file and link below a directory with its content.
 fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
@@ -152,7 +150,7 @@ fn users_files(home: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     contents(home).into_iter().filter(|(path, _)| !path.starts_with(&own)).collect()
 }
 
-/// Starts a CLI agent as its user does, on pipes and without a sandbox, and returns whether it asked its model.
+/// Starts a CLI agent as its user does, on pipes and without a sandbox. Returns whether it asked its model.
 fn start_plainly(dir: &Path, cli: &str, althing: &Althing, server: &FakeModel) -> bool {
     let arguments: &[&str] = match cli {
         "claude" => &["-p", "--output-format", "json"],
@@ -187,7 +185,6 @@ fn start_plainly(dir: &Path, cli: &str, althing: &Althing, server: &FakeModel) -
     server.request_count() > before
 }
 
-/// A model that lets the CLI agent plant, and otherwise only talks.
 fn planting_model(request: &RecordedRequest) -> Reply {
     if let Some(internal_reply) = internal_reply(request) {
         return internal_reply;
@@ -236,7 +233,6 @@ fn plants_nothing(cli: &str, machine: Machine) {
     assert!(!contents(&marks).is_empty(), "{cli}: nothing that is planted acts, so this test proves nothing");
 }
 
-/// Tries planting in bubblewrap and, in the nightly run, in Landlock.
 fn in_every_sandbox(cli: &str) {
     in_bubblewrap(cli);
     if scale(0, 1) == 1 {
@@ -260,7 +256,7 @@ fn nothing_that_codex_plants_in_its_settings_acts_later() {
 
 #[test]
 fn nothing_that_gemini_cli_plants_in_its_settings_acts_later() {
-    // In Landlock, Gemini CLI waits for ever for the lock of its list of projects and never runs a command.
+    // In Landlock, Gemini CLI waits forever for the lock of its list of projects and never runs a command.
     in_bubblewrap("gemini");
 }
 

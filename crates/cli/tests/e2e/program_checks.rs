@@ -1,6 +1,5 @@
 //! The real CLI agents are found with their versions and logins, work where Landlock is the only sandbox, and wait
-//! while their service limits the rate of requests. `docs/cli-agents.md` has a table of what is tested with which
-//! agent.
+//! while their service limits the rate of requests.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -16,7 +15,6 @@ use super::programs::{
 };
 use super::support::{bare, run};
 
-/// Each CLI agent: its backend type and its npm package.
 const CLIS: [(&str, &str); 4] = [
     ("claude_code", "@anthropic-ai/claude-code"),
     ("codex", "@openai/codex"),
@@ -24,7 +22,6 @@ const CLIS: [(&str, &str); 4] = [
     ("opencode", "opencode-ai"),
 ];
 
-/// The version of an installed npm package.
 fn installed_version(dir: &Path, package: &str) -> String {
     let file = dir.parent().unwrap().join(package).join("package.json");
     let about: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
@@ -51,7 +48,6 @@ fn each_real_cli_agent_is_found_with_its_version_and_login() {
     }
 }
 
-/// Runs a workflow of headless tasks, and returns the report.
 fn report(althing: &althing_testkit::Althing, tasks: &[Value]) -> Value {
     let flow = json!({"name": "n", "goal": "g", "stages": [{"name": "s", "tasks": tasks}]});
     althing.file("flow.yaml", flow.to_string());
@@ -74,7 +70,7 @@ fn real_cli_agents_that_landlock_confines_write_to_the_directories_that_exist() 
     let althing = with_programs(&dir, &server);
     let althing = althing.on(Machine { bubblewrap: false, ..Machine::from_environment() });
     std::fs::create_dir(althing.work_dir().join("kept")).unwrap();
-    // Gemini CLI is refused before it starts: see `agents.rs`.
+    // Without bubblewrap, Gemini CLI is refused before it starts.
     let clis = ["claude", "codex", "opencode"];
     let report = report(&althing, &clis.map(|cli| headless(cli, cli, "Write it")));
     for task in report["stages"][0]["tasks"].as_array().unwrap() {

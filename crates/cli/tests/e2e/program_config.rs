@@ -37,7 +37,8 @@ fn the_tokens_of_each_real_cli_agent_are_priced_by_its_model() {
 fn a_limit_on_cost_is_refused_for_an_agent_whose_cost_cannot_be_known() {
     let server = FakeModel::start_on_thread(Script::parliament());
     let price = json!({"input_per_million": 1, "output_per_million": 2});
-    // Each case: the backend, its price if the config has one, and what the error names (None: the run is not refused).
+    // Each case: the backend, its price if the config has one, and what the error names (`None`: the run is not
+    // refused).
     let cases = [
         (json!({"type": "codex"}), None, Some("prices: {codex:")),
         (json!({"type": "codex", "model": "gpt-0-unheard-of"}), None, Some("prices: {gpt-0-unheard-of:")),
@@ -71,7 +72,6 @@ fn a_limit_on_cost_is_refused_for_an_agent_whose_cost_cannot_be_known() {
     }
 }
 
-/// A member that asks the MCP server of its config before it answers.
 fn asks_the_weather(request: &RecordedRequest) -> Reply {
     let weather = request.tool_names().into_iter().find(|name| name.ends_with("mcp__sky__weather"));
     match weather.map(str::to_owned) {

@@ -24,7 +24,6 @@ fn has_user_text(request: &RecordedRequest, text: &str) -> bool {
     lists.iter().filter_map(|list| request.body().get(list)).any(|list| has(list, text))
 }
 
-/// Waits until each of these CLI agents has sent its text to its model.
 #[track_caller]
 fn wait_for_prompts(server: &FakeModel, prompts: &[(&str, &str)]) {
     let deadline = Instant::now() + START_TIMEOUT;
@@ -42,7 +41,6 @@ fn wait_for_prompts(server: &FakeModel, prompts: &[(&str, &str)]) {
     }
 }
 
-/// Replies with a text to every request except a CLI agent's internal ones.
 fn text_reply(request: &RecordedRequest) -> Reply {
     internal_reply(request).unwrap_or_else(|| Reply::text("All of it is done."))
 }
@@ -50,7 +48,6 @@ fn text_reply(request: &RecordedRequest) -> Reply {
 /// A prompt that comes from the output of an earlier task.
 const BANG: &str = "!touch bang.txt";
 
-/// Checks that each of these CLI agents, in a terminal, sends this text to its model and runs nothing.
 #[track_caller]
 fn check_prompts_in_terminals(prompts: &[(&str, &str)]) {
     let Some(dir) = programs() else { return };
@@ -105,8 +102,8 @@ const BEGINNINGS: [&str; 8] = [
     "\t/help",
 ];
 
-/// A prompt for every CLI agent. Two rounds have all beginnings; in eight rounds, each CLI agent has all of them. The last
-/// word tells the rounds apart.
+/// A prompt for every CLI agent. Two rounds have all beginnings; in eight rounds, each CLI agent has all of them. The
+/// last word tells the rounds apart.
 fn prompts_of_round(round: usize) -> [(&'static str, String); 4] {
     let beginning = |agent: usize| BEGINNINGS[(round + 2 * agent) % BEGINNINGS.len()];
     [0, 1, 2, 3].map(|agent| (AGENTS[agent], format!("{} round{round}", beginning(agent))))
@@ -151,8 +148,8 @@ fn no_prompt_is_a_command_to_a_real_cli_agent_on_pipes() {
     assert!(!althing.work_dir().join("bang.txt").exists(), "a prompt was run as a command");
 }
 
-/// Makes a workflow whose first task prints mentions of a file in the working directory and of a file in the home
-/// directory, and whose other stages give that output to CLI agents. Returns the content of both files.
+/// A workflow whose first task prints mentions of a file in the working directory and of a file in the home directory,
+/// and whose other stages give that output to CLI agents. Returns the content of both files.
 fn flow_with_mentions(althing: &Althing, stages: &[Vec<Value>]) -> &'static str {
     let secret = "nobody-may-read-this";
     std::fs::create_dir_all(althing.home_dir().join(".ssh")).unwrap();

@@ -13,8 +13,8 @@ use super::support::{LIMIT, of_type};
 
 const CONTENT: &str = "forty-two and not more";
 
-/// A reply that writes a file once, with the CLI agent's own tool; or with a command for Codex, which offers no such
-/// tool to this model.
+/// Writes a file once, with the CLI agent's own tool; or with a command for Codex, which offers no such tool to this
+/// model.
 fn writing_reply(request: &RecordedRequest) -> Reply {
     if let Some(internal_reply) = internal_reply(request) {
         return internal_reply;

@@ -1,4 +1,4 @@
-//! The real CLI agents after an interruption: each goes on in its own conversation, is not asked again for what it did,
+//! The real CLI agents after an interruption: each continues its own conversation, is not asked again for what it did,
 //! and is asked nothing if its turn was finished.
 
 use std::os::unix::fs::PermissionsExt;
@@ -19,7 +19,6 @@ const CLIS: [&str; 4] = ["claude", "codex", "gemini", "opencode"];
 const LAST_MESSAGES: [&str; 4] =
     [r#""type":"result","#, r#""method":"turn/completed""#, r#""stopReason":"#, r#""stopReason":"#];
 const PROMPT: &str = "Append the line";
-/// The beginning of what an agent is told after it was cut off.
 const CONTINUATION: &str = "You were cut off";
 
 /// Appends a line to a file of the agent, and then waits at the gate. After an interruption, it finishes.
@@ -45,7 +44,6 @@ fn worker(gate: &Gate) -> Script {
     })
 }
 
-/// The requests of a CLI agent that come from its conversation about the prompt.
 fn conversation(server: &FakeModel, cli: &str) -> Vec<String> {
     let about = |request: &RecordedRequest| cli_agent_of(request) == cli && !request.tool_names().is_empty();
     let bodies = server.requests().into_iter().filter(about).map(|request| request.body().to_string());
@@ -57,7 +55,6 @@ fn attempts(althing: &Althing, task: &str) -> usize {
     of_type(&events, "attempt_started").into_iter().filter(|event| event["task"] == task).count()
 }
 
-/// The tasks of the only stage in a report.
 fn tasks_of(report: &str) -> Vec<Value> {
     let report: Value = serde_json::from_str(report).unwrap_or_else(|error| panic!("{error}: {report}"));
     report["stages"][0]["tasks"].as_array().unwrap().clone()

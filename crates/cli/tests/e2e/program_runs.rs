@@ -54,7 +54,6 @@ fn installed(althing: &Althing, act: &str) -> Althing {
     althing
 }
 
-/// The calls of one agent.
 fn calls_of(althing: &Althing, agent: &str) -> Vec<Value> {
     let mut calls = scripted_claude::calls(althing);
     calls.retain(|call| call["agent"] == agent);
@@ -91,8 +90,8 @@ else:
     assert!(items(&althing.events(), "stale_vote").is_empty(), "{}", output.stderr);
 }
 
-/// A run of a model and of the CLI agent `b`, which judges as `act` says. The model answers only after `b` has answered,
-/// and votes only after `b` has begun to stay, so that the time that a program needs to start is not silence.
+/// A run of a model and of the CLI agent `b`, which judges as `act` says. The model answers only after `b` has
+/// answered, and votes only after `b` has begun to stay, so that the time that a program needs to start is not silence.
 fn with_judge(act: &str, straggler_wait: f64, round_limit: u64) -> (Fixture, Value, String) {
     let (answers, votes) = (Gate::new(), Gate::new());
     let gates = (answers.clone(), votes.clone());
@@ -173,15 +172,11 @@ end("Answer of " + agent)
     assert!(!told.contains("sent nothing"), "{told}");
 }
 
-/// What came of a run whose only agent is a CLI agent that presents with a writable project.
 struct Presented {
-    /// The prompts of the presentations.
     prompts: Vec<String>,
     result: Value,
-    /// The output and the messages.
     told: String,
     project: PathBuf,
-    /// The content of the file that the presenter may have written.
     written: Option<String>,
 }
 

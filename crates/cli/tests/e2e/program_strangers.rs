@@ -8,7 +8,6 @@ use super::programs::{START_TIMEOUT, headless, internal_reply, programs, with_pr
 
 const AGENTS: [&str; 4] = ["claude", "codex", "gemini", "opencode"];
 
-/// Settings of each CLI agent that run this command.
 fn planted(agent: &str, command: &str) -> (&'static str, String) {
     let server = json!({"command": "sh", "args": ["-c", command]});
     match agent {
@@ -63,7 +62,7 @@ fn settings_in_a_directory_start_nothing_in_headless_cli_agents_unless_they_are_
     for agent in ["claude", "opencode"] {
         assert!(output.stderr.contains(&format!("{agent} does not use")), "{output:?}");
     }
-    // What was planted would have run.
+    // With trust, what was planted runs.
     let (tasks, output) = run(&["--trust"]);
     for (agent, task) in AGENTS.into_iter().zip(&tasks) {
         assert_eq!(task["status"], "DONE", "{agent}: {output:?}");

@@ -9,18 +9,15 @@ use super::support::of_type;
 
 const AGENTS: [&str; 4] = ["claude", "codex", "gemini", "opencode"];
 
-/// A server that answers every request with this HTTP status.
 fn failing(status: u16) -> FakeModel {
     let fault = move |_: &_| Action::Fault(Fault::Status(status), FaultMoment::BeforeHeaders);
     FakeModel::start_on_thread(Script::from_fn(fault))
 }
 
-/// How the tasks of a workflow ended.
 fn ends(althing: &Althing) -> Vec<Value> {
     of_type(&althing.events(), "attempt_ended").into_iter().cloned().collect()
 }
 
-/// The warnings about a task, without the name of the CLI agent that precedes them.
 fn warnings(events: &[Value], agent: &str) -> Vec<String> {
     let task = format!("w1.{agent}");
     let notices = of_type(events, "notice").into_iter().filter(|event| event["task"] == task.as_str());

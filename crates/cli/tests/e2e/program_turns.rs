@@ -1,5 +1,5 @@
-//! The turns of the real CLI agents in terminals: a finished turn is shown and told like waiting, ends nothing by itself,
-//! and a person ends the program with one op or one key.
+//! The turns of the real CLI agents in terminals: a finished turn is shown and reported like waiting, ends nothing by
+//! itself, and a person ends the program with one op or one key.
 
 use std::time::Duration;
 
@@ -15,7 +15,6 @@ use super::support::{LIMIT, of_type};
 
 const CLIS: [&str; 4] = ["claude", "codex", "gemini", "opencode"];
 
-/// A model that finishes every turn with these words.
 fn finisher() -> Script {
     Script::from_fn(|request: &RecordedRequest| {
         internal_reply(request).unwrap_or_else(|| Reply::text("The work is finished."))
@@ -26,7 +25,6 @@ fn interactive(cli: &str) -> Value {
     json!({"id": cli, "agent": cli, "executionMode": "interactive", "prompt": "Do the work"})
 }
 
-/// Waits until a task has finished its turn, and returns the interaction, which is the task's first, second, … one.
 #[track_caller]
 fn wait_for_your_turn(running: &RunningProcess, task: &str, number: u32) -> Value {
     let of_task = format!(r#""id":"w1.{task}.i{number}""#);
@@ -146,7 +144,8 @@ fn the_output_of_a_task_in_a_terminal_is_the_last_message_of_its_agent() {
     }
 }
 
-/// Leaves a program with Ctrl+C, typed until the program ends, and checks that the task has failed for its prompt.
+/// Leaves a program with Ctrl+C, typed until the program ends, and checks that the task has failed because its prompt
+/// was not typed.
 #[track_caller]
 fn check_untyped(althing: &Althing, running: &RunningProcess, cli: &str) {
     let has_ended = || !of_type(&althing.events(), "attempt_ended").is_empty();

@@ -1,5 +1,4 @@
 //! The real CLI agents from npm against the fake model server: as tasks of a workflow, and as members of a run.
-//!
 //! `ALTHING_AGENT_CLIS` is the directory where `tests/setup.sh` installed them. Without this variable nothing is
 //! tested; in CI, it is a failure if the variable is missing.
 
@@ -18,7 +17,6 @@ use super::support::{LIMIT, althing, items, of_type};
 /// The time that four CLI agents may take to start on two cores.
 pub const START_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// The directory of the CLI agents, if they are installed.
 pub fn programs() -> Option<PathBuf> {
     let dir = std::env::var_os("ALTHING_AGENT_CLIS").map(PathBuf::from);
     let found = dir.map(|dir| dir.join("node_modules/.bin")).filter(|dir| dir.join("claude").exists());
@@ -28,7 +26,6 @@ pub fn programs() -> Option<PathBuf> {
     found
 }
 
-/// The binary with the CLI agents on its path, each configured to use the server.
 pub fn with_programs(dir: &Path, server: &FakeModel) -> Althing {
     let althing = althing();
     let origin = server.base_url().trim_end_matches("/v1").to_owned();
@@ -72,14 +69,12 @@ pub fn headless(id: &str, agent: &str, prompt: &str) -> Value {
     json!({"id": id, "agent": agent, "executionMode": "headless", "prompt": prompt, "timeout_seconds": 150})
 }
 
-/// The CLI agent that uses this wire format.
 pub fn cli_agent_of(request: &RecordedRequest) -> &'static str {
     let path = request.path();
     let wires = [("/messages", "claude"), ("/responses", "codex"), ("GenerateContent", "gemini")];
     wires.into_iter().find(|(wire, _)| path.contains(wire)).map_or("opencode", |(_, program)| program)
 }
 
-/// Whether this machine has a working sandbox for commands.
 pub fn has_sandbox(althing: &Althing) -> bool {
     let found = althing.new_command().args(["agents", "--json"]).spawn().wait(LIMIT).expect_code(0);
     let found: Value = serde_json::from_str(&found.stdout).unwrap();
@@ -117,7 +112,6 @@ fn four_real_programs_run_headless_in_a_sandbox_and_their_interrupted_workflow_r
     let stages = [stage(1, "FIRST task"), stage(2, "SECOND task after {{claude1.output}}")];
     althing.file("flow.yaml", json!({"name": "n", "goal": "g", "stages": stages}).to_string());
     let running = althing.new_command().args(["workflow", "run", "flow.yaml", "--offline"]).spawn();
-    // Wait until all four CLI agents are in the middle of the second stage.
     let wires = ["/messages", "/responses", ":streamGenerateContent", "/chat/completions"];
     wait::until(START_TIMEOUT, || {
         let requests = server.requests();
@@ -155,7 +149,7 @@ fn four_real_programs_run_headless_in_a_sandbox_and_their_interrupted_workflow_r
     }
 }
 
-/// The reply to a CLI agent's internal request, such as how hard a task is; None for any other request.
+/// The reply to a CLI agent's internal request, such as how hard a task is. `None` for any other request.
 pub fn internal_reply(request: &RecordedRequest) -> Option<Reply> {
     request.wanted_schema().map(|_| Parliament::default().reply(request))
 }
@@ -246,7 +240,6 @@ fn gemini_cli_and_opencode_answer_and_vote_beside_an_api_model() {
     everyone_votes(["gemini_cli", "opencode"]);
 }
 
-/// The chat agent: creates a file, launches a run, and reports its result.
 fn chat_agent_reply(request: &RecordedRequest) -> Reply {
     if let Some(internal_reply) = internal_reply(request) {
         return internal_reply;
@@ -339,7 +332,7 @@ fn opencode_as_chat_agent_works_in_the_project_and_launches_a_run() {
     chat_with_cli_agent("opencode");
 }
 
-/// A call to the CLI agent's shell tool, whatever the CLI agent calls it; None if the request offers no such tool.
+/// A call to the CLI agent's shell tool, whatever the CLI agent calls it. `None` if the request offers no such tool.
 pub fn shell_call(request: &RecordedRequest, command: &str, for_codex: Option<&Value>) -> Option<Reply> {
     let tools = request.tool_names();
     let shells = ["Bash", "bash", "run_shell_command", "exec_command"];
@@ -352,7 +345,6 @@ pub fn shell_call(request: &RecordedRequest, command: &str, for_codex: Option<&V
     Some(Reply::call(shell, &input))
 }
 
-/// Creates a file with a command, and finishes when it sees the command's output.
 pub fn command_reply(request: &RecordedRequest) -> Reply {
     if let Some(internal_reply) = internal_reply(request) {
         return internal_reply;
@@ -366,7 +358,6 @@ pub fn command_reply(request: &RecordedRequest) -> Reply {
     call.unwrap_or_else(|| Reply::text("A title"))
 }
 
-/// Starts a workflow of these tasks that takes ops on stdin.
 pub fn start_workflow(althing: &Althing, tasks: &[Value]) -> RunningProcess {
     let flow = json!({"name": "n", "goal": "g", "stages": [{"name": "only", "tasks": tasks}]});
     althing.file("flow.yaml", flow.to_string());
@@ -378,7 +369,6 @@ pub fn send_op(running: &RunningProcess, op: &Value) {
     running.write_stdin(format!("{op}\n"));
 }
 
-/// Waits until a task asks a question with this option, and returns the question.
 #[track_caller]
 pub fn wait_for_question(running: &RunningProcess, task: &str, option: &str) -> Value {
     let option = format!(r#""id":"{option}""#);
@@ -392,13 +382,11 @@ pub fn wait_for_question(running: &RunningProcess, task: &str, option: &str) -> 
     event["data"].clone()
 }
 
-/// The ids of a question's options, in order.
 pub fn option_ids(ask: &Value) -> Vec<String> {
     let ids = ask["options"].as_array().unwrap().iter().map(|option| option["id"].as_str().unwrap());
     ids.map(str::to_owned).collect()
 }
 
-/// The statuses of a task, in order.
 fn statuses(events: &[Value], task: &str) -> Vec<String> {
     let of_task = of_type(events, "status_changed").into_iter().filter(|event| event["task"] == task);
     of_task.map(|event| event["data"]["status"].as_str().unwrap().to_owned()).collect()
@@ -439,7 +427,7 @@ fn a_permission_question_of_claude_code_in_a_terminal_is_detected_and_answered()
     type_in("/exit");
     type_in("\r");
     running.wait(START_TIMEOUT).expect_code(0);
-    // If it had time to notice that it is its user's turn, it waited twice.
+    // If the CLI agent had time to notice that it is its user's turn, it waited twice.
     let statuses = statuses(&althing.events(), "w1.t");
     assert_eq!(statuses[..3], ["RUNNING", "WAITING_FOR_USER", "RUNNING"], "{statuses:?}");
     assert_eq!(statuses.last().unwrap(), "DONE");
@@ -535,7 +523,6 @@ fn real_cli_agents_on_pipes_ask_over_their_protocols_and_continue_with_the_answe
     assert!(!own.exists(), "its own settings are left alone");
 }
 
-/// Every file below a directory that has this name.
 pub fn files_named(dir: &Path, name: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {

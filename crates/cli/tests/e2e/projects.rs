@@ -11,7 +11,6 @@ use super::support::{Fixture, LIMIT, Team, ensure, in_parallel, task_of, texts};
 
 const CHAT_MODEL: &str = "talker";
 
-/// A member that writes this text to `deliverables/report.md` of its workspace and answers.
 fn delivers(text: &str) -> impl Fn(&RecordedRequest) -> Action + Send + Sync + 'static {
     let text = text.to_owned();
     move |request| {
@@ -40,7 +39,6 @@ fn althing(fixture: &Fixture, args: &[&str]) -> Output {
     fixture.althing.new_command().args(args).spawn().wait(LIMIT)
 }
 
-/// The descriptions of a project's runs.
 fn descriptions(project: &Path) -> Vec<Value> {
     let mut found: Vec<PathBuf> =
         std::fs::read_dir(project.join("runs")).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -73,7 +71,6 @@ fn a_run_in_a_project_leaves_a_description_and_deliverables_that_later_runs_see(
     assert_eq!(descriptions(&project).len(), 2);
 }
 
-/// What starts a run.
 #[derive(Clone, Copy, Debug)]
 enum Door {
     CommandLine,
@@ -86,7 +83,6 @@ enum Door {
 const DOORS: [Door; 5] = [Door::CommandLine, Door::Chat, Door::Screen, Door::Workflow, Door::Mcp];
 const REPORT: &str = "Write the report";
 
-/// Starts a quick run of all agents in the project `my-app`, and waits until it has ended.
 fn open(door: Door, fixture: &Fixture) {
     let config = ["--config", "team.yaml", "--project", "my-app"];
     let command = fixture.althing.new_command();
@@ -258,7 +254,6 @@ fn a_deliverable_edited_by_hand_stays_and_the_runs_version_is_stored_beside_it()
     assert_eq!(read(&beside[0]), "by the run\n");
 }
 
-/// A conversation whose agent calls these tools one after the other.
 fn chat_agent_calling(calls: Vec<(&'static str, Value)>) -> Fixture {
     let member = delivers("delivered\n");
     let talker = Action::with(move |request: &RecordedRequest| {

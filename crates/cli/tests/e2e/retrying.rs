@@ -8,13 +8,11 @@ use serde_json::{Value, json};
 
 use super::support::{Fixture, LIMIT, althing, of_type, run};
 
-/// A task that fails until the file `ok` exists.
 fn flaky(id: &str) -> Value {
     let script = "if [ -e ok ]; then echo it works; else echo it is broken >&2; exit 3; fi";
     json!({"id": id, "agent": "command", "command": ["sh", "-c", script], "executionMode": "headless", "prompt": ""})
 }
 
-/// A task that waits until the file `go` exists.
 fn waiting(id: &str) -> Value {
     let script = "while [ ! -e go ]; do sleep 0.02; done; echo went";
     json!({"id": id, "agent": "command", "command": ["sh", "-c", script], "executionMode": "headless", "prompt": ""})
@@ -36,14 +34,12 @@ fn starts(althing: &Althing, task: &str) -> usize {
     of_type(&events, "attempt_started").into_iter().filter(|event| event["task"] == task).count()
 }
 
-/// How often a task has failed.
 fn failures(althing: &Althing, task: &str) -> usize {
     let events = althing.events();
     let changed = of_type(&events, "status_changed").into_iter();
     changed.filter(|event| event["task"] == task && event["data"]["status"] == "FAILED").count()
 }
 
-/// Selects the second task of a workflow that has ended, and retries it.
 fn retry_second(terminal: &mut Terminal) {
     terminal.wait_for("q leave", LIMIT);
     terminal.keys("\x1b[B");
@@ -66,7 +62,6 @@ fn a_failed_task_of_a_workflow_that_has_ended_is_retried_and_the_workflow_goes_o
         terminal.wait_for("Status: Failed", LIMIT);
         let screen = terminal.wait_for("q leave", LIMIT);
         assert!(!screen.contains("r retry"), "the first task is done:\n{screen}");
-        // Without a change it fails again.
         retry_second(&mut terminal);
         wait::until(LIMIT, || failures(&althing, "w1") == 2);
         assert_eq!(failures(&althing, "w1.flaky"), 2);
@@ -80,7 +75,6 @@ fn a_failed_task_of_a_workflow_that_has_ended_is_retried_and_the_workflow_goes_o
         terminal.keys("q");
         assert_eq!(terminal.wait(LIMIT), 0, "{}", terminal.screen());
         assert!(terminal.screen().contains("the last: it works"), "{}", terminal.screen());
-        // What is stored says the same.
         let listed = run(&althing.new_command(), &["sessions"]).expect_code(0);
         assert!(listed.stdout.contains("done"), "{}", listed.stdout);
         let again = run(&althing.new_command(), &["resume", "--json"]).expect_code(0);
@@ -109,7 +103,6 @@ fn a_failed_task_is_retried_while_the_other_tasks_of_its_stage_run() {
 
 #[test]
 fn a_failed_run_of_a_workflow_is_retried_as_a_new_run() {
-    // Every call fails until the test allows calls.
     let fails = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true));
     let still = std::sync::Arc::clone(&fails);
     let script = Script::from_fn(move |request: &RecordedRequest| {

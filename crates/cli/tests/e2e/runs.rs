@@ -170,7 +170,6 @@ fn the_requests_of_a_simple_question_are_small() {
     assert!(total < 30_000, "{total} bytes in {} requests", requests.len());
 }
 
-/// The numbers of the agents in the order in which a judge is shown their answers.
 fn order_shown(judging: &RecordedRequest) -> Vec<String> {
     let text = texts(judging);
     let labels = text.lines().filter_map(|line| line.strip_prefix("<agent")?.split_once(".1 "));

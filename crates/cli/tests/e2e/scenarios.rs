@@ -15,18 +15,14 @@ use super::mcp::Client;
 use super::scripted_claude;
 use super::support::{Fixture, LIMIT, Team, althing, files_below, items, of_type, paths_below, run};
 
-/// The task of the runs that are compared.
 const TASK: &str = "Count the words.";
-/// The task of a run whose first agent hands [`TASK`] to a subagent.
 const DELEGATE: &str = "Delegate it.";
 const CHAT_MODEL: &str = "talker";
-/// What each agent writes to a file of the same name in its workspace.
 const OF_MODEL: &str = "42\n";
 const OF_CLAUDE: &str = "forty-two\n";
 /// How long nothing may happen before the test concludes that nothing will.
 const QUIET_TIME: Duration = Duration::from_secs(1);
 
-/// What starts a run.
 #[derive(Clone, Copy, Debug)]
 enum FrontEnd {
     CommandLine,
@@ -38,7 +34,6 @@ enum FrontEnd {
     Subagent,
 }
 
-/// The modes of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RunShape {
     QuickSingle,
@@ -91,7 +86,6 @@ struct RunTrace {
     files: BTreeMap<String, String>,
 }
 
-/// Starts the run through a front end, with an agent that is a model and one that is a CLI agent.
 fn trace_through(front_end: FrontEnd, shape: RunShape) -> RunTrace {
     let fixture = Fixture::new(2, Script::from_fn(move |request| scripted_reply(shape, request)));
     let base = fixture.server.base_url();
@@ -173,7 +167,6 @@ fn events_of(althing: &Althing, root: &str) -> BTreeMap<String, Vec<String>> {
     kinds
 }
 
-/// The names of the files of a run; for `.md`, `.txt` and `.json` files, also their texts.
 fn files_of(fixture: &Fixture, root: &str) -> BTreeMap<String, String> {
     let dir = fixture.session().join("tasks").join(root);
     let name = |path: &Path| path.strip_prefix(&dir).unwrap().display().to_string();
@@ -235,7 +228,6 @@ fn a_run_has_the_same_events_and_files_whatever_started_it() {
     }
 }
 
-/// The state of the only session, as another process reports it.
 fn reported_state(althing: &Althing) -> String {
     let listed = run(althing, &["sessions", "--json"]).expect_code(0);
     let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
@@ -247,7 +239,6 @@ fn wait_for_state(althing: &Althing, state: &str) {
     wait::until(LIMIT, || reported_state(althing) == state);
 }
 
-/// The first event of a type that the process printed for a task.
 #[track_caller]
 fn wait_for_printed(running: &RunningProcess, task: &str, kind: &str) -> Value {
     let parsed = |line: &str| serde_json::from_str::<Value>(line).unwrap_or_default();
@@ -258,7 +249,6 @@ fn wait_for_printed(running: &RunningProcess, task: &str, kind: &str) -> Value {
     parsed(&running.wait_for_stdout(is, LIMIT))
 }
 
-/// The statuses of a task among the printed events.
 fn printed_statuses(stdout: &str, task: &str) -> Vec<String> {
     let events: Vec<Value> = stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let of_task = of_type(&events, "status_changed").into_iter().filter(|event| event["task"] == task);
@@ -400,7 +390,6 @@ fn a_conversation_and_a_direct_run_on_the_screen_report_when_they_wait_for_a_per
     }
 }
 
-/// The prompts that the log of the only session has, and those in the history of its checkpoint.
 fn recorded_prompts(althing: &Althing) -> (Vec<String>, Vec<String>) {
     let text = |item: &Value| item["text"].as_str().unwrap().to_owned();
     let events = althing.events();

@@ -119,7 +119,6 @@ fn a_plan_is_made_shown_approved_with_additions_and_executed() {
     terminal.keys("\x1b[Z");
     terminal.wait_for("Describe what to plan...", LIMIT);
     terminal.keys("Write a tool that counts words\r");
-    // Continue after the planning run's vote.
     terminal.wait_for("Press Ctrl+O to override, Enter to continue", LIMIT);
     terminal.keys("\r");
     let screen = terminal.wait_for("Add instructions", LIMIT);

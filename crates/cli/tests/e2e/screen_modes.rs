@@ -1,6 +1,5 @@
 //! The modes of the mode bar, set with keys on the screen: the run that then starts makes the same calls with the same
-//! tools as a run with the same modes on the command line. Also tests what the screen shows before the
-//! presentation.
+//! tools as a run with the same modes on the command line. Also tests what the screen shows before the presentation.
 
 use std::collections::BTreeMap;
 
@@ -15,14 +14,12 @@ const ALT_R: &str = "\x1br";
 const SHIFT_TAB: &str = "\x1b[Z";
 const TASK: &str = "Name three colors";
 
-/// The specs of the runs in a log.
 fn runs(fixture: &Fixture) -> Vec<Value> {
     let events = fixture.althing.events();
     let created = of_type(&events, "task_created").into_iter();
     created.map(|event| event["data"]["spec"].clone()).filter(|spec| spec["kind"] == "run").collect()
 }
 
-/// How often each model was called with each set of tools.
 fn calls(fixture: &Fixture) -> BTreeMap<(String, String), usize> {
     let mut calls = BTreeMap::new();
     for request in fixture.server.requests() {
@@ -33,7 +30,6 @@ fn calls(fixture: &Fixture) -> BTreeMap<(String, String), usize> {
     calls
 }
 
-/// A run that was started on the screen without a chat agent, after these keys.
 fn on_the_screen(keys: &str, bar: &str) -> Fixture {
     let fixture = Fixture::new(2, Script::parliament());
     let mut terminal = fixture.althing.new_command().args(["--config", "team.yaml"]).terminal(100, 40);
@@ -142,7 +138,6 @@ fn modes_toggled_on_the_screen_win_over_what_the_chat_agent_asks_for() {
     assert!(items(&fixture.althing.events(), "vote").is_empty());
 }
 
-/// Each agent answers twice, then votes for the first agent.
 fn answers_twice(request: &RecordedRequest) -> Reply {
     let agent = request.model().trim_start_matches("model-");
     let tail = "The last words of it.";
@@ -196,7 +191,6 @@ fn the_choice_of_the_presenter_shows_the_newest_answer_of_every_agent() {
     terminal.wait_for(&format!("Presented by {second}"), LIMIT);
 }
 
-/// A team whose calls wait at a gate, and its screen in the middle of a run.
 fn working(cols: u16, rows: u16) -> (Fixture, Gate, althing_testkit::Terminal) {
     let gate = Gate::before_headers();
     let held = gate.clone();
@@ -210,7 +204,6 @@ fn working(cols: u16, rows: u16) -> (Fixture, Gate, althing_testkit::Terminal) {
     (fixture, gate, terminal)
 }
 
-/// The last two rows of the screen: the mode bar and the input.
 fn bottom(screen: &str) -> (String, String) {
     let rows: Vec<&str> = screen.lines().collect();
     let row = |back: usize| rows.iter().rev().nth(back).unwrap_or(&"").trim_end().to_owned();
@@ -255,7 +248,7 @@ fn the_mode_bar_and_the_input_stay_below_an_opened_run_and_take_a_message_there(
             "{cols}x{rows}:\n{screen}"
         );
         assert!(!cancelled(&fixture), "{cols}x{rows}");
-        // With the focus in the run the bar and the input are still there.
+        // With the focus in the run, the mode bar and the input are still visible.
         terminal.keys("\t");
         let screen = terminal.wait_for("tab to write a message", LIMIT);
         assert!(bottom(&screen).0.starts_with(bar_begins), "{cols}x{rows}:\n{screen}");

@@ -39,9 +39,9 @@ print(json.dumps({"type": "system", "subtype": "init", "session_id": "s"}))
 print(json.dumps({"type": "result", "subtype": "success", "is_error": False, "result": said, "session_id": "s"}))
 "#;
 
-/// Notes every key until the file `ready` exists, and then shows the input box of Claude Code. Reads a line, shows the
-/// box again and waits a second for another line, asks for a permission, reads one key, and ends once the file `end`
-/// exists.
+/// Records every key until the file `ready` exists, and then shows the input box of Claude Code. Reads a line, shows
+/// the box again and waits a second for another line, asks for a permission, reads one key, and ends once the file
+/// `end` exists.
 const IN_TERMINAL: &str = r#"#!/bin/bash
 own="$HOME/.claude"
 note() { echo "$1" >> "$own/notes"; }
@@ -58,22 +58,18 @@ printf '\033[2J\033[Hgoing on\n'
 while [ ! -e "$own/end" ]; do sleep 0.02; done
 "#;
 
-/// The directory that the stand-ins share with the test.
 pub fn own_dir(althing: &Althing) -> PathBuf {
     althing.home_dir().join(".claude")
 }
 
-/// The binary with the stand-in for pipes on its path.
 pub fn on_pipes(althing: &Althing) -> Althing {
     install(althing, ON_PIPES)
 }
 
-/// The binary with the stand-in for terminals on its path.
 pub fn in_terminal(althing: &Althing) -> Althing {
     install(althing, IN_TERMINAL)
 }
 
-/// The binary with a script as `claude` on its path.
 pub fn install(althing: &Althing, script: &str) -> Althing {
     let bin = althing.home_dir().join("bin");
     let program = bin.join("claude");
@@ -85,7 +81,6 @@ pub fn install(althing: &Althing, script: &str) -> Althing {
     althing.new_command().env("PATH", path)
 }
 
-/// What the stand-in for pipes recorded: one object for each call.
 pub fn calls(althing: &Althing) -> Vec<Value> {
     lines(&own_dir(althing).join("calls.jsonl"))
         .iter()
@@ -93,7 +88,6 @@ pub fn calls(althing: &Althing) -> Vec<Value> {
         .collect()
 }
 
-/// What the stand-in for terminals recorded.
 pub fn notes(althing: &Althing) -> Vec<String> {
     lines(&own_dir(althing).join("notes"))
 }

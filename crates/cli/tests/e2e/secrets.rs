@@ -31,7 +31,7 @@ const DOTENV: [(&str, &str); 3] = [
     ("REFRESH_TOKEN", "canary-12-dotenv-token"),
 ];
 const USERS_DOTENV: [(&str, &str); 1] = [("XAI_API_KEY", "xai-canary-13-users-dotenv")];
-/// Secrets in the config itself; the last one is in a comment, so it is never sent to anyone.
+/// Secrets in the config itself. The last one is in a comment, so it is never sent to anyone.
 const IN_CONFIG: [&str; 7] = [
     "canary-14-api-key-in-the-config",
     "canary-15-authorization-header",
@@ -47,7 +47,6 @@ fn canaries() -> Vec<&'static str> {
     named.chain(IN_CONFIG).collect()
 }
 
-/// The reply of a model or provider that repeats everything it knows.
 fn all_canaries() -> String {
     let mut all = canaries();
     all.pop();
@@ -77,7 +76,6 @@ fn config(server: &FakeModel) -> String {
     format!("# old: api_key: {}\n{config:#}", IN_CONFIG[6])
 }
 
-/// The program with every canary in its environment, in a `.env` file or in its config.
 fn with_canaries(server: &FakeModel) -> Althing {
     let lines = |pairs: &[(&str, &str)]| -> String {
         pairs.iter().map(|(name, value)| [name, "=", value, "\n"].concat()).collect()
@@ -91,7 +89,6 @@ fn with_canaries(server: &FakeModel) -> Althing {
     ENVIRONMENT.iter().fold(althing, |althing, (name, value)| althing.env(name, value))
 }
 
-/// The canaries that a text contains, plain or JSON-escaped.
 fn canaries_in(text: &[u8]) -> Vec<&'static str> {
     let text = String::from_utf8_lossy(text);
     let escaped = |canary: &str| json!(canary).to_string().trim_matches('"').to_owned();
@@ -104,7 +101,6 @@ fn assert_no_canary(what: &str, text: &[u8]) {
     assert!(canaries_in.is_empty(), "{what} holds {canaries_in:?}:\n{}", String::from_utf8_lossy(text));
 }
 
-/// Checks that nothing that a run wrote or printed contains a canary.
 #[track_caller]
 fn assert_no_canary_anywhere(output: &Output, state: &Path) {
     assert_no_canary("stdout", output.stdout.as_bytes());
@@ -117,7 +113,6 @@ fn assert_no_canary_anywhere(output: &Output, state: &Path) {
     }
 }
 
-/// Every agent repeats every secret in everything it says.
 fn echoing_models() -> Script {
     Script::from_fn(|request: &RecordedRequest| {
         if request.tool_names().contains(&"vote") {
@@ -346,11 +341,10 @@ fn a_state_directory_in_a_project_ignores_itself_in_git() {
     assert_eq!(std::fs::read_to_string(althing.work_dir().join(".althing/.gitignore")).unwrap(), "*\n");
 }
 
-/// Checks that a program's output is stored with its secrets masked.
 fn a_printed_secret_is_kept_nowhere(mode: &str) {
     let althing = ENVIRONMENT[..7].iter().fold(althing(), |althing, (name, value)| althing.env(name, value));
-    // The secret is printed whole, in two writes, at every column, and among other output. A program gets a
-    // secret only if its task gives it one.
+    // The secret is printed whole, in two writes, at every column, and among other output. A program gets a secret only
+    // if its task gives it one.
     let given = json!({"OPENAI_API_KEY": "${OPENAI_API_KEY}", "DEPLOY_TOKEN": "${DEPLOY_TOKEN}"});
     let (front, back) = ENVIRONMENT[0].1.split_at(9);
     let print = format!(
@@ -508,7 +502,7 @@ fn a_secret_that_a_model_encodes_is_masked_too() {
         // `canary-09-"quoted"\and/æøå` in a URL.
         "canary-09-%22quoted%22%5Cand%2F%C3%A6%C3%B8%C3%A5",
         "canary-09-%22quoted%22%5cand%2f%c3%a6%c3%b8%c3%a5",
-        // The same in HTML.
+        // `canary-09-"quoted"\and/æøå` in HTML.
         "canary-09-&quot;quoted&quot;\\and/æøå",
         // "sk-canary-01-environment" and "absk-canary-01-environmentz" in base32.
         "ONVS2Y3BNZQXE6JNGAYS2ZLOOZUXE33ONVSW45A=",

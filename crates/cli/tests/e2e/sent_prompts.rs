@@ -24,7 +24,6 @@ fn received(fixture: &Fixture, model: &str) -> BTreeSet<(String, String)> {
     of_model.map(|request| (request.system_text(), others(request))).collect()
 }
 
-/// The same, as `sessions prompt` tells it.
 fn rebuilt(calls: &Value) -> BTreeSet<(String, String)> {
     let text = |message: &Value| {
         let text = message.get("text").or(message.get("content"));
@@ -107,7 +106,6 @@ fn a_failed_call_is_shown_with_what_it_was_sent() {
     assert!(shown.contains("b dropped out"), "{shown}");
 }
 
-/// Replaces a text in the first line of a log that contains it, and corrects the line's checksum.
 fn forge(log: &Path, from: &str, to: &str) {
     let text = std::fs::read_to_string(log).unwrap();
     let mut done = false;

@@ -20,7 +20,6 @@ fn evil(home: &Path) -> String {
     )
 }
 
-/// A way to change what a server runs.
 struct Attack {
     what: &'static str,
     /// The server's command and arguments. `@home` and `@work` mean the home and the working directory.
@@ -110,7 +109,6 @@ fn attacks() -> Vec<Attack> {
 }
 
 impl Attack {
-    /// Plants the file, and then calls the server.
     fn calls(&self, fixture: &Fixture) -> Vec<(&'static str, Value)> {
         let evil = evil(&fixture.althing.home_dir());
         let content = if self.is_server { format!("{evil}{SKY}") } else { evil };
@@ -274,7 +272,6 @@ fn no_task_of_a_workflow_plants_code_next_to_a_program_that_althing_starts() {
     attack("", json!([]), "", false).check(&fixture, "the task");
 }
 
-/// A program that leaves a file in the home directory and then does the same as `program`.
 fn shadow(home: &Path, program: &str) -> String {
     format!("#!/bin/sh\necho ran > {}\nexec {program} \"$@\"\n", home.join("PWNED").display())
 }
@@ -284,7 +281,6 @@ fn make_executable(path: &Path) {
     std::fs::set_permissions(path, mode).unwrap();
 }
 
-/// The path of Python, which does not depend on `PATH`.
 const PYTHON: &str = "/usr/bin/python3";
 
 #[test]

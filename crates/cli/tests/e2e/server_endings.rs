@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::endings::processes_with;
 use super::support::{Fixture, LIMIT, Team, ensure, in_parallel};
 
-/// How many children a server starts before it answers: a plain one, one in a session of its own, a grandchild in a
-/// session of its own whose parent has exited, and one that ignores SIGTERM.
+/// How many children a server starts before it answers: a plain one, one in a process session of its own, a grandchild
+/// in a process session of its own whose parent has exited, and one that ignores SIGTERM.
 const SLEEPERS: usize = 4;
 
 /// An MCP server without tools: `python3 server.py MARK MANNER`. A stubborn server ignores SIGTERM and the end of its
@@ -48,11 +48,8 @@ while manner == "stubborn":
 
 #[derive(Clone, Copy, Debug)]
 enum AgentRole {
-    /// An agent of a run.
     Run,
-    /// The chat agent.
     Chat,
-    /// An agent of a run that is a task of a workflow.
     Workflow,
 }
 
@@ -63,7 +60,6 @@ enum Ending {
     Signal(Signal),
 }
 
-/// Althing with these MCP servers for an agent of this role.
 fn command(role: AgentRole, fixture: &Fixture, servers: &Value) -> Althing {
     let base = fixture.server.base_url();
     let team = Team::on(&base, 1);

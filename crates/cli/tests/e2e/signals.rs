@@ -83,7 +83,6 @@ fn an_interrupted_run_can_be_interrupted_again_and_still_resumes() {
         running.signal(Signal::INT);
         let output = running.wait(LIMIT);
         if output.code == Some(0) {
-            // The run ended before the signal arrived.
             assert_eq!(output.stdout, "Final answer of model-a\n");
             return;
         }

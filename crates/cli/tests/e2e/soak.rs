@@ -1,7 +1,6 @@
 //! Long-running processes: an MCP server that does one run after another, a conversation, and a workflow of endless
-//! programs. Memory use and the numbers of file descriptors, threads and children must not grow.
-//!
-//! By default the test does a few rounds; `scripts/soak` sets `ALTHING_SOAK_MINUTES` to make it run for that long.
+//! programs. Memory use and the numbers of file descriptors, threads and children must not grow. `ALTHING_SOAK_MINUTES`
+//! makes the test run for that long.
 
 use std::fmt::Write as _;
 use std::io::{Read, Write as _};
@@ -21,17 +20,15 @@ use super::support::{LIMIT, SKY, Team, althing};
 
 const TOKEN: &str = "a-token-of-the-soak-that-is-long-enough";
 const CHAT_MODEL: &str = "talker";
-/// The number of rounds before the baseline is measured.
 const WARM_UP: usize = 2;
 /// The number of rounds after the baseline is measured, if `ALTHING_SOAK_MINUTES` is not set.
 const ROUNDS: usize = 4;
-/// The largest memory growth that passes, in kilobytes per hour. It is above the noise
-/// of a test of half an hour, and low enough that a leak of three kilobytes a run is detected.
+/// The largest memory growth that passes, in kilobytes per hour: above the noise of a test of half an hour, and low
+/// enough that a leak of three kilobytes a run is detected.
 const MAX_GROWTH: f64 = 4096.0;
 /// How many kilobytes of memory a turn of a conversation may add: the whole conversation is held in memory.
 const KB_PER_TURN: f64 = 8.0;
 
-/// The resources of a process, as the kernel reports them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Sample {
     second: f64,
@@ -67,7 +64,6 @@ fn sample(pid: u32, start: Instant) -> Sample {
     }
 }
 
-/// A process and its samples.
 struct WatchedProcess {
     name: &'static str,
     running: RunningProcess,
@@ -97,12 +93,11 @@ impl WatchedProcess {
         least
     }
 
-    /// The samples without the first fifth, in which caches and pools fill.
+    /// Without the first fifth, in which caches and pools fill.
     fn settled(&self) -> &[Sample] {
         &self.samples[self.samples.len() / 5..]
     }
 
-    /// For each minute: the minutes since the start, and the median of the memory in kilobytes.
     fn minutes(&self) -> Vec<(f64, f64)> {
         let mut minutes: Vec<(f64, f64)> = Vec::new();
         for of_minute in
@@ -115,8 +110,7 @@ impl WatchedProcess {
         minutes
     }
 
-    /// The growth of memory in kilobytes per hour: the median of the slopes between all pairs of minutes,
-    /// which is robust against outliers.
+    /// In kilobytes per hour: the median of the slopes between all pairs of minutes, which is robust against outliers.
     fn growth(&self) -> f64 {
         let minutes = self.minutes();
         let mut slopes: Vec<f64> = Vec::new();
@@ -136,7 +130,6 @@ impl WatchedProcess {
     }
 }
 
-/// A minimal HTTP client: one request per connection, the whole response read to its end.
 struct Client {
     address: String,
     session: Option<String>,
@@ -185,7 +178,6 @@ impl Client {
         self.ask("tools/call", &json!({"name": name, "arguments": arguments}))["result"].clone()
     }
 
-    /// Launches a run, waits for its end, and returns its result.
     fn run(&mut self, task: &str) -> Value {
         let mut told = self.tool("launch_run", &json!({"task": task}))["structuredContent"].clone();
         while told["status"] == "running" {
@@ -200,8 +192,8 @@ impl Client {
     }
 }
 
-/// The models: the second agent uses its tools first, and the chat agent launches a run now and then. A run that will
-/// be cancelled gets no reply.
+/// The second agent uses its tools first, and the chat agent launches a run now and then. A run that will be cancelled
+/// gets no reply.
 fn models() -> Script {
     Script::from_fn(|request: &RecordedRequest| -> Action {
         let last = request.messages().last().cloned().unwrap_or_default();
@@ -243,7 +235,6 @@ fn busy_workflow(althing: &Althing) -> RunningProcess {
     althing.new_command().args(["workflow", "run", "flow.yaml", "--offline", "--unconfined"]).spawn()
 }
 
-/// All processes under test.
 struct Processes {
     server: Althing,
     address: String,
@@ -287,8 +278,6 @@ impl Processes {
         Self { server, address, watched, workflow, round: 0 }
     }
 
-    /// One client connects, launches two runs, cancels the second, makes a mistake and disconnects; and one message is
-    /// sent in the conversation.
     fn round(&mut self) {
         self.round += 1;
         let mut client = Client::connect(&self.address);
@@ -315,7 +304,6 @@ impl Processes {
         wait::until(LIMIT, || chat.stdout().len() > before);
     }
 
-    /// Does rounds for this many minutes, and takes a sample of every process once a second.
     fn run_rounds(&mut self, minutes: f64, start: Instant) {
         let pids = self.watched.each_ref().map(|watched| watched.running.id());
         let (stop, stopped) = std::sync::mpsc::channel::<()>();
@@ -342,7 +330,6 @@ impl Processes {
         }
     }
 
-    /// Ends all processes normally, and waits until no process works in the server's or the workflow's directory.
     fn end(self) {
         std::fs::write(self.workflow.work_dir().join("stop"), "").unwrap();
         let [server, chat, workflow] = self.watched;
@@ -357,13 +344,12 @@ impl Processes {
     }
 }
 
-/// Removes a session's directory, even if parts of it are read-only; false if that does not work yet.
+/// Returns false if the directory cannot be removed yet. Parts of it may be read-only.
 fn remove_session(session: &Path) -> bool {
     let _ = std::process::Command::new("chmod").args(["-R", "u+w"]).arg(session).status();
     std::fs::remove_dir_all(session).is_ok() || !session.exists()
 }
 
-/// Whether the working directory of any process is this directory or below it.
 fn is_working_directory(dir: &Path) -> bool {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     processes
@@ -405,7 +391,6 @@ fn long_running_processes_do_not_grow_in_memory_descriptors_threads_or_children(
     processes.end();
 }
 
-/// Prints the measurements, and fails if anything grew.
 fn check_growth(processes: &Processes) {
     let mut report = format!("{} rounds\n", processes.round);
     let mut failed = false;

@@ -17,7 +17,6 @@ fn has_tool_result(request: &RecordedRequest) -> bool {
     request.messages().iter().any(|message| message["role"] == "tool")
 }
 
-/// An agent that may launch a subagent does so first; a subagent writes a file if it can.
 fn launch_subagent(request: &RecordedRequest) -> Action {
     if is_subagent(request) {
         return if has_tool_result(request) || !request.tool_names().contains(&"write_file") {

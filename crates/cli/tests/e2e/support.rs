@@ -1,4 +1,4 @@
-//! What the suites share: a team on the fake server, the binary in fresh directories, and reading what it wrote.
+//! What the test files share: a team on the fake server, the binary in fresh directories, and reading what it wrote.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,11 +8,9 @@ use althing_testkit::process::newest_session;
 use althing_testkit::{Althing, FakeModel, Output, RecordedRequest, RunningProcess, Script, Terminal};
 use serde_json::{Value, json};
 
-/// The time limit of waits: longer than anything takes on a busy machine; stricter limits are set where they
-/// matter.
+/// Longer than anything takes on a busy machine. Stricter limits are set where they matter.
 pub const LIMIT: Duration = althing_testkit::wait::PATIENCE;
 
-/// An MCP server that reports the weather: `python3 sky.py`.
 pub const SKY: &str = r#"
 import json, sys
 for line in sys.stdin:
@@ -31,18 +29,16 @@ for line in sys.stdin:
     print(json.dumps({"jsonrpc": "2.0", "id": ask["id"], "result": result}), flush=True)
 "#;
 
-/// The program in fresh directories.
 pub fn althing() -> Althing {
     Althing::new(env!("CARGO_BIN_EXE_althing"))
 }
 
-/// The directory `~/.claude`, which a stand-in for `claude` shares with the test: Claude Code's conversations in
-/// sandboxes, which its sandbox lets it write, are stored there.
+/// The directory `~/.claude`, which a stand-in for `claude` shares with the test. The directory in which the sandbox
+/// lets Claude Code store its conversations becomes a link to it.
 pub fn claude_dir(althing: &Althing) -> PathBuf {
     shared_claude_dir(&althing.home_dir(), &althing.state_dir())
 }
 
-/// The same for another state directory.
 pub fn shared_claude_dir(home: &Path, state: &Path) -> PathBuf {
     let (dir, store) = (home.join(".claude"), state.join("agents/.settings/shared/claude/projects"));
     std::fs::create_dir_all(&dir).unwrap();
@@ -53,7 +49,7 @@ pub fn shared_claude_dir(home: &Path, state: &Path) -> PathBuf {
     dir
 }
 
-/// The program on a machine without CLI agents and without Ollama.
+/// A machine without CLI agents and without Ollama.
 pub fn bare() -> Althing {
     althing().env("PATH", "/nowhere").env("OLLAMA_HOST", "127.0.0.1:9")
 }
@@ -65,22 +61,20 @@ pub fn wait_for_reply_to_hello(terminal: &Terminal) {
     });
 }
 
-/// Runs the program until it exits.
 #[track_caller]
 pub fn run(althing: &Althing, args: &[&str]) -> Output {
     althing.new_command().args(args).spawn().wait(LIMIT)
 }
 
-/// A config: agent `a` on `model-a`, `b` on `model-b` and so on. The config is written as JSON, which is
-/// valid YAML.
+/// A config: agent `a` on `model-a`, `b` on `model-b` and so on. It is written as JSON, which is valid YAML.
 #[derive(Debug, Clone)]
 pub struct Team {
     config: Value,
 }
 
 impl Team {
-    /// A config with this many agents, all on one server. No judge is stopped early, so that the number of calls and
-    /// votes does not depend on how fast they are.
+    /// This many agents, all on one server. No judge is stopped early, so that the number of calls and votes does not
+    /// depend on how fast they are.
     pub fn on(base_url: &str, agents: usize) -> Self {
         let agent = |name: char| {
             let backend = json!({
@@ -93,62 +87,53 @@ impl Team {
         Self { config: json!({ "agents": agents, "orchestrator": {"stop_when_decided": false} }) }
     }
 
-    /// Sets a key of `orchestrator`.
     pub fn rule(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.config["orchestrator"][key] = value.into();
         self
     }
 
-    /// Sets a key of `timeout_settings`.
     pub fn timeout(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.config["timeout_settings"][key] = value.into();
         self
     }
 
-    /// Sets the price of a model, per million tokens, input and output alike.
+    /// The price per million tokens, for input and output alike.
     pub fn price(mut self, model: &str, dollars: f64) -> Self {
         self.config["prices"][model] = json!({ "input_per_million": dollars, "output_per_million": dollars });
         self
     }
 
-    /// Sets a key of one agent's backend.
     pub fn backend(mut self, agent: usize, key: &str, value: impl Into<Value>) -> Self {
         self.config["agents"][agent]["backend"][key] = value.into();
         self
     }
 
-    /// Sets a key of every agent's backend.
     pub fn every_backend(self, key: &str, value: impl Into<Value>) -> Self {
         let (count, value) = (self.config["agents"].as_array().map_or(0, Vec::len), value.into());
         (0..count).fold(self, |team, agent| team.backend(agent, key, value.clone()))
     }
 
-    /// Adds an agent with this backend.
     pub fn agent(mut self, id: &str, backend: &Value) -> Self {
         let agents = self.config["agents"].as_array_mut().expect("a list of agents");
         agents.push(json!({ "id": id, "backend": backend }));
         self
     }
 
-    /// The text of the config file.
     pub fn text(&self) -> String {
         format!("{:#}", self.config)
     }
 }
 
-/// A team, its server, and the program that runs it.
 pub struct Fixture {
     pub server: FakeModel,
     pub althing: Althing,
 }
 
 impl Fixture {
-    /// This many agents with the default rules.
     pub fn new(agents: usize, script: impl Into<Script>) -> Self {
         Self::with(agents, script, |team| team)
     }
 
-    /// This many agents, with a changed config.
     pub fn with(agents: usize, script: impl Into<Script>, change: impl FnOnce(Team) -> Team) -> Self {
         let server = FakeModel::start_on_thread(script);
         let althing = althing();
@@ -156,17 +141,14 @@ impl Fixture {
         Self { server, althing }
     }
 
-    /// `althing --config team.yaml --automation` with these arguments, ready to start.
     pub fn command(&self, args: &[&str]) -> Althing {
         self.althing.new_command().args(["--config", "team.yaml", "--automation"]).args(args)
     }
 
-    /// Starts a run.
     pub fn spawn(&self, args: &[&str]) -> RunningProcess {
         self.command(args).spawn()
     }
 
-    /// Runs the program until it exits.
     #[track_caller]
     pub fn run(&self, args: &[&str]) -> Output {
         self.spawn(args).wait(LIMIT)
@@ -180,31 +162,26 @@ impl Fixture {
             .unwrap_or_else(|error| panic!("stdout is not one JSON object ({error}): {}", output.stdout))
     }
 
-    /// Runs `althing resume` until it exits: it resumes the newest session that is neither over nor in use, or if
-    /// there is none, the newest.
+    /// Resumes the newest session that is neither over nor in use or, if there is none, the newest.
     #[track_caller]
     pub fn resume(&self) -> Output {
         run(&self.althing, &["resume"])
     }
 
-    /// The directory of the newest session.
     #[track_caller]
     pub fn session(&self) -> PathBuf {
         newest_session(&self.althing.state_dir()).expect("there is a session")
     }
 
-    /// The newest session's id.
     #[track_caller]
     pub fn session_id(&self) -> String {
         self.session().file_name().unwrap().to_string_lossy().into_owned()
     }
 
-    /// The newest session's log.
     pub fn log(&self) -> PathBuf {
         self.session().join("events.jsonl")
     }
 
-    /// How often each model was called.
     pub fn calls(&self) -> BTreeMap<String, usize> {
         let mut calls = BTreeMap::new();
         for request in self.server.requests() {
@@ -228,17 +205,14 @@ pub fn task_of(prompt: &str) -> Option<&str> {
     after.split_once(&format!("\n<END OF ORIGINAL MESSAGE {token}>")).map(|(task, _)| task)
 }
 
-/// All text of the offered tools: names, descriptions and schemas.
 pub fn tools_text(request: &RecordedRequest) -> String {
     request.body()["tools"].to_string()
 }
 
-/// The events of one type.
 pub fn of_type<'a>(events: &'a [Value], kind: &str) -> Vec<&'a Value> {
     events.iter().filter(|event| event["type"] == kind).collect()
 }
 
-/// The items of one kind, in log order.
 pub fn items<'a>(events: &'a [Value], kind: &str) -> Vec<&'a Value> {
     let of_kind = |event: &'a Value| {
         let item = &event["data"]["item"];
@@ -247,7 +221,6 @@ pub fn items<'a>(events: &'a [Value], kind: &str) -> Vec<&'a Value> {
     events.iter().filter_map(of_kind).collect()
 }
 
-/// Every file below a directory, with its content.
 pub fn files_below(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     for path in paths_below(dir) {
@@ -259,7 +232,6 @@ pub fn files_below(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     found
 }
 
-/// Every file and directory below a directory.
 pub fn paths_below(dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir).into_iter().flatten() {
@@ -272,7 +244,6 @@ pub fn paths_below(dir: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Does `work` for every item on a few threads. If some items fail, panics with all errors at once.
 #[track_caller]
 pub fn in_parallel<T: Send>(
     threads: usize,
@@ -298,7 +269,6 @@ pub fn in_parallel<T: Send>(
     assert!(complaints.is_empty(), "{} went wrong:\n{}", complaints.len(), complaints.join("\n---\n"));
 }
 
-/// Returns the complaint as an error, unless the condition holds.
 pub fn ensure(holds: bool, complaint: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(complaint()) }
 }

@@ -19,7 +19,6 @@ fn traces(spans: &[CollectedSpan]) -> BTreeSet<&str> {
     spans.iter().map(|span| span.trace.as_str()).collect()
 }
 
-/// Checks that no span was exported twice, and that the parent of every span was exported too.
 #[track_caller]
 fn assert_complete(spans: &[CollectedSpan]) {
     let ids: BTreeSet<&str> = spans.iter().map(|span| span.id.as_str()).collect();

@@ -7,7 +7,6 @@ use serde_json::json;
 use super::hostile::{HOSTILE, first_terminal_control};
 use super::support::{Fixture, LIMIT, althing, run};
 
-/// What a command wrote to a terminal without colors.
 fn on_terminal(command: &Althing) -> String {
     let mut terminal = command.clone().env("NO_COLOR", "1").terminal(200, 50);
     terminal.wait(LIMIT);

@@ -14,7 +14,6 @@ pub fn call_once(request: &RecordedRequest, tool: &str, arguments: &serde_json::
     if tool_results { member_action(request) } else { Reply::call(tool, arguments).into() }
 }
 
-/// The normal behavior of a member.
 pub fn member_action(request: &RecordedRequest) -> Action {
     Parliament::default().reply(request).into()
 }
@@ -23,7 +22,6 @@ fn write(path: &Path, text: &str) -> serde_json::Value {
     json!({ "path": path, "content": text })
 }
 
-/// Makes a directory `project` with one file in the program's working directory.
 fn project(fixture: &Fixture) -> std::path::PathBuf {
     let project = fixture.althing.work_dir().join("project");
     std::fs::create_dir_all(&project).unwrap();
@@ -31,8 +29,8 @@ fn project(fixture: &Fixture) -> std::path::PathBuf {
     project.canonicalize().unwrap()
 }
 
-/// An agent that writes this text to a file of the project; returns the fixture, the project, and the option
-/// that makes the project writable.
+/// An agent that writes this text to a file of the project. Returns the fixture, the project, and the option that makes
+/// the project writable.
 fn writer(file: &'static str, text: &'static str) -> (Fixture, std::path::PathBuf, String) {
     let script = Script::from_fn(move |request| {
         call_once(request, "write_file", &write(&project_of(request).join(file), text))
@@ -43,7 +41,6 @@ fn writer(file: &'static str, text: &'static str) -> (Fixture, std::path::PathBu
     (fixture, project, path)
 }
 
-/// The results of a request's tool calls.
 fn tool_results(request: &RecordedRequest) -> String {
     let texts = request.messages().iter().filter(|message| message["role"] == "tool");
     texts.map(|message| message["content"].to_string()).collect::<Vec<_>>().join("\n")
@@ -53,12 +50,10 @@ pub fn is_presenter(request: &RecordedRequest) -> bool {
     !request.tool_names().iter().any(|tool| *tool == "new_answer" || *tool == "vote")
 }
 
-/// Runs a command that takes no config.
 pub fn run(fixture: &Fixture, args: &[&str]) -> althing_testkit::Output {
     fixture.althing.new_command().args(args).spawn().wait(LIMIT)
 }
 
-/// The project's path in the agent's prompt.
 fn project_of(request: &RecordedRequest) -> std::path::PathBuf {
     let system = request.system_text();
     let line = system.lines().find_map(|line| line.strip_prefix("- ")).unwrap_or("/nowhere (");
@@ -138,7 +133,6 @@ fn with_each_strategy_a_quick_run_of_several_agents_writes_to_context_paths_only
         let written: Vec<&serde_json::Value> =
             result["context_path_writes"].as_array().unwrap().iter().map(|write| &write["path"]).collect();
         assert_eq!(written, [&json!(project.join(file))], "{strategy}, {winner}");
-        // Both agents tried to write in each of their attempts.
         let calls = scripted_claude::calls(&fixture.althing);
         assert!(calls.iter().all(|call| call["paths"] == json!([project])), "{calls:?}");
         let refused = fixture
@@ -152,7 +146,6 @@ fn with_each_strategy_a_quick_run_of_several_agents_writes_to_context_paths_only
     }
 }
 
-/// The names of the files that a run reports as written to its context path.
 fn reported_writes(output: &str) -> Vec<String> {
     let result: serde_json::Value = serde_json::from_str(output).unwrap();
     let writes = result["context_path_writes"].as_array().unwrap().iter();
@@ -188,7 +181,7 @@ fn what_a_person_changes_before_the_presentation_is_not_reported_as_written_by_t
         let path = format!("{}:rw", project.display());
         let running = fixture.command(&["--json", "--context-path", &path]).args(modes).arg("task").spawn();
         gate.wait_waiting_blocking(1, LIMIT);
-        // The first answers are in; no agent can write yet.
+        // The first answers are in, and no agent can write yet.
         std::fs::write(project.join("old.txt"), "changed by a person\n").unwrap();
         std::fs::write(project.join("new-by-a-person.txt"), "new\n").unwrap();
         gate.release_all();
@@ -232,7 +225,6 @@ fn a_quick_single_agent_writes_while_it_works_and_makes_no_further_call() {
     assert!(output.stdout.contains("Files written to context paths:"), "{}", output.stdout);
 }
 
-/// An agent that writes seven files into the project.
 fn writes_seven_files() -> (Fixture, std::path::PathBuf, String) {
     let script = Script::from_fn(|request| {
         let project = project_of(request);
@@ -305,7 +297,6 @@ fn a_run_without_writes_has_no_footer_and_read_only_paths_cannot_be_written() {
     assert!(!output.stdout.contains("context paths"), "{}", output.stdout);
 }
 
-/// An agent that deletes the project's only file and, if asked to, writes another one.
 fn deleter(writes: bool) -> (Fixture, std::path::PathBuf, String) {
     let script = Script::from_fn(move |request: &RecordedRequest| {
         let project = project_of(request);
@@ -461,7 +452,6 @@ fn a_run_that_wrote_and_deleted_files_lists_both_in_its_footer_in_every_front_en
     }
 }
 
-/// A conversation of lines in a terminal, with a writable path.
 fn plain_terminal(fixture: &Fixture, command: &[&str], path: &str) -> althing_testkit::Terminal {
     let command = fixture.althing.new_command().args(command).args(options_of(path));
     command.env("ALTHING_PLAIN", "1").terminal(250, 40)
@@ -475,7 +465,6 @@ fn a_runs_changes_are_shown_and_undone_on_the_screen() {
     let mut terminal = command.arg("task").terminal(120, 40);
     let screen = terminal.wait_for("Files written to context paths:", LIMIT);
     assert!(screen.contains("old.txt (modified)"), "{screen}");
-    // The diff opens from the answer in the conversation.
     terminal.keys("\td");
     let screen = terminal.wait_for("+changed by the run", LIMIT);
     assert!(screen.contains("-old"), "{screen}");
@@ -487,7 +476,7 @@ fn a_runs_changes_are_shown_and_undone_on_the_screen() {
     terminal.keys("y");
     terminal.wait_for("changes to 1 file undone", LIMIT);
     assert_eq!(std::fs::read_to_string(project.join("old.txt")).unwrap(), "old\n");
-    // The footer does not say any more that the file is modified, also when the conversation is opened again.
+    // The footer no longer says that the file is modified, also when the conversation is opened again.
     let screen = terminal.wait_for("Undone: the files are as before", LIMIT);
     assert!(!screen.contains("old.txt (modified)"), "{screen}");
     terminal.keys("\x1b");
@@ -515,8 +504,8 @@ fn a_runs_changes_can_be_undone_but_not_over_another_change() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "and by a person\n");
     std::fs::write(&file, "changed by the run\n").unwrap();
     let undone = run(&fixture, &["undo", &session]);
-    // A person has rewritten the file with the run's own text: `undo` either restores the old text or leaves the
-    // file unchanged.
+    // A person has rewritten the file with the run's own text: `undo` either restores the old text or leaves the file
+    // unchanged.
     let text = std::fs::read_to_string(&file).unwrap();
     assert!(
         (undone.code == Some(0) && text == "old\n")
@@ -558,7 +547,6 @@ fn agents_shows_what_is_usable_and_what_is_missing() {
     assert!(!usable.stdout.contains("sk-some-key"));
 }
 
-/// A team whose agents may run commands.
 pub fn with_commands(agents: usize, script: Script) -> Fixture {
     Fixture::with(agents, script, |team| {
         team.every_backend("enable_mcp_command_line", true).every_backend("cwd", "here")
@@ -659,7 +647,6 @@ fn a_judge_sees_the_others_snapshots_read_only_at_its_own_path() {
     assert_eq!(std::fs::read_to_string(Path::new(workspace).join("result.txt")).unwrap(), "of model-a");
 }
 
-/// The workspace's path in the agent's prompt.
 fn workspace_of(request: &RecordedRequest) -> String {
     let system = request.system_text();
     let rest = system.split("Your workspace is ").nth(1).unwrap_or_default();

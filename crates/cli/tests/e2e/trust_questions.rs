@@ -8,7 +8,6 @@ use super::support::{Fixture, LIMIT, Team, althing, run};
 
 const QUESTION: &str = "Use what was found here?";
 
-/// A directory with a config that names an address.
 fn found() -> Fixture {
     let fixture = Fixture::new(2, Script::parliament());
     fixture.althing.file("althing.yaml", Team::on(&fixture.server.base_url(), 2).text());
@@ -19,12 +18,10 @@ fn start(althing: &Althing, cols: u16, rows: u16) -> Terminal {
     althing.new_command().terminal(cols, rows)
 }
 
-/// The words of a screen without the frame of a dialog.
 fn words(screen: &str) -> String {
     screen.split_whitespace().filter(|word| *word != "│").collect::<Vec<_>>().join(" ")
 }
 
-/// Reads the question to its end and presses a key.
 fn answer(terminal: &mut Terminal, key: &str) {
     terminal.wait_for(QUESTION, LIMIT);
     for _ in 0..10 {

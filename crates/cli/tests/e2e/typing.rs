@@ -34,7 +34,6 @@ fn opened(althing: &Althing, cols: u16) -> Terminal {
     terminal
 }
 
-/// Moves the focus from the input into the opened run.
 fn go_into_run(terminal: &mut Terminal) {
     terminal.keys("\t");
     terminal.wait_for("tab to write a message", LIMIT);
@@ -46,13 +45,11 @@ fn runs(althing: &Althing) -> Vec<Value> {
     created.map(|event| event["data"]["spec"].clone()).filter(|spec| spec["kind"] == "run").collect()
 }
 
-/// Whether a cancel of a task was requested.
 fn cancelled(althing: &Althing) -> bool {
     let events = althing.events();
     of_type(&events, "op_accepted").iter().any(|event| event["data"]["op"]["op"] == "cancel")
 }
 
-/// The line of the screen that contains a text.
 #[track_caller]
 fn line(terminal: &Terminal, text: &str) -> String {
     let screen = terminal.screen();
@@ -98,7 +95,6 @@ fn a_rejected_answer_reopens_the_dialog_with_the_reason() {
     let mut terminal = proposed(&althing, 100);
     terminal.keys("e");
     terminal.wait_for("tab next field", LIMIT);
-    // A run without a task is rejected.
     terminal.keys("\x05\x15\r");
     terminal.wait_for("Cancel esc", LIMIT);
     terminal.keys("\r");
@@ -242,14 +238,12 @@ fn letters_typed_while_a_dialog_is_open_go_to_the_input_and_approve_nothing() {
         let screen = terminal.wait_for(&format!("› {text}"), LIMIT);
         assert!(screen.contains("Launch this run?") && screen.contains("Multi · Refine"), "{screen}");
         assert!(runs(&althing).is_empty(), "{text}");
-        // Ctrl+C only clears the input.
         terminal.keys("\x03");
         terminal.wait_gone(&format!("› {text}"), LIMIT);
         assert!(terminal.screen().contains("Launch this run?"), "{}", terminal.screen());
     }
     terminal.keys("\x1b[200~a pasted line\x1b[201~");
     terminal.wait_for("› a pasted line", LIMIT);
-    // Enter sends the input; the dialog stays open.
     terminal.keys("\r");
     let screen = terminal.wait_for("queued", LIMIT);
     assert!(screen.contains("Launch this run?") && runs(&althing).is_empty(), "{screen}");

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::support::{LIMIT, Team, althing};
 
-/// The number of files: large enough that an undo takes a while, because each file is synced.
+/// Enough files that an undo takes a while, because each file is synced.
 const FILES: usize = 1_500;
 
 fn file(dir: &Path, n: usize) -> PathBuf {
@@ -21,7 +21,6 @@ fn restored(dir: &Path) -> Vec<usize> {
     (0..FILES).filter(is_restored).collect()
 }
 
-/// The session of a run whose command changed every file of a directory.
 fn changed() -> (Althing, PathBuf) {
     let althing = althing();
     let dir = althing.work_dir().canonicalize().unwrap().join("project");

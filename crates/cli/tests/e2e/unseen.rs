@@ -32,7 +32,6 @@ for line in sys.stdin:
         break
 "#;
 
-/// The row of the dialog's frame that says how much is hidden.
 fn marker(screen: &str) -> Option<&str> {
     let rows: Vec<&str> = screen.lines().collect();
     // The row is found by its left end, which is in the column of the frame's corner: text inside the frame cannot

@@ -17,7 +17,6 @@ fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/0.1.0")
 }
 
-/// A state directory with all sessions of version 0.1.0.
 fn with_old_sessions() -> Althing {
     let althing = althing();
     for session in std::fs::read_dir(golden()).unwrap() {

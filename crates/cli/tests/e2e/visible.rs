@@ -24,7 +24,6 @@ fn click(terminal: &mut Terminal, text: &str) {
     terminal.click(column, row);
 }
 
-/// The line that contains a text, without trailing spaces.
 #[track_caller]
 fn line(screen: &str, text: &str) -> String {
     let found = screen.lines().find(|line| line.contains(text));
@@ -93,14 +92,12 @@ fn approve_is_clicked_and_the_run_is_cancelled_at_its_card() {
     terminal.keys("x");
     terminal.wait_for("Stop this run?", LIMIT);
     terminal.keys("y");
-    // The answer so far is written below the card.
     terminal.wait_for("The run is cancelled", LIMIT);
     terminal.keys("\x1b[5~");
     let screen = terminal.wait_for("Cancelled", LIMIT);
     assert!(line(&screen, "Cancelled").contains("Run: Compare"), "{screen}");
 }
 
-/// A chat agent that proposes a run and then says that it has heard of the result.
 fn proposing() -> Fixture {
     proposing_run(&json!({"task": "Do it"}), |team| team)
 }
@@ -122,7 +119,6 @@ pub fn proposing_run(launch: &Value, change: impl FnOnce(Team) -> Team) -> Fixtu
     fixture
 }
 
-/// What a front end shows as the question about the run of [`proposing_run`].
 fn shown_question(front_end: &str, fixture: &Fixture, launch: &Value) -> String {
     let command = fixture.althing.new_command();
     match front_end {
@@ -328,7 +324,6 @@ fn the_mode_bar_and_tabs_can_be_clicked_and_are_locked_while_agents_work() {
     for word in ["Plan ·", "Single", "Refine off", "1 a   2 b"] {
         click(&mut terminal, word);
         terminal.wait_for("modes locked while agents work", LIMIT);
-        // The message disappears with the next key.
         terminal.keys("\x1b[F");
         terminal.wait_gone("modes locked", LIMIT);
     }

@@ -1,5 +1,5 @@
-//! The window after a vote in a real terminal: it closes with its run, its countdown is paused while a person chooses,
-//! and the choice shows what is chosen between.
+//! The override window after a vote in a real terminal: it closes with its run, its countdown is paused while a person
+//! chooses, and the choice shows the answers.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,6 @@ const OVERRIDE_HINT: &str = "Press Ctrl+O to override, Enter to continue";
 const TASK: &str = "Compare three ways to cache HTTP responses";
 const DOWN: &str = "\x1b[B";
 
-/// A conversation with the offline model whose run has voted.
 fn voted(althing: &Althing, cols: u16, rows: u16) -> Terminal {
     let mut terminal = althing.new_command().arg("--offline").terminal(cols, rows);
     terminal.wait_for("Type a message...", LIMIT);

@@ -13,7 +13,6 @@ use super::support::{LIMIT, althing};
 const ASKING_SCRIPT: &str = r#"printf 'hello from the program\n\033[32mAllow it? (yes / no)\033[0m '
 read answer; printf '\033[2J\033[Hgot <%s>\n' "$answer"; while [ ! -e "$GO" ]; do sleep 0.02; done"#;
 
-/// A workflow whose first stage has a program in a terminal and one on pipes, and a second stage.
 fn asking() -> (Althing, PathBuf) {
     let althing = althing();
     let go = althing.work_dir().join("go");
@@ -58,7 +57,6 @@ fn a_waiting_background_program_is_reported_attached_answered_and_detached() {
     }
     assert!(terminal.raw().contains(&7), "the bell rings");
 
-    // One key shows the output of the program on pipes.
     terminal.wait_for("done ✓", LIMIT);
     terminal.keys("\r");
     terminal.wait_for("forty-two commits", LIMIT);
@@ -106,7 +104,6 @@ fn a_workflow_left_on_the_screen_is_resumed_on_the_screen() {
     terminal.keys("a");
     terminal.wait_for("attached to ask", LIMIT);
     terminal.keys("no\r");
-    // The program exits, and the screen shows the workflow again.
     terminal.wait_for("Status: Done ✓", LIMIT);
     terminal.keys("q");
     assert_eq!(terminal.wait(LIMIT), 0);

@@ -13,7 +13,6 @@ fn has(request: &RecordedRequest, tool: &str) -> bool {
     request.tool_names().contains(&tool)
 }
 
-/// Everybody votes for agent 2, whose answer is the code; every presentation is `presented`.
 fn second_presents(presented: &'static str) -> Script {
     Script::from_fn(move |request| {
         if has(request, "vote") {
@@ -70,7 +69,7 @@ fn a_presenter_that_writes_nothing_does_not_replace_the_winners_answer() {
     assert_eq!(output.stdout, format!("{CODE}\n"));
     let notice = "b could not present (chatcompletion model-b: the reply was empty";
     assert!(output.stderr.contains(notice), "{}", output.stderr);
-    // The model calls a tool that there is not, and writes nothing. It is reminded once.
+    // The model calls a tool that does not exist, and writes nothing. It is reminded once.
     let script = Script::from_fn(|request| {
         if !has(request, "new_answer") && !has(request, "vote") {
             return Reply::call("open_browser", &serde_json::json!({}));
@@ -149,7 +148,6 @@ fn config_check_suggests_to_reuse_the_winners_answer_and_a_starter_config_does()
     let output = run(&althing, &["config", "check", "small.yaml"]).expect_code(0);
     assert!(output.stderr.contains("final_answer_strategy: winner_reuse"), "{}", output.stderr);
     run(&althing, &["config", "check", "--strict", "small.yaml"]).expect_code(1);
-    // The models of this server are not known as small ones.
     let server = FakeModel::start_on_thread(Script::parliament());
     let host = server.base_url().trim_start_matches("http://").trim_end_matches("/v1").to_owned();
     let init = bare().env("OLLAMA_HOST", host);

@@ -13,12 +13,10 @@ use super::support::{Fixture, LIMIT, althing, run};
 /// How long nothing may happen before the test concludes that nothing will.
 const QUIET_TIME: Duration = Duration::from_millis(700);
 
-/// A task that runs a shell script.
 fn script(id: &str, script: &str) -> Value {
     json!({"id": id, "agent": "command", "command": ["sh", "-c", script], "executionMode": "headless", "prompt": ""})
 }
 
-/// Writes a workflow of these stages.
 fn workflow(althing: &Althing, stages: &[Vec<Value>]) -> PathBuf {
     let stages: Vec<Value> = stages
         .iter()
@@ -53,7 +51,6 @@ fn stages_run_in_order_and_outputs_go_into_later_prompts() {
     assert_eq!(report["stages"][1]["tasks"][0]["output"], "got [three] for Ship 2.0");
     assert_eq!(report["stages"][1]["tasks"][0]["exitCode"], 0);
     assert!(report["session_id"].is_string() && report["log_dir"].is_string());
-    // The checkpoint beside the log has the goal, the kind and the state.
     let checkpoint = checkpoint(&althing);
     assert_eq!(checkpoint["goal"], "Ship 2.0");
     assert_eq!(checkpoint["kind"], "workflow");
@@ -146,8 +143,8 @@ fn the_programs_of_a_stage_run_at_the_same_time_and_the_next_stage_begins_after_
         let limit = "n=$((n+1)); [ $n -lt 6000 ] || exit 9";
         format!("n=0; while [ ! -e {} ]; do sleep 0.02; {limit}; done", file(name))
     };
-    // Each task ends only after the other has begun. The slow task continues for a while after the fast task has
-    // ended, but stops early if the next stage begins.
+    // Each task ends only after the other has begun. The slow task continues for a while after the fast task has ended,
+    // but stops early if the next stage begins.
     let go_on =
         format!("n=0; while [ ! -e {} ] && [ $n -lt 35 ]; do sleep 0.02; n=$((n+1)); done", file("next"));
     let end = |name: &str| format!("echo {name} >> {}; touch {}", file("ends"), file(&format!("{name}-end")));
@@ -338,7 +335,7 @@ fn the_limits_of_the_command_line_apply_to_the_runs_of_a_workflow() {
     assert_eq!((&limits["orchestrator"], &limits["cost_micro_usd"]), (&json!(77_000), &json!(500_000)));
 }
 
-/// A CLI agent whose every call costs 30 cents; if its prompt says so, it waits for ever.
+/// Each call costs 30 cents. If its prompt says so, the CLI agent waits forever.
 const COSTLY_CLAUDE: &str = r#"#!/bin/sh
 case "$(cat)" in *forever*) sleep 3000;; esac
 id=$(cat /proc/sys/kernel/random/uuid)
@@ -346,7 +343,6 @@ echo '{"type":"system","subtype":"init","session_id":"'$id'"}'
 echo '{"type":"result","subtype":"success","is_error":false,"result":"ok","session_id":"'$id'","total_cost_usd":0.3}'
 "#;
 
-/// A task of the CLI agent.
 fn claude(id: &str, prompt: &str) -> Value {
     json!({"id": id, "agent": "claude", "executionMode": "headless", "prompt": prompt})
 }
@@ -419,7 +415,7 @@ fn after_kill_9_in_stage_two_nothing_is_left_running_and_resume_finishes_without
     let diary = althing.work_dir().join("diary");
     let (go, pids) = (althing.work_dir().join("go"), althing.work_dir().join("pids"));
     let write = |what: &str| format!("echo {what} >> {}", diary.display());
-    // A child that left the session and process group must be ended as well.
+    // A child that left the process session and process group must be ended as well.
     let lives = format!(
         "{}; echo $$ >> {pids}; setsid sh -c 'echo $$ >> {pids}; exec sleep 3000' & sleep 3000 & echo $! >> {pids}; \
          while [ ! -e {go} ]; do sleep 0.02; done",
@@ -463,7 +459,6 @@ fn after_kill_9_in_stage_two_nothing_is_left_running_and_resume_finishes_without
     assert_eq!(stages, [json!(0), json!(1), json!(2)], "the stage never goes back");
 }
 
-/// Whether a process is alive; a zombie is not.
 fn is_alive(pid: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
@@ -482,7 +477,6 @@ fn a_signal_stops_the_tasks_and_the_workflow_can_be_resumed() {
     assert!(stopped.stderr.contains("althing resume"), "{}", stopped.stderr);
     std::fs::write(&go, "").unwrap();
     run(&althing, &["resume"]).expect_code(0);
-    // A finished workflow reports its result again.
     let again = run(&althing, &["resume", "--json"]).expect_code(0);
     assert!(again.stdout.contains("\"DONE\""), "{}", again.stdout);
 }
@@ -537,7 +531,6 @@ fn a_script_can_answer_a_waiting_task_over_stdin() {
     workflow(&althing, &[vec![asks]]);
     let args = ["workflow", "run", "flow.yaml", "--offline", "--stream-events=all", "--take-ops"];
     let running = althing.new_command().args(args).open_stdin().spawn();
-    // Input for a task that does not exist is rejected with a message.
     let early = json!({"op": "input", "task": "w1.nobody", "bytes": b"Ada\r"});
     running.write_stdin(format!("{early}\n"));
     running.wait_for_stdout(|line| line.contains("w1.nobody has no terminal"), LIMIT);
@@ -584,7 +577,7 @@ fn a_program_in_a_terminal_that_ends_before_its_prompt_was_typed_has_failed() {
     }
 }
 
-/// A CLI agent that is cut off after a message of 100,000 input tokens, which cost 40 cents.
+/// A CLI agent that is killed after a message of 100,000 input tokens, which cost 40 cents.
 const CUT_OFF_CLAUDE: &str = r#"#!/bin/sh
 cat > /dev/null
 echo '{"type":"system","subtype":"init","session_id":"s"}'
@@ -605,7 +598,7 @@ fn a_turn_of_claude_code_that_was_cut_off_counts_toward_the_cost_limit() {
     let events = althing.events();
     let ended: Vec<&Value> = events.iter().filter(|event| event["type"] == "attempt_ended").collect();
     assert_eq!(ended.len(), 2, "the third task is not started");
-    // The call that was cut off may have cost something, too.
+    // The interrupted call may have cost something, too.
     let usage = &ended[0]["data"]["usage"];
     assert_eq!((&usage["calls"], &usage["unpriced_calls"]), (&json!(2), &json!(1)), "{usage}");
     // 100,000 tokens at $4 and two estimated tokens at $20 per million.

@@ -1,6 +1,6 @@
-//! The attributes and events of spans. Texts that people, models and tools wrote become part of a span only through
-//! this module, and only if the user asked for it. (Names and ids of agents, models, tools, workflows and tasks are
-//! always exported.)
+//! The attributes and events of spans. Text that people, models and tools wrote becomes part of a span only through
+//! this module, and only if the user asked for it. Names and ids of agents, models, tools, workflows and tasks are
+//! always exported.
 
 use super::{ContentCapture, names};
 use crate::span::{Attributes, Span, Value};
@@ -11,13 +11,12 @@ use althing_protocol::{
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// The maximum length of an exported text in bytes, without the `…` that marks a longer text as truncated.
+/// The maximum length of an exported text in bytes, without the `…` that marks a truncated text.
 const MAX_TEXT_BYTES: usize = 16 * 1024;
 
-/// The name and the attributes of a span event.
 type EventData = (&'static str, Attributes);
 
-/// The text, truncated if it is long; `None` if content is not captured.
+/// The text, truncated if it is long. `None` if content is not captured.
 pub(super) fn captured_text(text: &str, content: ContentCapture) -> Option<String> {
     match content {
         ContentCapture::Omit => None,
@@ -35,13 +34,11 @@ fn set_captured(span: &mut Span, key: &'static str, text: &str, content: Content
     }
 }
 
-/// Sets the attributes of an agent's attempt.
 pub(super) fn agent(span: &mut Span, member: Option<&Member>) {
     span.set("gen_ai.operation.name", "invoke_agent");
     model(span, member);
 }
 
-/// Sets the attributes of the model and the agent that uses it.
 pub(super) fn model(span: &mut Span, member: Option<&Member>) {
     let Some(member) = member else { return };
     span.set("gen_ai.provider.name", names::provider(&member.backend));
@@ -51,12 +48,11 @@ pub(super) fn model(span: &mut Span, member: Option<&Member>) {
     span.set("gen_ai.agent.id", member.id.as_str());
     span.set("gen_ai.agent.name", member.id.as_str());
     if member.offline {
-        // This attribute marks token counts and times that do not come from a real model.
+        // Marks token counts and times that do not come from a real model.
         span.set("althing.offline", true);
     }
 }
 
-/// Sets the attributes of a workflow's program.
 pub(super) fn program(span: &mut Span, id: &TaskId, spec: &ProgramSpec) {
     if let Some(agent) = names::agent(spec) {
         span.set("gen_ai.operation.name", "invoke_agent");
@@ -70,7 +66,6 @@ pub(super) fn program(span: &mut Span, id: &TaskId, spec: &ProgramSpec) {
     span.set("althing.adapter", spec.adapter.as_str());
 }
 
-/// Sets the attributes of a run that begins.
 pub(super) fn run(span: &mut Span, spec: &RunSpec, content: ContentCapture) {
     let mode = match spec.modes.agent_mode {
         AgentMode::Multi => "multi",
@@ -87,7 +82,6 @@ pub(super) fn run(span: &mut Span, spec: &RunSpec, content: ContentCapture) {
     }
 }
 
-/// Sets the attributes of a run that has ended.
 pub(super) fn result(span: &mut Span, end: RunEnd, result: &RunResult, content: ContentCapture) {
     span.set("althing.status", result.status.as_str());
     let summary = &result.coordination_summary;
@@ -97,8 +91,8 @@ pub(super) fn result(span: &mut Span, end: RunEnd, result: &RunResult, content: 
             span.set(key, agent.as_str());
         }
     }
-    // These are not the conventional names: with those, a sum over all spans would count every model call twice, in
-    // the call's own span and in the run's.
+    // These are not the conventional names: with those, a sum over all spans would count every model call twice, in the
+    // call's own span and in the run's.
     span.set("althing.calls", result.usage.calls);
     span.set("althing.input_tokens", result.usage.input_tokens);
     span.set("althing.output_tokens", result.usage.output_tokens);
@@ -111,7 +105,6 @@ pub(super) fn result(span: &mut Span, end: RunEnd, result: &RunResult, content: 
     span.message = result.error.as_ref().and_then(|error| captured_text(error, content));
 }
 
-/// Sets the attributes for the usage of a model call.
 pub(super) fn usage(span: &mut Span, usage: &Usage) {
     span.set("gen_ai.usage.input_tokens", usage.input_tokens);
     span.set("gen_ai.usage.output_tokens", usage.output_tokens);
@@ -125,7 +118,6 @@ pub(super) fn usage(span: &mut Span, usage: &Usage) {
     span.set("althing.calls", usage.calls);
 }
 
-/// Sets the attributes of a model's reply.
 pub(super) fn reply(span: &mut Span, reply: &Reply, content: ContentCapture) {
     let finish = match reply {
         Reply { cut: true, .. } => "length",
@@ -151,12 +143,10 @@ pub(super) fn reply(span: &mut Span, reply: &Reply, content: ContentCapture) {
     span.set("gen_ai.output.messages", message.to_string());
 }
 
-/// Adds the arguments of a tool call if content is captured.
 pub(super) fn tool_call(span: &mut Span, arguments: &str, content: ContentCapture) {
     set_captured(span, "gen_ai.tool.call.arguments", arguments, content);
 }
 
-/// Adds the result of a tool call if content is captured, and marks the span as failed if the result is an error.
 pub(super) fn tool_result(span: &mut Span, result: &str, is_error: bool, content: ContentCapture) {
     set_captured(span, "gen_ai.tool.call.result", result, content);
     if is_error {
@@ -164,7 +154,6 @@ pub(super) fn tool_result(span: &mut Span, result: &str, is_error: bool, content
     }
 }
 
-/// Sets the attributes that say how an attempt ended.
 pub(super) fn outcome(span: &mut Span, outcome: &AttemptOutcome, content: ContentCapture) {
     let name = match outcome {
         AttemptOutcome::Answered => "answered",
@@ -216,7 +205,7 @@ pub(super) fn outcome(span: &mut Span, outcome: &AttemptOutcome, content: Conten
     }
 }
 
-/// The span event of an item; `None` for an item that has a span of its own or is not exported.
+/// `None` for an item that has a span of its own or is not exported.
 pub(super) fn item_event(item: &Item, content: ContentCapture) -> Option<EventData> {
     let ballot = |ballot: &althing_protocol::Ballot| {
         let mut attributes: Attributes = vec![
@@ -253,7 +242,7 @@ pub(super) fn item_event(item: &Item, content: ContentCapture) -> Option<EventDa
     })
 }
 
-/// The span event of a fact; `None` for facts that are not exported as events, such as an informational notice.
+/// `None` for a fact that is not exported as an event, such as an informational notice.
 pub(super) fn fact_event(fact: &Fact, content: ContentCapture) -> Option<EventData> {
     Some(match fact {
         Fact::PhaseChanged { phase } => {

@@ -1,10 +1,8 @@
-//! Folds the facts of one session into finished spans, following OpenTelemetry's semantic conventions for
-//! generative AI.
+//! Folds the facts of one session into finished spans, following OpenTelemetry's semantic conventions for generative
+//! AI.
 //!
 //! The fold is pure: no clock, no randomness, no I/O. Ids are derived from the log, so a resumed session continues its
-//! trace. A run or a workflow becomes an `invoke_workflow` span, an agent's attempt an `invoke_agent` span, an attempt
-//! to run a command of a workflow an `execute_task` span, a model call a `chat` span, and a tool call an
-//! `execute_tool` span. A trace is a run or a workflow with everything below it, or one turn of a conversation.
+//! trace. A trace is a run or a workflow with everything below it, or one turn of a conversation.
 
 mod attributes;
 mod names;
@@ -32,7 +30,6 @@ pub struct SpanFold {
     content: ContentCapture,
     session: Option<Session>,
     tasks: HashMap<TaskId, TaskState>,
-    /// The spans that the current fact ended.
     finished: Vec<Span>,
 }
 
@@ -46,7 +43,6 @@ struct Session {
 struct TaskState {
     parent: Option<TaskId>,
     role: TaskRole,
-    /// The span of a run or a workflow.
     span: Option<Span>,
     /// The attempts in progress, by number.
     attempts: BTreeMap<u32, OpenAttempt>,
@@ -59,7 +55,6 @@ enum TaskRole {
     #[default]
     Workflow,
     Run(Vec<Member>),
-    /// A conversation, with its chat agent.
     Chat(Option<Member>),
     Work(Option<Member>),
     Program(Box<ProgramSpec>),
@@ -69,14 +64,13 @@ enum TaskRole {
 struct OpenAttempt {
     span: Span,
     member: Option<Member>,
-    /// When the span of the current model call begins: when the newest item of the attempt was recorded or, without
-    /// items, when the attempt began.
+    /// When the current model call begins: when the newest item of the attempt was recorded or, without items, when the
+    /// attempt began.
     since: Timestamp,
     /// The tool calls of the newest reply that have no result yet, by the model's call id.
     calls: HashMap<String, Span>,
 }
 
-/// The trace and the parent of a new span.
 #[derive(Clone, Copy)]
 struct ParentContext {
     trace: TraceId,
@@ -195,8 +189,7 @@ impl SpanFold {
             }
         };
         let parent_context = parent.and_then(|parent| self.parent_for(&parent));
-        // A turn of a conversation is its own trace; an attempt that continues the turn belongs to the same
-        // trace.
+        // A turn of a conversation is its own trace. An attempt that continues the turn belongs to the same trace.
         let parent_context = parent_context.or_else(|| self.new_trace(&format!("{id}#{first}")));
         let key = ["attempt", id.as_str(), &attempt.to_string()];
         let Some(mut span) =
@@ -280,7 +273,6 @@ impl SpanFold {
 
     fn end(&mut self, id: &TaskId, n: u32, outcome: &AttemptOutcome, usage: &Usage, event: &Event) {
         let content = self.content;
-        // A failed model call gets a span, like a successful one.
         if let AttemptOutcome::Failed { error, kind: Some(kind), .. } = outcome
             && let Some(mut call) = self.call(id, n, event.seq)
         {
@@ -299,7 +291,7 @@ impl SpanFold {
         }
     }
 
-    /// The span of the model call that the fact `seq` ended, not closed yet. It begins at [`OpenAttempt::since`].
+    /// The span of the model call that the fact `seq` ended. It begins at [`OpenAttempt::since`] and is not closed yet.
     fn call(&mut self, id: &TaskId, n: u32, seq: Seq) -> Option<Span> {
         let attempt = self.attempt(id, n)?;
         let (parent_context, since, member) =
@@ -345,15 +337,14 @@ impl SpanFold {
         Some(span.with("gen_ai.conversation.id", session.id.as_str()))
     }
 
-    /// The parent context of a root span, in a new trace whose id follows from the session's seed and `key`; None before
-    /// the session is opened.
+    /// A new trace, whose id follows from the session's seed and `key`. `None` before the session is opened.
     fn new_trace(&self, key: &str) -> Option<ParentContext> {
         let trace = self.session.as_ref()?.seed.trace(&[key]);
         Some(ParentContext { trace, parent: None })
     }
 
-    /// The parent span for whatever a task starts. The first that exists of: the task's own span; the open `launch_run`
-    /// call of its current attempt; that attempt; what this function returns for the parent task.
+    /// The parent of what a task starts, the first that exists of: the task's own span; the open `launch_run` call of
+    /// its current attempt; that attempt; what this function returns for the parent task.
     fn parent_for(&self, id: &TaskId) -> Option<ParentContext> {
         let task = self.tasks.get(id)?;
         if let Some(span) = &task.span {
@@ -378,7 +369,8 @@ impl SpanFold {
         self.tasks.get_mut(id)?.attempts.get_mut(&attempt)
     }
 
-    /// Adds an event to the nearest open span: the task's own span, its current attempt's, or an ancestor's.
+    /// Adds an event to the task's own span or, without one, to its current attempt or the nearest ancestor with a
+    /// span.
     fn add_event(&mut self, id: &TaskId, event: SpanEvent) {
         let Some(task) = self.tasks.get_mut(id) else { return };
         let attempt = task.attempts.values_mut().next_back().map(|attempt| &mut attempt.span);

@@ -1,11 +1,11 @@
-//! Maps Althing's terms to the names of the semantic conventions.
+//! Maps Althing's terms to the names of OpenTelemetry's semantic conventions.
 
 use althing_protocol::{
     AGENT_KINDS, AgentKind, BackendErrorKind, Phase, ProgramSpec, Purpose, TaskId, TaskStatus, Timer,
 };
 
-/// The `gen_ai.provider.name` of a `backend.type`, or of the adapter of a workflow's program; a type or an adapter
-/// without a conventional name keeps its own name.
+/// The `gen_ai.provider.name` of a `backend.type` or an adapter. A type or adapter without a conventional name keeps
+/// its own.
 pub(super) fn provider(kind: &str) -> &str {
     if let Some(vendor) = vendor(AGENT_KINDS, kind) {
         return vendor;
@@ -20,12 +20,10 @@ pub(super) fn provider(kind: &str) -> &str {
     }
 }
 
-/// The vendor of the CLI agent with this `backend.type` or this adapter.
 fn vendor(kinds: &[AgentKind], name: &str) -> Option<&'static str> {
     kinds.iter().find(|row| [row.kind, row.adapter].contains(&name)).map(|row| row.vendor)
 }
 
-/// The span name of a workflow's program: `invoke_agent` for a CLI agent, `execute_task` for a command.
 pub(super) fn program(id: &TaskId, spec: &ProgramSpec) -> String {
     match agent(spec) {
         Some(agent) => format!("invoke_agent {agent}"),
@@ -33,14 +31,12 @@ pub(super) fn program(id: &TaskId, spec: &ProgramSpec) -> String {
     }
 }
 
-/// The name of the agent that a program runs as: its agent in the config, or else its adapter. `None` for the user's
-/// own command.
+/// The agent that a program runs as: its agent in the config, or else its adapter. `None` for the user's own command.
 pub(super) fn agent(spec: &ProgramSpec) -> Option<&str> {
     let named = spec.agent.as_ref().map(althing_protocol::AgentId::as_str);
     named.or_else(|| Some(spec.adapter.as_str()).filter(|adapter| *adapter != "command"))
 }
 
-/// The task's name in the workflow file.
 pub(super) fn task_name(id: &TaskId) -> &str {
     id.as_str().rsplit('.').next().unwrap_or_default()
 }
@@ -76,7 +72,6 @@ pub(super) fn status(status: TaskStatus) -> &'static str {
     }
 }
 
-/// The `error.type` of a failed model call.
 pub(super) fn failure(kind: BackendErrorKind) -> &'static str {
     match kind {
         BackendErrorKind::Auth => "auth",
@@ -93,8 +88,7 @@ pub(super) fn failure(kind: BackendErrorKind) -> &'static str {
     }
 }
 
-/// The name of a phase of a run or a workflow. `None` for the end, and for the phases of a conversation, which are
-/// visible as spans.
+/// `None` for the end, and for the phases of a conversation, which are visible as spans.
 pub(super) fn phase(phase: Phase) -> Option<String> {
     Some(match phase {
         Phase::Answering => "answering".to_owned(),

@@ -9,15 +9,12 @@ use althing_testkit::refused_base_url;
 
 use super::support::{RUN, recorded, replayed};
 
-/// The time limit of waits: longer than anything takes on a busy machine.
 const LIMIT: Duration = althing_testkit::wait::PATIENCE;
-/// A time limit that is longer than a test may run.
 const NEVER: Duration = Duration::from_secs(3600);
-/// The number of spans of the recorded run.
 const SPANS: u64 = 21;
 
 fn exporter(url: &str) -> Exporter {
-    // Only the first call in a process succeeds; the error of a later call does no harm.
+    // Only the first call in a process succeeds. The error of a later call does no harm.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let settings = ExporterSettings {
         endpoint: Endpoint::parse(url).unwrap(),
@@ -29,7 +26,6 @@ fn exporter(url: &str) -> Exporter {
     Exporter::new(settings).unwrap()
 }
 
-/// Exports the whole recorded run and finishes.
 fn export_run(url: &str, limit: Duration) -> ExportReport {
     let exporter = exporter(url);
     let (_, feed) = replayed(&recorded(RUN));
@@ -56,7 +52,6 @@ fn spans_that_were_already_exported_are_not_sent_again() {
     let (before, after) = events.split_at(40);
     let (_, feed) = replayed(before);
     exporter.follow(feed, Seq(0));
-    // The session is opened again and continues.
     let (_, feed) = replayed(&events);
     exporter.follow(feed, before.last().unwrap().seq);
     let report = exporter.finish(LIMIT).unwrap();
@@ -120,7 +115,7 @@ fn finish_does_not_wait_for_an_active_session_beyond_its_limit() {
     let exporter = exporter(&collector.url());
     let (_more, feed) = replayed(&recorded(RUN)[..30]);
     exporter.follow(feed, Seq(0));
-    // `finish` returns at its limit, although the session goes on.
+    // `finish` returns at its limit, although the session continues.
     exporter.finish(Duration::from_secs(3)).unwrap();
     assert!(!collector.wait_for_requests(1, LIMIT).is_empty(), "the spans of the active session are sent");
 }

@@ -12,7 +12,6 @@ use serde_json::json;
 
 use super::support::{CHAT, RUN, WORKFLOW, collected, named, recorded, spans};
 
-/// How often each span name occurs.
 fn count(collected: &[CollectedSpan]) -> BTreeMap<&str, usize> {
     let mut count = BTreeMap::new();
     for span in collected {
@@ -166,7 +165,7 @@ fn text_is_exported_only_if_content_capture_is_on() {
     assert!(tool.text("gen_ai.tool.call.result").contains("Not counted"));
 }
 
-/// The spans of the recorded run up to the first attempts, followed by these facts of the first agent.
+/// The recorded run up to the first attempts, followed by these facts of the first agent.
 fn spans_after_start(facts: Vec<Fact>) -> Vec<CollectedSpan> {
     let mut events: Vec<Event> = recorded(RUN).into_iter().take(12).collect();
     let last = events[11].clone();

@@ -19,18 +19,16 @@ pub fn recorded(session: &str) -> Vec<Event> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The spans of these facts.
 pub fn spans(events: &[Event], content: ContentCapture) -> Vec<Span> {
     let mut fold = SpanFold::new(content);
     events.iter().flat_map(|event| fold.apply(event)).collect()
 }
 
-/// The same spans as a collector reads them.
 pub fn collected(events: &[Event], content: ContentCapture) -> Vec<CollectedSpan> {
     read_spans(&request(&Resource::default(), &spans(events, content)))
 }
 
-/// The only span with this name.
+/// Panics unless exactly one span has this name.
 #[track_caller]
 pub fn named<'a>(collected: &'a [CollectedSpan], name: &str) -> &'a CollectedSpan {
     let found: Vec<&CollectedSpan> = collected.iter().filter(|span| span.name == name).collect();
@@ -39,7 +37,6 @@ pub fn named<'a>(collected: &'a [CollectedSpan], name: &str) -> &'a CollectedSpa
     found[0]
 }
 
-/// A feed that ends when its sender is dropped.
 pub struct Replayed(pub mpsc::UnboundedReceiver<Arc<Event>>);
 
 impl EventStream for Replayed {
@@ -48,7 +45,6 @@ impl EventStream for Replayed {
     }
 }
 
-/// A feed with these facts, and a sender to add more.
 pub fn replayed(events: &[Event]) -> (mpsc::UnboundedSender<Arc<Event>>, Box<dyn EventStream>) {
     let (sender, receiver) = mpsc::unbounded_channel();
     for event in events {

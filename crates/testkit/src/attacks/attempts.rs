@@ -3,8 +3,8 @@
 use super::{Attempt, Goal};
 use Goal::{Kernel, Network, Processes, Protected, Read, Sockets, Write};
 
-/// The attempts: goal, name, command. `{…}` is replaced by paths, ports, ids and names of the targets; see
-/// [`Outside::fill`](super::Outside::fill).
+/// Goal, name and command of each attempt. `Outside::fill` replaces `{…}` by paths, ports, ids and names of the
+/// targets.
 pub const ATTEMPTS: [Attempt; 60] = [
     (Write, "write into the user's home", "echo x > {HOME}/.ssh/authorized_keys"),
     (Read, "read the user's key", "cat {HOME}/.ssh/id"),
@@ -216,7 +216,7 @@ pub const ATTEMPTS: [Attempt; 60] = [
     ),
 ];
 
-/// Attempts that succeed where there is no sandbox, and harm nothing but their targets.
+/// Attempts that succeed where there is no sandbox, and change nothing but their targets.
 pub const HARMLESS: [&str; 17] = [
     "write into the user's home",
     "read the user's key",

@@ -2,11 +2,10 @@
 
 use serde_json::{Value, json};
 
-/// An attempt: its description, the tool and its arguments.
+/// The description, the tool and its arguments.
 pub type ToolAttempt = (String, &'static str, Value);
 
-/// Paths that an agent may neither read nor write. `{…}` as in [`Outside::fill`](super::Outside::fill); `src/link` is a
-/// link to the home.
+/// Paths that an agent may neither read nor write. `Outside::fill` replaces `{…}`; `src/link` is a link to the home.
 const HIDDEN: [&str; 9] = [
     "{HOME}/.ssh/id",
     "~/.ssh/id",
@@ -19,7 +18,7 @@ const HIDDEN: [&str; 9] = [
     "../../../../../../log",
 ];
 
-/// Paths that an agent may not write; reading them is not tried. Some of them do not exist.
+/// Paths that an agent may not write. Reading them is not tried, and some of them do not exist.
 const READ_ONLY: [&str; 8] = [
     "{PROJECT}/.git/config",
     "{PROJECT}/.git/hooks/pre-commit",
@@ -31,8 +30,6 @@ const READ_ONLY: [&str; 8] = [
     "/etc/althing-was-here",
 ];
 
-/// Attempts to read and to write every path of `HIDDEN`, and to write every path of `READ_ONLY`. `fill` is
-/// [`Outside::fill`](super::Outside::fill).
 pub fn file_tool_attempts(fill: impl Fn(&str) -> String) -> Vec<ToolAttempt> {
     let mut attempts = Vec::new();
     for path in HIDDEN.map(&fill) {

@@ -1,7 +1,5 @@
-//! Attacks that agents of every kind try in every sandbox, judged only by their effects outside.
-//!
-//! An attack is defined once here. The suites of `runner` try the attempts in each sandbox directly; the suites of
-//! `cli` have every kind of agent of the built binary try them.
+//! Attacks that agents of every kind try in every sandbox, judged only by their effects outside. The tests of `runner`
+//! try the attempts in each sandbox directly; the tests of `cli` have every kind of agent of the built binary try them.
 
 mod attempts;
 mod file_tools;
@@ -11,16 +9,12 @@ pub use attempts::{ATTEMPTS, HARMLESS};
 pub use file_tools::{ToolAttempt, file_tool_attempts};
 pub use outside::{FILES, Outside, Places, processes_with, unique_seconds};
 
-/// What an attempt would achieve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Goal {
-    /// Write where nothing is granted.
     Write,
-    /// Read what is not granted.
     Read,
     /// Change protected paths, repositories, read-only context paths or the state directory.
     Protected,
-    /// Reach other processes.
     Processes,
     /// Reach other programs by TCP or UDP.
     Network,
@@ -30,7 +24,6 @@ pub enum Goal {
     Kernel,
 }
 
-/// An attempt of a shell: goal, name, command.
 pub type Attempt = (Goal, &'static str, &'static str);
 
 /// A Python program with attacks by system calls, and with the targets of these attacks.

@@ -1,7 +1,6 @@
-//! The targets of attempts, and the signs that an attempt succeeded.
-//!
-//! An attempt succeeds if a file outside changes or appears, a canary (a secret, or the word that an attempt prints
-//! on success) is printed, a process outside ends, or a socket outside gets a connection or a packet.
+//! The targets of attempts to escape from a sandbox, and the signs that an attempt succeeded: a file outside changes or
+//! appears, a canary (a secret, or the word that an attempt prints on success) is printed, a process outside ends, or a
+//! socket outside gets a connection or a packet.
 
 use std::collections::BTreeMap;
 use std::net::{TcpListener, UdpSocket};
@@ -53,14 +52,12 @@ const MACHINE: [&str; 12] = [
     "/",
 ];
 
-/// Where the targets are.
 #[derive(Debug, Clone)]
 pub struct Places {
-    /// The directory that contains [`FILES`].
     pub base: PathBuf,
     /// The agent's workspace as a shell expression, such as `$PWD`.
     pub workspace: String,
-    /// What may change below `base`.
+    /// Paths below `base` that may change.
     pub changing: Vec<PathBuf>,
     /// The user who owns the targets, if it is not the current one.
     pub uid: Option<u32>,
@@ -71,7 +68,6 @@ impl Places {
         self.base.join(inside)
     }
 
-    /// Writes [`FILES`].
     pub fn plant(&self) {
         for (path, text) in FILES {
             let path = self.path(path);
@@ -81,7 +77,6 @@ impl Places {
     }
 }
 
-/// The targets of the attempts.
 #[derive(Debug)]
 pub struct Outside {
     places: Places,
@@ -92,12 +87,10 @@ pub struct Outside {
     datagram: UnixDatagram,
     shm: String,
     mark: String,
-    /// The files as they were after the previous attempt.
     before: BTreeMap<PathBuf, String>,
 }
 
 impl Outside {
-    /// Adds sockets, a process and shared memory to the files.
     pub fn new(places: Places) -> Self {
         let mark = unique_seconds();
         let as_user = |mut command: Command| {
@@ -133,13 +126,13 @@ impl Outside {
         outside
     }
 
-    /// A unique number. Attempts sleep this many seconds and use the number as a file name, so that their processes
-    /// and files can be found.
+    /// A unique number. Attempts sleep this many seconds and use the number as a file name, so that their processes and
+    /// files can be found.
     pub fn mark(&self) -> &str {
         &self.mark
     }
 
-    /// Replaces placeholders such as `{HOME}` and `{TCP}` in a command with the real paths, ports and ids.
+    /// Replaces placeholders such as `{HOME}` and `{TCP}` with the real paths, ports and ids.
     pub fn fill(&self, command: &str) -> String {
         let path = |inside: &str| self.places.path(inside).display().to_string();
         let values = [
@@ -166,7 +159,6 @@ impl Outside {
         self.before = self.snapshot();
     }
 
-    /// Everything below the base that no attempt may change.
     fn snapshot(&self) -> BTreeMap<PathBuf, String> {
         let mut seen = BTreeMap::new();
         look(&self.places.base, &self.places.changing, &mut seen);
@@ -221,8 +213,7 @@ impl Drop for Outside {
     }
 }
 
-/// Records type, mode, number of links, modification time and content of everything below `dir`, except for what may
-/// change.
+/// Records mode, number of links, modification time and content of everything below `dir`, except what may change.
 fn look(dir: &Path, changing: &[PathBuf], seen: &mut BTreeMap<PathBuf, String>) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -232,7 +223,7 @@ fn look(dir: &Path, changing: &[PathBuf], seen: &mut BTreeMap<PathBuf, String>) 
         }
         let text =
             if data.is_file() { std::fs::read_to_string(&path).unwrap_or_default() } else { String::new() };
-        // A directory's time changes when a placeholder or an output file is created in it.
+        // The time of a directory changes when a placeholder or an output file is created in it.
         let time = if data.is_dir() { 0 } else { data.mtime_nsec() };
         seen.insert(path.clone(), format!("{:o} {} {time} {text}", data.mode(), data.nlink()));
         if data.is_dir() {
@@ -241,7 +232,6 @@ fn look(dir: &Path, changing: &[PathBuf], seen: &mut BTreeMap<PathBuf, String>) 
     }
 }
 
-/// Processes whose command line contains `needle`.
 pub fn processes_with(needle: &str) -> Vec<u32> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").expect("/proc").flatten() {
@@ -257,7 +247,7 @@ pub fn processes_with(needle: &str) -> Vec<u32> {
     found
 }
 
-/// A number of seconds for `sleep` that identifies this test's processes.
+/// A number of seconds for `sleep` that identifies the processes of one test.
 pub fn unique_seconds() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     let next = NEXT.fetch_add(1, Ordering::Relaxed);

@@ -108,7 +108,6 @@ fn execute_step(step: &str, rest: &str, output: &mut OutputFormat) {
     }
 }
 
-/// Installs a handler for TERM that does nothing.
 fn ignore_term() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let _in_it = runtime.enter();
@@ -146,7 +145,6 @@ fn journal(line: &str) {
     }
 }
 
-/// Prints messages in the output format of a CLI agent.
 struct OutputFormat {
     like: String,
     said: String,

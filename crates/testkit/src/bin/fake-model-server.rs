@@ -94,11 +94,11 @@ fn write_record(file: &Mutex<BufWriter<File>>, request: &RecordedRequest) {
         "body": request.body(),
     });
     let mut file = file.lock().expect("nobody panics while recording");
-    // The file is flushed after every line, so that readers of the record need not wait for our exit.
+    // Flushed after every line, so that readers of the record need not wait for our exit.
     writeln!(file, "{line}").and_then(|()| file.flush()).expect("writing the record");
 }
 
-/// Parses the arguments; `None` if they ask for the help text.
+/// `None` if the arguments ask for help.
 fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Arguments>, String> {
     let mut arguments = Arguments::default();
     while let Some(word) = words.next() {

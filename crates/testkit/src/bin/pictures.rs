@@ -1,7 +1,6 @@
 //! Screenshots of the main screens, made with the real program and its offline model: `pictures PROGRAM DIRECTORY`.
-//!
-//! Each scene is played in a terminal as a user would play it; the final screen becomes an SVG. `scripts/pictures`
-//! creates those of the README.
+//! Each scene is played in a terminal, and its final screen becomes an SVG. `scripts/pictures` creates those of the
+//! README.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -16,9 +15,7 @@ use std::time::Duration;
 
 use althing_testkit::{Althing, Terminal, svg};
 
-/// The time limit of a scene; longer than any scene takes.
 const LIMIT: Duration = Duration::from_secs(60);
-/// The user's task in the screenshots.
 const TASK: &str = "Compare three ways to cache HTTP responses";
 /// A workflow whose second task waits for an answer.
 const WORKFLOW: &str = r#"

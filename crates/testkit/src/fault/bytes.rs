@@ -1,4 +1,4 @@
-//! The bytes of each fault: a fault, a moment and the reply it affects become a plan.
+//! The bytes of each fault: a fault, a moment and the affected reply become a plan.
 
 use std::time::{Duration, SystemTime};
 
@@ -20,10 +20,8 @@ const PAGE: &str =
 /// Bytes of text per frame of an endless stream. With the pause of [`ENDLESS_PACE`], a client that buffers everything
 /// is detected within seconds, and the machine stays responsive.
 const ENDLESS_TEXT: usize = 16 << 10;
-/// The pause between two frames of an endless stream.
 const ENDLESS_PACE: Duration = Duration::from_millis(1);
 
-/// The plan of a faulty response.
 pub(crate) fn plan(fault: Fault, moment: FaultMoment, reply: Reply, wire: Wire, context: &Context) -> Plan {
     let faulty = FaultyReply::new(fault, moment, reply, wire, context);
     match fault {
@@ -56,13 +54,11 @@ pub(crate) fn plan(fault: Fault, moment: FaultMoment, reply: Reply, wire: Wire, 
     }
 }
 
-/// A reply in frames, and where the fault occurs.
 struct FaultyReply<'a> {
     moment: FaultMoment,
     wire: Wire,
     context: &'a Context,
     frames: Vec<Frame>,
-    /// Number of frames sent before the fault.
     cut: usize,
 }
 
@@ -82,7 +78,7 @@ impl<'a> FaultyReply<'a> {
         Plan::default().head(self.context).frames(self.frames[..self.cut].to_vec())
     }
 
-    /// What is sent before the fault; nothing if it occurs before the headers.
+    /// What is sent before the fault: nothing if it occurs before the headers.
     fn sent(&self) -> Plan {
         match self.moment {
             FaultMoment::BeforeHeaders => Plan::default(),
@@ -146,7 +142,6 @@ impl<'a> FaultyReply<'a> {
         self.frames.iter().flat_map(|frame| frame.bytes.to_vec()).collect()
     }
 
-    /// The whole body in chunks that end at `cuts`, each written separately.
     fn split(&self, cuts: &[usize]) -> Plan {
         let body = self.body();
         let mut plan = Plan::default().head(self.context);
@@ -164,7 +159,7 @@ impl<'a> FaultyReply<'a> {
             .iter()
             .map(|frame| Frame {
                 part: frame.part,
-                // JSON escapes its own newlines, so every newline here belongs to the framing.
+                // JSON escapes newlines in strings, so every newline here belongs to the framing.
                 bytes: String::from_utf8_lossy(&frame.bytes).replace('\n', "\r\n").into(),
             })
             .collect();
@@ -174,7 +169,7 @@ impl<'a> FaultyReply<'a> {
 
 /// Applies the faults that change the reply itself rather than how it is sent.
 fn with_content_fault(fault: Fault, mut reply: Reply) -> Reply {
-    // A reply of one chunk is split. Otherwise a fault in mid-stream would come before or after the whole text, never
+    // Text of one chunk is split. Otherwise a fault in mid-stream would come before or after the whole text, never
     // within it.
     if reply.text.len() == 1 && reply.reasoning.is_empty() {
         reply = reply.chunks(2);
@@ -240,7 +235,6 @@ fn with_sample(mut reply: Reply) -> Reply {
     reply
 }
 
-/// Changes every value of an arguments object.
 fn changed(arguments: &str, change: impl Fn(&Value) -> Value) -> String {
     let mut object: Value = serde_json::from_str(arguments).unwrap_or_default();
     if let Some(fields) = object.as_object_mut() {
@@ -269,7 +263,7 @@ fn cut(frames: &[Frame], moment: FaultMoment) -> usize {
     }
 }
 
-/// The cuts inside multi-byte characters: one before every byte of a character but its first.
+/// One cut before every byte of a character but its first.
 fn utf8_cuts(body: &[u8]) -> Vec<usize> {
     (1..body.len()).filter(|&at| body[at] & 0b1100_0000 == 0b1000_0000).collect()
 }

@@ -1,5 +1,5 @@
 //! Everything that can go wrong between Althing and a model server (row A1 of the reliability table), as data: the
-//! fault, the moment, and the expected behavior of the client. `bytes.rs` defines the bytes of each fault.
+//! fault, the moment, and the expected behavior of the client.
 
 mod bytes;
 mod table;
@@ -11,21 +11,17 @@ pub use bytes::UTF8_SAMPLE;
 pub(crate) use bytes::plan;
 pub use table::{FaultCase, FaultExpectation};
 
-/// A fault: what goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fault {
-    /// Status 429. After the stream has started: the same error as an object in the stream.
+    /// Status 429. After the stream has started, the same error as an object in the stream.
     RateLimited(RetryAfter),
-    /// Any other error status. After the stream has started: the same error as an object in the stream.
+    /// Another error status. After the stream has started, the same error as an object in the stream.
     Status(u16),
-    /// The connection is reset and the port refuses new ones for [`Fault::REFUSED_FOR`]. For a server that never
-    /// existed, use [`refused_base_url`](crate::refused_base_url).
+    /// The connection is reset, and the port refuses new ones for [`Fault::REFUSED_FOR`].
     Refused,
-    /// The connection is reset (RST).
     Reset,
-    /// The request is read and never answered. After the stream has started: as [`Fault::IdleStall`].
+    /// The request is read and never answered. After the stream has started, the same as [`Fault::IdleStall`].
     HeaderStall,
-    /// The stream stops; the connection stays open.
     IdleStall,
     /// The rest of the response arrives one byte at a time, with this pause after each.
     Dribble(Duration),
@@ -33,71 +29,54 @@ pub enum Fault {
     CutEnded,
     /// The connection is closed (FIN) before the response or in the middle of its chunked body.
     CutAbrupt,
-    /// A frame whose JSON is truncated; the rest of the stream is fine.
+    /// A frame has truncated JSON; the rest of the stream is correct.
     MalformedJson,
-    /// Multi-byte characters ([`UTF8_SAMPLE`] is added to the reply) split across chunks.
+    /// Multi-byte characters are split across chunks. [`UTF8_SAMPLE`] is added to the reply.
     Utf8Split,
-    /// The body in pieces of this many bytes.
     OddSplits(usize),
-    /// A tool call with wrong or huge arguments, or of a tool that was not offered.
     BadArguments(BadArguments),
-    /// No content and no tool call.
     EmptyReply,
     /// Every tool call arrives twice, with the same id.
     RepeatedIds,
-    /// The stream goes on until the client disconnects: with comments if the moment is `BeforeHeaders`, else with text.
+    /// The stream continues until the client disconnects: with comments if the moment is `BeforeHeaders`, else with
+    /// text.
     EndlessStream,
-    /// Status 200 and an HTML page.
     WrongContentType,
     /// Status 200, then an error object in the stream.
     ErrorInStream,
-    /// The reply is complete but reports no usage.
     MissingUsage,
-    /// Lines end with CR LF.
     CrlfLines,
-    /// A comment before every frame from the moment on.
+    /// A comment precedes every frame from the moment on.
     Comments,
 }
 
-/// The `Retry-After` header of a 429.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RetryAfter {
-    /// No header.
     Absent,
-    /// A number of seconds.
     Seconds(u32),
-    /// An HTTP date this many seconds from now (rounded up: dates have no fractions).
+    /// An HTTP date this many seconds from now, rounded up because dates have no fractions.
     Date(u32),
 }
 
-/// How a tool call can be wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BadArguments {
-    /// The text of the arguments is truncated.
     NotJson,
-    /// Every value is a number.
     WrongType,
-    /// The call is to a tool that was not offered.
     UnknownTool,
-    /// [`BadArguments::HUGE`] bytes of valid arguments.
     Huge,
-    /// An empty object.
     MissingField,
 }
 
 impl BadArguments {
-    /// The size of [`BadArguments::Huge`]: 1 MiB.
     pub const HUGE: usize = 1 << 20;
 }
 
-/// When the fault occurs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FaultMoment {
-    /// The fault occurs before the response (for faults inside the stream: before its first frame).
+    /// Before the response; for faults inside the stream, before its first frame.
     BeforeHeaders,
-    /// The fault occurs after half of the content.
     MidStream,
-    /// The fault occurs after the last tool call (or all the content), but before the end.
+    /// After the last tool call (or all the content), but before the end.
     AfterToolCall,
 }
 

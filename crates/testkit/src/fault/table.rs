@@ -1,31 +1,24 @@
-//! The fault table: all faults, the moments at which each is injected, and the expected behavior of the client. A
-//! table test iterates [`FaultCase::all`].
+//! The fault table: all faults, the moments at which each is injected, and the expected behavior of the client.
 
 use std::fmt;
 use std::time::Duration;
 
 use super::{BadArguments, Fault, FaultMoment, RetryAfter};
 
-/// The expected behavior of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FaultExpectation {
-    /// Not an error: the call succeeds at once with the whole reply, however often the fault happens.
+    /// No error: the call succeeds at once with the whole reply, however often the fault happens.
     HarmlessVariation,
-    /// A request with the fault ends in a typed error within its time limit. If `retryable`, the request is
-    /// repeated: the call succeeds if the fault happened once, and fails with that error if the fault persists.
-    /// If not `retryable`, the call fails after one request. (After [`Fault::EndlessStream`], a client may also fail
-    /// after one request.)
-    Fails {
-        /// Whether a retry may help.
-        retryable: bool,
-    },
-    /// The transport worked, but the content is useless. The transport does not retry (except that it may retry after
-    /// [`Fault::EmptyReply`]); the agent gets an error message and is asked again. The agent continues if the fault
-    /// happened once; if the fault persists, that agent drops out and the others continue.
+    /// A request with the fault ends in a typed error within its time limit. If `retryable`, the client repeats the
+    /// request: the call succeeds if the fault happened once, and fails with that error if it persists. Otherwise the
+    /// call fails after one request. (After [`Fault::EndlessStream`], a client may fail after one request in any case.)
+    Fails { retryable: bool },
+    /// The transport worked, but the content is useless. The transport does not retry (except that it may after
+    /// [`Fault::EmptyReply`]); the agent gets an error message and is asked again. If the fault persists, that agent
+    /// drops out and the others continue.
     Recovers,
 }
 
-/// One row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FaultCase {
     pub fault: Fault,
@@ -33,12 +26,10 @@ pub struct FaultCase {
 }
 
 impl FaultCase {
-    /// Every fault at each of its [`moments`](Fault::moments).
     pub fn all() -> impl Iterator<Item = Self> {
         Fault::ALL.iter().flat_map(|&fault| fault.moments().iter().map(move |&moment| Self { fault, moment }))
     }
 
-    /// The expected behavior of the client.
     pub fn expectation(self) -> FaultExpectation {
         self.fault.expectation(self.moment)
     }
@@ -51,11 +42,10 @@ impl fmt::Display for FaultCase {
 }
 
 impl Fault {
-    /// How long [`Fault::Refused`] keeps the port closed: so long that a client that retries at once is refused again,
-    /// and so short that a client that waits before its retry is not.
+    /// How long [`Fault::Refused`] keeps the port closed: long enough that a client that retries at once is refused
+    /// again, and short enough that a client that waits before its retry is not.
     pub const REFUSED_FOR: Duration = Duration::from_millis(150);
 
-    /// Every fault, with typical parameters.
     pub const ALL: &'static [Self] = &[
         Self::RateLimited(RetryAfter::Seconds(1)),
         Self::RateLimited(RetryAfter::Date(1)),
@@ -90,8 +80,8 @@ impl Fault {
         Self::Comments,
     ];
 
-    /// The moments at which tests inject this fault. A moment is left out if the fault would have the same effect there
-    /// as at another moment, or the same effect as another fault.
+    /// The moments at which tests inject this fault. A moment is left out if the fault would have the same effect as at
+    /// another moment, or as another fault.
     pub fn moments(self) -> &'static [FaultMoment] {
         match self {
             Self::RateLimited(_)
@@ -117,7 +107,6 @@ impl Fault {
         }
     }
 
-    /// The expected behavior of the client for this fault at this moment.
     pub fn expectation(self, moment: FaultMoment) -> FaultExpectation {
         match self {
             Self::RateLimited(_)
@@ -134,7 +123,7 @@ impl Fault {
             Self::Status(code) => {
                 FaultExpectation::Fails { retryable: code == 408 || code == 429 || code >= 500 }
             }
-            // A page instead of a stream means a wrong URL; page text inside a stream is only a broken stream.
+            // A page instead of a stream means a wrong URL. A page inside a stream is only a broken stream.
             Self::WrongContentType => {
                 FaultExpectation::Fails { retryable: moment != FaultMoment::BeforeHeaders }
             }

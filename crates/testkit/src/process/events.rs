@@ -1,4 +1,4 @@
-//! Reads a session's log independently: the checker must not share code with what it checks.
+//! Reads a session's log without the product's code, because a checker must not share code with what it checks.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,8 +20,8 @@ pub fn newest_session(state_dir: &Path) -> Option<PathBuf> {
         .map(|(_, path)| path)
 }
 
-/// The events of the newest session, one JSON object per line. An unterminated last line is still being written and is
-/// skipped; any other invalid line is a failure.
+/// The events of the newest session. An unterminated last line is still being written and is skipped; any other invalid
+/// line panics.
 #[track_caller]
 pub fn read_events(state_dir: &Path) -> Vec<Value> {
     let Some(session) = newest_session(state_dir) else {
@@ -30,7 +30,7 @@ pub fn read_events(state_dir: &Path) -> Vec<Value> {
     parse(&session.join("events.jsonl"))
 }
 
-/// Waits until the newest session's log has an event that `matches`, and returns it.
+/// Waits until the newest session's log has an event that `matches`. Panics after `limit`.
 #[track_caller]
 pub fn wait_for_event(state_dir: &Path, limit: Duration, matches: impl Fn(&Value) -> bool) -> Value {
     wait::until_some(limit, || {

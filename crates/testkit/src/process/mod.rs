@@ -1,5 +1,5 @@
-//! Runs a built binary as a user would: with its own directories and a clean environment. Its output is collected line
-//! by line. Every wait has a deadline, after which it panics and shows the output so far.
+//! Runs a built binary as a user would, with its own directories and a clean environment, and collects its output.
+//! Every wait has a deadline, after which it panics and shows the output so far.
 
 mod events;
 mod running;
@@ -21,8 +21,7 @@ pub use rustix::process::Signal;
 #[derive(Debug, Clone)]
 pub struct Althing {
     binary: PathBuf,
-    /// The directory that contains `work`, `state` and `home`; deleted with the last clone and the last
-    /// running process.
+    /// Contains `work`, `state` and `home`. Deleted with the last clone and the last running process.
     root: Arc<TempDir>,
     arguments: Vec<OsString>,
     environment: Vec<(OsString, OsString)>,
@@ -39,7 +38,6 @@ enum Input {
 }
 
 impl Althing {
-    /// A command in new directories: usually `Althing::new(env!("CARGO_BIN_EXE_althing"))`.
     pub fn new(binary: impl Into<PathBuf>) -> Self {
         let root = Arc::new(TempDir::new().expect("a temporary directory"));
         for name in ["work", "state", "home"] {
@@ -55,34 +53,30 @@ impl Althing {
         }
     }
 
-    /// Sets the user who runs the command, and whether `bwrap` can be started.
     pub fn on(mut self, machine: Machine) -> Self {
         self.machine = machine;
         self
     }
 
-    /// A new command with the same binary, directories and environment, but without arguments and stdin.
+    /// A command with the same binary, directories and environment, but without arguments and stdin.
     pub fn new_command(&self) -> Self {
         Self { arguments: Vec::new(), stdin: Input::Nothing, ..self.clone() }
     }
 
-    /// A command for another program in the same directories and environment, for example a client of the binary.
     pub fn program(&self, binary: impl Into<PathBuf>) -> Self {
         Self { binary: binary.into(), ..self.new_command() }
     }
 
-    /// Adds an argument.
     pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
         self.arguments.push(argument.as_ref().to_owned());
         self
     }
 
-    /// Adds arguments.
     pub fn args<S: AsRef<OsStr>>(self, arguments: impl IntoIterator<Item = S>) -> Self {
         arguments.into_iter().fold(self, Self::arg)
     }
 
-    /// Sets a variable; the environment is otherwise `PATH`, `HOME`, `ALTHING_STATE_DIR` and
+    /// Sets a variable. The environment otherwise contains only `PATH`, `HOME`, `ALTHING_STATE_DIR` and
     /// `ALTHING_LOCAL_SERVERS`.
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
         self.environment.push((name.as_ref().to_owned(), value.as_ref().to_owned()));
@@ -95,13 +89,12 @@ impl Althing {
         self
     }
 
-    /// Keeps stdin open: see [`RunningProcess::write_stdin`] and [`RunningProcess::close_stdin`].
+    /// Keeps stdin open until `RunningProcess::close_stdin`.
     pub fn open_stdin(mut self) -> Self {
         self.stdin = Input::Open;
         self
     }
 
-    /// Writes a file into the working directory and returns its path.
     pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.work_dir().join(name);
         if let Some(parent) = path.parent() {
@@ -123,18 +116,16 @@ impl Althing {
         self.root.path().join("home")
     }
 
-    /// The events of the newest session.
     pub fn events(&self) -> Vec<serde_json::Value> {
         read_events(&self.state_dir())
     }
 
-    /// The program and the arguments that start the binary as its user. Gives the directories to the user.
+    /// The program and the arguments that start the binary as its user. Gives the directories to that user.
     pub(crate) fn command_line(&self) -> Vec<OsString> {
         self.machine.hand_over(self.root.path());
         self.machine.command_line(&self.binary, &self.arguments)
     }
 
-    /// The complete environment of the process.
     pub(crate) fn variables(&self) -> Vec<(OsString, OsString)> {
         let own = [
             ("PATH".into(), self.machine.search_path()),
@@ -150,7 +141,6 @@ impl Althing {
         Arc::clone(&self.root)
     }
 
-    /// Starts the process.
     pub fn spawn(&self) -> RunningProcess {
         let words = self.command_line();
         let mut command = Command::new(&words[0]);

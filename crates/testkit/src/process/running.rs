@@ -1,4 +1,4 @@
-//! A started process: threads collect its output and its exit status; tests wait on the collected data.
+//! A started process: threads collect its output and its exit status, and tests wait on the collected data.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::signal::Signal as Waitable;
 
-/// A process and its output. Dropping this value kills the process and its process group.
+/// Dropping this value kills the process and its process group.
 #[derive(Debug)]
 pub struct RunningProcess {
     name: String,
@@ -20,7 +20,6 @@ pub struct RunningProcess {
     output: Arc<Waitable<ProcessOutput>>,
     stdin: Arc<Mutex<Option<ChildStdin>>>,
     started: Instant,
-    /// Keeps the directories alive.
     _root: Arc<TempDir>,
 }
 
@@ -38,16 +37,13 @@ struct CapturedStream {
     closed: bool,
 }
 
-/// The result of a finished process.
 #[derive(Debug, Clone)]
 pub struct Output {
-    /// The exit code; `None` if a signal ended the process.
+    /// `None` if a signal ended the process.
     pub code: Option<i32>,
-    /// The signal that ended the process.
     pub signal: Option<i32>,
     pub stdout: String,
     pub stderr: String,
-    /// The time from start to exit.
     pub elapsed: Duration,
 }
 
@@ -69,7 +65,7 @@ impl Output {
 
 impl RunningProcess {
     pub(super) fn start(mut command: Command, name: &str, root: Arc<TempDir>) -> Self {
-        // The process gets its own process group, so that its descendants can be killed with it.
+        // A process group of its own, so that descendants can be killed with the process.
         command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
         let started = Instant::now();
         let mut child = command.spawn().unwrap_or_else(|error| panic!("cannot start `{name}`: {error}"));
@@ -88,13 +84,13 @@ impl RunningProcess {
         self.pid.as_raw_pid().unsigned_abs()
     }
 
-    /// Waits for a line of stdout and returns it; panics with both outputs after `limit`, or if stdout ends first.
+    /// Waits for a matching line of stdout. Panics with both outputs after `limit`, or if stdout ends first.
     #[track_caller]
     pub fn wait_for_stdout(&self, matches: impl Fn(&str) -> bool, limit: Duration) -> String {
         self.wait_for_line("stdout", |output| &output.stdout, matches, limit)
     }
 
-    /// [`wait_for_stdout`](Self::wait_for_stdout) for stderr.
+    /// As `wait_for_stdout`, for stderr.
     #[track_caller]
     pub fn wait_for_stderr(&self, matches: impl Fn(&str) -> bool, limit: Duration) -> String {
         self.wait_for_line("stderr", |output| &output.stderr, matches, limit)
@@ -125,10 +121,9 @@ impl RunningProcess {
         }
     }
 
-    /// Sends a signal to the process itself; does nothing if it has ended.
+    /// Sends a signal to the process itself. Does nothing if it has ended.
     pub fn signal(&self, signal: Signal) {
-        // The signal is sent under the lock that the reaper takes, so that the process id cannot have been
-        // reused.
+        // Sent under the lock that `reap` takes, so that the process id cannot have been reused.
         self.output.read(|output| {
             if output.ended.is_none() {
                 let _ = kill_process(self.pid, signal);
@@ -140,17 +135,14 @@ impl RunningProcess {
         self.output.read(|output| output.ended.is_none())
     }
 
-    /// The stdout of the process so far.
     pub fn stdout(&self) -> String {
         self.output.read(|output| text(&output.stdout))
     }
 
-    /// The stderr of the process so far.
     pub fn stderr(&self) -> String {
         self.output.read(|output| text(&output.stderr))
     }
 
-    /// Writes to a stdin opened with [`open_stdin`](super::Althing::open_stdin).
     pub fn write_stdin(&self, text: impl AsRef<[u8]>) {
         let mut stdin = self.stdin.lock().unwrap_or_else(PoisonError::into_inner);
         let pipe = stdin.as_mut().expect("stdin is not open");
@@ -161,22 +153,20 @@ impl RunningProcess {
         self.stdin.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
-    /// Writes and closes stdin from a thread, so that a process that does not read cannot block the test.
+    /// Writes and closes stdin on a thread, so that a process that does not read cannot block the test.
     pub(super) fn feed_stdin(&self, text: Vec<u8>) {
         let stdin = Arc::clone(&self.stdin);
         thread::spawn(move || {
             let pipe = stdin.lock().unwrap_or_else(PoisonError::into_inner).take();
             if let Some(mut pipe) = pipe {
-                // A process may exit without reading its input.
                 let _ = pipe.write_all(&text);
             }
         });
     }
 
-    /// Waits until the process exits and its output ends. After `limit` this panics with both outputs, and
-    /// the drop kills the process.
+    /// Waits until the process exits and its output ends. Panics with both outputs after `limit`.
     ///
-    /// The descendants of the process live until `self` is dropped, so that a test can look for orphans.
+    /// Descendants of the process live until `self` is dropped, so that a test can look for orphans.
     #[track_caller]
     pub fn wait(&self, limit: Duration) -> Output {
         let ended = self.output.wait_for_blocking(limit, |output| {

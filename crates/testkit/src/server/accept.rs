@@ -10,17 +10,15 @@ use tokio::task::JoinSet;
 use super::connection;
 use super::state::ServerState;
 
-/// Length of the accept queue.
 const WAITING: u32 = 1024;
 
 /// Binds a port without listening, so that connections are refused. Two sockets of this process may hold one port: the
-/// new socket is bound before the old one is closed, so that no other server, for example of another test, can take
-/// the port while this one does not listen.
+/// new socket is bound before the old one is closed, so that no other server can take the port in between.
 pub(super) fn hold(address: SocketAddr, restarting: bool) -> TcpSocket {
     let held = TcpSocket::new_v4().and_then(|socket| {
         socket.set_reuseport(true)?;
-        // With this option, a server that restarts on its port need not wait until its old connections time out.
-        // It is not set for a port that is only held, because it would let other processes bind that port.
+        // With this option, a server that restarts on its port need not wait until its old connections time out. A port
+        // that is only held must not have it, because it would let other processes bind the port.
         socket.set_reuseaddr(restarting)?;
         socket.bind(address)?;
         Ok(socket)
@@ -28,7 +26,6 @@ pub(super) fn hold(address: SocketAddr, restarting: bool) -> TcpSocket {
     held.unwrap_or_else(|error| panic!("the fake model server cannot have {address}: {error}"))
 }
 
-/// Listens on a held port.
 pub(super) fn listen(held: TcpSocket) -> TcpListener {
     held.listen(WAITING).expect("a held port can be listened on")
 }

@@ -1,4 +1,5 @@
-//! One connection: reads a request, asks the script, executes the plan; repeats while both sides keep it alive.
+//! One connection: reads a request, asks the script and executes the plan, as long as both sides keep the connection
+//! alive.
 
 use std::time::Duration;
 
@@ -14,21 +15,19 @@ use crate::plan::{Plan, Step, put_chunk};
 use crate::recorded::RequestOutcome;
 use crate::wire::{Context, Wire, bare};
 
-/// The client has disconnected.
 struct HungUp;
 
-/// What happens to the connection after a plan.
 enum AfterPlan {
     KeepAlive,
     Closed,
     Reset,
-    /// The connection is reset once the port is closed; the server listens again after this time.
+    /// The connection is reset once the port is closed. The server listens again after this time.
     Refused(Duration),
 }
 
 struct Connection {
     stream: TcpStream,
-    /// Bytes read but not yet parsed. The buffer is also filled while a plan waits, to notice a disconnect.
+    /// Bytes read but not yet parsed. Also filled while a plan waits, to notice a disconnect.
     inbox: BytesMut,
     /// Bytes not yet written: consecutive steps without a pause are combined into one write.
     outbox: BytesMut,
@@ -69,7 +68,6 @@ pub(super) async fn serve(stream: TcpStream, number: usize, state: &ServerState)
     }
 }
 
-/// The plan for a request, and its index if it is a model call.
 fn respond(request: Request, connection: usize, state: &ServerState) -> (Plan, Option<usize>) {
     let Some(wire) = Wire::at(&request.method, &request.path) else {
         let own = state.options.program.answer(
@@ -184,7 +182,7 @@ impl Connection {
         }
     }
 
-    /// Writes out the buffer, then waits for `event`; a client that disconnects meanwhile is noticed at once.
+    /// Writes out the buffer, then waits for `event`. A client that disconnects meanwhile is noticed at once.
     async fn wait(&mut self, event: impl Future<Output = ()>) -> Result<(), HungUp> {
         self.flush().await?;
         let Self { stream, inbox, .. } = self;

@@ -19,7 +19,7 @@ use crate::recorded::RecordedRequest;
 use crate::script::Script;
 use state::ServerState;
 
-/// A running fake model server; it stops and closes its connections when dropped.
+/// A running fake model server. It stops and closes its connections when dropped.
 #[derive(Debug)]
 pub struct FakeModel {
     address: SocketAddr,
@@ -27,7 +27,6 @@ pub struct FakeModel {
     host: ServerHost,
 }
 
-/// What the server runs on.
 #[derive(Debug)]
 enum ServerHost {
     Task(tokio::task::JoinHandle<()>),
@@ -35,16 +34,13 @@ enum ServerHost {
     Thread(Option<(oneshot::Sender<()>, JoinHandle<()>)>),
 }
 
-/// Options that few tests need.
 #[derive(Debug, Clone)]
 pub struct FakeModelOptions {
-    /// The port; 0 means any free one.
+    /// The port. 0 means any free one.
     pub port: u16,
-    /// The models that `GET /models` lists.
     pub models: Vec<String>,
-    /// Whether requests are recorded for [`FakeModel::requests`] and the waits on them; a long benchmark disables it.
+    /// Whether requests are recorded for `requests` and the waits on them. A long benchmark disables it.
     pub keep_requests: bool,
-    /// The server program that this server plays.
     pub program: ServerProgram,
 }
 
@@ -65,7 +61,6 @@ impl FakeModel {
         Self::start_with(FakeModelOptions::default(), script).await
     }
 
-    /// [`start`](Self::start) with options.
     #[expect(
         clippy::unused_async,
         reason = "it needs a runtime to run on, which only an awaiting caller has"
@@ -82,7 +77,6 @@ impl FakeModel {
         Self::start_on_thread_with(FakeModelOptions::default(), script)
     }
 
-    /// [`start_on_thread`](Self::start_on_thread) with options.
     pub fn start_on_thread_with(options: FakeModelOptions, script: impl Into<Script>) -> Self {
         let port = options.port;
         let state = Arc::new(ServerState::new(script.into(), options));
@@ -107,7 +101,6 @@ impl FakeModel {
         Self { address, state, host: ServerHost::Thread(Some((stop, thread))) }
     }
 
-    /// The server's base URL: `http://127.0.0.1:PORT/v1`.
     pub fn base_url(&self) -> String {
         format!("http://{}/v1", self.address)
     }
@@ -116,39 +109,35 @@ impl FakeModel {
         self.address
     }
 
-    /// Every model call so far, in order of arrival, without `GET /models` and stray requests.
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.state.calls.read(Clone::clone)
     }
 
-    /// Every model call for this model.
     pub fn requests_of(&self, model: &str) -> Vec<RecordedRequest> {
         let mut all = self.requests();
         all.retain(|request| request.model() == model);
         all
     }
 
-    /// All requests that were not model calls.
     pub fn other_requests(&self) -> Vec<RecordedRequest> {
         self.state.others.read(Clone::clone)
     }
 
-    /// Number of model calls, recorded or not.
+    /// The number of model calls, recorded or not.
     pub fn request_count(&self) -> usize {
         self.state.call_count()
     }
 
-    /// Waits until `n` model calls have arrived and returns all of them; panics after `limit`.
+    /// Waits until `n` model calls have arrived and returns all of them. Panics after `limit`.
     pub async fn wait_for_requests(&self, n: usize, limit: Duration) -> Vec<RecordedRequest> {
         self.wait_until(limit, |calls| calls.len() >= n).await
     }
 
-    /// [`wait_for_requests`](Self::wait_for_requests) for a thread without a runtime.
     pub fn wait_for_requests_blocking(&self, n: usize, limit: Duration) -> Vec<RecordedRequest> {
         self.wait_until_blocking(limit, |calls| calls.len() >= n)
     }
 
-    /// Waits until `condition` holds for the model calls, including their outcomes; panics after `limit`.
+    /// Waits until `condition` holds for the model calls, including their outcomes. Panics after `limit`.
     pub async fn wait_until(
         &self,
         limit: Duration,
@@ -158,7 +147,6 @@ impl FakeModel {
         found.unwrap_or_else(|| self.gave_up(limit))
     }
 
-    /// [`wait_until`](Self::wait_until) for a thread without a runtime.
     pub fn wait_until_blocking(
         &self,
         limit: Duration,
@@ -178,7 +166,6 @@ impl FakeModel {
         panic!("the fake model server waited {limit:?}; it has seen {} calls: {seen:#?}", seen.len());
     }
 
-    /// Number of accepted connections.
     pub fn connections(&self) -> usize {
         self.state.connections.read(|count| count.total)
     }
@@ -187,18 +174,16 @@ impl FakeModel {
         self.state.connections.read(|count| count.open)
     }
 
-    /// Highest number of connections open at the same time.
     pub fn peak_connections(&self) -> usize {
         self.state.connections.read(|count| count.peak)
     }
 
-    /// Stops listening: new connections are refused until [`listen_again`](Self::listen_again). Open ones stay; those
-    /// not yet accepted are reset.
+    /// Stops listening: new connections are refused until `listen_again`. Open ones stay; those not yet accepted are
+    /// reset.
     pub async fn refuse(&self) {
         self.state.close_port().await;
     }
 
-    /// Listens on the same port again.
     pub async fn listen_again(&self) {
         self.state.open_port().await;
     }
@@ -211,8 +196,7 @@ impl Drop for FakeModel {
             ServerHost::Thread(running) => {
                 if let Some((stop, thread)) = running.take() {
                     drop(stop);
-                    // A panic of the thread was already printed, and a second panic here would abort the
-                    // test.
+                    // A panic of the thread was already printed, and a second panic here would abort the test.
                     let _ = thread.join();
                 }
             }
@@ -220,7 +204,7 @@ impl Drop for FakeModel {
     }
 }
 
-/// A base URL where nothing listens: the port is bound but never listening, so that nothing else can take it.
+/// A base URL where nothing listens. Its port stays bound, so that nothing else can take it.
 pub fn refused_base_url() -> String {
     static HELD: OnceLock<Mutex<Vec<TcpSocket>>> = OnceLock::new();
     let socket = TcpSocket::new_v4().expect("a socket");
@@ -230,7 +214,6 @@ pub fn refused_base_url() -> String {
     format!("http://{address}/v1")
 }
 
-/// Listens on a local port.
 fn listen(port: u16) -> (TcpListener, SocketAddr) {
     let listener = accept::listen(accept::hold(SocketAddr::from(([127, 0, 0, 1], port)), port != 0));
     let address = listener.local_addr().expect("a bound listener has an address");

@@ -14,7 +14,7 @@ pub(super) struct Request {
     pub(super) path: String,
     pub(super) headers: Vec<(String, String)>,
     pub(super) raw: Bytes,
-    /// The JSON body; `Null` if there is none, or if it is not JSON.
+    /// `Null` if there is no body, or if it is not JSON.
     pub(super) body: Value,
 }
 
@@ -23,13 +23,12 @@ impl Request {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// Whether the client asks to close the connection after this exchange.
     pub(super) fn wants_close(&self) -> bool {
         self.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"))
     }
 }
 
-/// The next request on the connection; `None` if the client has disconnected or does not speak HTTP.
+/// The next request on the connection. `None` if the client has disconnected or does not speak HTTP.
 pub(super) async fn read(stream: &mut TcpStream, inbox: &mut BytesMut) -> Option<Request> {
     let mut request = loop {
         match parse_head(inbox) {
@@ -53,7 +52,6 @@ pub(super) async fn read(stream: &mut TcpStream, inbox: &mut BytesMut) -> Option
     Some(request)
 }
 
-/// Parses and removes a complete head from the front of `inbox`.
 fn parse_head(inbox: &mut BytesMut) -> Result<Option<Request>, httparse::Error> {
     let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut head = httparse::Request::new(&mut headers);

@@ -63,8 +63,7 @@ impl ServerState {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Assigns an index to a model call and records it. Indices are assigned under the lock of the list, so that a
-    /// call's index is its position.
+    /// Indices are assigned under the lock of the list, so that a call's index is its position.
     pub(super) fn record_call(&self, request: Request, connection: usize) -> RecordedRequest {
         self.count.fetch_add(1, Ordering::Relaxed);
         let model = request.body["model"].as_str().or_else(|| model_in(&request.path));
@@ -102,7 +101,6 @@ impl ServerState {
         }
     }
 
-    /// Closes the port, and returns once it refuses connections.
     pub(super) async fn close_port(&self) {
         self.port.update(|port| port.holds += 1);
         self.port.wait(|port| (!port.listening || port.holds == 0).then_some(())).await;

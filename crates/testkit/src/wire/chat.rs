@@ -35,7 +35,6 @@ struct Writer<'a> {
     context: &'a Context,
     frames: Vec<Frame>,
     buffer: BytesMut,
-    /// The part of a chunk before its delta.
     prefix: String,
     /// The end of a chunk. If usage is requested, OpenAI sends `"usage":null` in every chunk but the one with the
     /// usage.
@@ -72,7 +71,7 @@ impl<'a> Writer<'a> {
         self.close(part);
     }
 
-    /// One text field, written directly into the buffer, because streaming benchmarks consist of these.
+    /// Written directly into the buffer, because streaming benchmarks consist of these fields.
     fn field(&mut self, part: Part, name: &str, text: &str) {
         put_all(&mut self.buffer, &["data: ", &self.prefix, "{\"", name, "\":"]);
         serde_json::to_writer((&mut self.buffer).writer(), text).expect("a string is always JSON");
@@ -156,7 +155,7 @@ pub(super) fn whole(reply: &Reply, context: &Context) -> String {
     format!(r#"{{{envelope},"choices":[{choice}],"usage":{usage}}}"#)
 }
 
-/// Error bodies in OpenAI's wording; a client may check `code` as well as the status.
+/// Error bodies in OpenAI's wording. A client may check `code` as well as the status.
 pub(super) fn error_body(status: u16, context: &Context) -> String {
     let model = &context.model;
     let (kind, code, message) = match status {

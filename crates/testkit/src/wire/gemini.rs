@@ -35,7 +35,6 @@ pub(super) fn whole(reply: &Reply, context: &Context) -> String {
     chunk(context, &parts, Some(reply.finish_or_default()), reply.usage).to_string()
 }
 
-/// Error bodies in Google's wording.
 pub(super) fn error_body(status: u16, context: &Context) -> String {
     let model = &context.model;
     let (word, message) = match status {
@@ -65,9 +64,9 @@ fn chunk(context: &Context, parts: &[Value], finish: Option<Finish>, usage: Opti
     chunk
 }
 
-/// A call is one part, never in fragments. Only the first of several carries the thought signature.
+/// A call is one part, never in fragments. Only the first of several calls carries the thought signature.
 fn call_part(index: usize, call: &ToolCall, context: &Context) -> Value {
-    // This format cannot express arguments that are not JSON; a string is the closest invalid value.
+    // This format cannot express arguments that are not JSON. A string is the closest invalid value.
     let text = call.arguments();
     let arguments = serde_json::from_str(&text).unwrap_or(Value::String(text));
     let mut part = json!({ "functionCall": { "name": call.name, "args": arguments } });

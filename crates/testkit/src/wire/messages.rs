@@ -50,7 +50,6 @@ pub(super) fn frames(reply: &Reply, context: &Context) -> Vec<Frame> {
     out.events.frames
 }
 
-/// Numbers the content blocks.
 struct Writer {
     events: Events,
     index: usize,
@@ -96,7 +95,6 @@ pub(super) fn whole(reply: &Reply, context: &Context) -> String {
     message.to_string()
 }
 
-/// Error bodies in Anthropic's wording.
 pub(super) fn error_body(status: u16, context: &Context) -> String {
     let (kind, message) = match status {
         400 => ("invalid_request_error", "messages: Field required".to_owned()),

@@ -13,41 +13,35 @@ use bytes::Bytes;
 
 use crate::reply::{Reply, ToolCall};
 
-/// A wire format, recognized by the path of the request.
+/// Recognized by the path of the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wire {
-    /// OpenAI's chat completions.
     Chat,
-    /// OpenAI's Responses.
     Responses,
-    /// Anthropic's Messages.
     Messages,
-    /// Google's `generateContent` and `streamGenerateContent`.
     Gemini,
 }
 
 /// The part of a reply that a frame carries. It decides where faults occur and which chunks a gate holds back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// The frame opens or closes the stream or a part of it, and has no content.
+    /// Opens or closes the stream or a part of it, without content.
     Frame,
     Reasoning,
     Text,
     Tool,
-    /// The frame carries the finish reason.
+    /// Carries the finish reason.
     End,
-    /// The frame follows the finish reason; it carries the usage or the end marker.
+    /// Follows the finish reason; carries the usage or the end marker.
     Tail,
 }
 
-/// One server-sent event, including its blank line.
 #[derive(Debug, Clone)]
 pub(crate) struct Frame {
     pub(crate) part: Part,
     pub(crate) bytes: Bytes,
 }
 
-/// What a wire format needs to know about the request.
 #[derive(Debug, Clone)]
 pub(crate) struct Context {
     pub(crate) seq: usize,
@@ -56,19 +50,17 @@ pub(crate) struct Context {
     pub(crate) include_usage: bool,
     /// The field for reasoning text, which differs between compatible providers.
     pub(crate) reasoning_field: &'static str,
-    /// The namespaces of the offered tools, by tool name; a call must repeat its namespace.
+    /// The namespaces of the offered tools, by tool name. A call must repeat its namespace.
     pub(crate) namespaces: HashMap<String, String>,
 }
 
 impl Context {
-    /// The id of a call: the one that the test has set, else one that is unique on this server.
     fn call_id(&self, index: usize, call: &ToolCall) -> String {
         call.id.clone().unwrap_or_else(|| format!("call_{}_{index}", self.seq))
     }
 }
 
 impl Wire {
-    /// The wire format of this path, if it is a model call.
     pub(crate) fn at(method: &str, path: &str) -> Option<Self> {
         let path = bare(path);
         if method != "POST" {
@@ -86,7 +78,6 @@ impl Wire {
         }
     }
 
-    /// The reply as a stream.
     pub(crate) fn frames(self, reply: &Reply, context: &Context) -> Vec<Frame> {
         match self {
             Self::Chat => chat::frames(reply, context),
@@ -106,7 +97,6 @@ impl Wire {
         }
     }
 
-    /// The body of a response with an error status.
     pub(crate) fn error_body(self, status: u16, context: &Context) -> String {
         match self {
             Self::Chat | Self::Responses => chat::error_body(status, context),
@@ -115,7 +105,7 @@ impl Wire {
         }
     }
 
-    /// The error of a status, inside a stream that started successfully.
+    /// An error inside a stream that started successfully.
     pub(crate) fn error_frame(self, status: u16, context: &Context) -> Frame {
         let bytes = match self {
             Self::Chat => chat::data(&chat::error_body(status, context)),
@@ -126,7 +116,6 @@ impl Wire {
         Frame { part: Part::End, bytes }
     }
 
-    /// A frame whose JSON is truncated.
     pub(crate) fn malformed_frame(self, context: &Context) -> Frame {
         let bytes = match self {
             Self::Chat => chat::malformed(context),
@@ -143,7 +132,6 @@ impl Wire {
     }
 }
 
-/// A path without its query.
 pub(crate) fn bare(path: &str) -> &str {
     path.split('?').next().unwrap_or_default()
 }

@@ -58,7 +58,6 @@ pub(super) fn error(status: u16, context: &Context) -> Bytes {
     named("error", &event.to_string())
 }
 
-/// Numbers the events and the output items.
 struct Writer<'a> {
     events: Events,
     context: &'a Context,
@@ -71,7 +70,6 @@ impl Writer<'_> {
         self.events.push(part, &event);
     }
 
-    /// An event about the current item.
     fn about(&mut self, part: Part, kind: &str, item: &str, mut fields: Value) {
         fields["type"] = kind.into();
         fields["item_id"] = item.into();

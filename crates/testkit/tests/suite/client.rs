@@ -1,5 +1,4 @@
-//! A minimal HTTP client over a TCP socket that exposes everything: the bytes, the chunks, and how the connection
-//! ended.
+//! A minimal HTTP client over a TCP socket that exposes the bytes, the chunks, and how the connection ended.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -9,9 +8,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// A generous deadline; a test that reaches it has failed.
 pub(crate) const SOON: Duration = althing_testkit::wait::PATIENCE;
-/// How long to watch for silence. Only used where silence is expected; elsewhere a busy machine would look silent.
+/// How long to watch for silence. Used only where silence is expected, because a busy machine looks silent.
 pub(crate) const MOMENT: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +29,7 @@ pub(crate) struct Response {
     pub(crate) end: End,
     pub(crate) status: u16,
     pub(crate) head: String,
-    /// The data of each chunk; a body of known length is one chunk.
+    /// The data of each chunk. A body of known length is one chunk.
     pub(crate) chunks: Vec<Vec<u8>>,
 }
 
@@ -47,7 +45,6 @@ impl Response {
         })
     }
 
-    /// The `data:` lines of the stream.
     pub(crate) fn data(&self) -> Vec<String> {
         self.body().lines().filter_map(|line| line.strip_prefix("data: ").map(str::to_owned)).collect()
     }
@@ -56,7 +53,6 @@ impl Response {
         self.data().last().is_some_and(|last| last == "[DONE]")
     }
 
-    /// The `data:` lines that are JSON, parsed.
     pub(crate) fn events(&self) -> Vec<Value> {
         self.data().iter().filter_map(|data| serde_json::from_str(data).ok()).collect()
     }
@@ -73,7 +69,6 @@ impl Response {
         self.joined("/choices/0/delta/reasoning_content")
     }
 
-    /// Name and arguments of each tool call.
     pub(crate) fn calls(&self) -> Vec<(String, String)> {
         let mut calls: Vec<(String, String)> = Vec::new();
         for event in self.events() {
@@ -102,7 +97,7 @@ impl Response {
 pub(crate) struct Client {
     pub(crate) stream: TcpStream,
     inbox: Vec<u8>,
-    /// Time without a byte after which the server counts as silent.
+    /// The time without a byte after which the server counts as silent.
     pub(crate) patience: Duration,
 }
 
@@ -127,8 +122,7 @@ impl Client {
         self.stream.write_all(bytes.as_bytes()).await.unwrap();
     }
 
-    /// Reads one response. If the server closes or resets the connection or falls silent, returns the part that
-    /// arrived.
+    /// If the server closes or resets the connection or falls silent, returns the part that arrived.
     pub(crate) async fn response(&mut self) -> Response {
         let mut head = None;
         loop {
@@ -182,8 +176,7 @@ fn complete_body(head: &str, bytes: &[u8]) -> Option<(Vec<Vec<u8>>, usize)> {
     Some((chunks, used?))
 }
 
-/// The content of each complete chunk, and the number of bytes of the encoded body; `None` until the last chunk has
-/// arrived.
+/// The content of each complete chunk, and the length of the encoded body, or `None` until the last chunk has arrived.
 fn parse_chunks(bytes: &[u8]) -> (Vec<Vec<u8>>, Option<usize>) {
     let mut chunks = Vec::new();
     let mut at = 0;
@@ -205,7 +198,7 @@ fn parse_chunks(bytes: &[u8]) -> (Vec<Vec<u8>>, Option<usize>) {
     }
 }
 
-/// A streaming request with the given tools; `vote` accepts agent1 and agent2.
+/// A streaming request with the given tools. `vote` accepts agent1 and agent2.
 pub(crate) fn request(model: &str, tools: &[&str]) -> Value {
     let tools: Vec<Value> = tools
         .iter()
@@ -233,7 +226,6 @@ pub(crate) fn request(model: &str, tools: &[&str]) -> Value {
     })
 }
 
-/// Sends one request on its own connection.
 pub(crate) async fn ask(address: SocketAddr, body: &Value) -> Response {
     let mut client = Client::connect(address).await;
     client.post(body).await;

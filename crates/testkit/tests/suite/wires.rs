@@ -17,7 +17,7 @@ async fn post(server: &FakeModel, path: &str, body: &Value) -> Response {
     client.response().await
 }
 
-/// A request in each wire format: a system prompt, a question, and the tool `vote` for agent1 and agent2.
+/// A system prompt, a question, and the tool `vote` for agent1 and agent2.
 fn request(path: &str) -> Value {
     let schema = json!({ "type": "object", "properties": {
         "agent_id": { "type": "string", "enum": ["agent1", "agent2"] }, "reason": { "type": "string" } } });

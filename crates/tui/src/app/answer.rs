@@ -10,7 +10,6 @@ use althing_protocol::Decision;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 impl App {
-    /// Handles a key while a modal is open.
     pub(crate) fn modal_key(&mut self, key: KeyEvent) {
         if super::dialog_typing::is_chord(key) && !self.box_field_has_focus() {
             return;
@@ -63,7 +62,6 @@ impl App {
         }
     }
 
-    /// Gives the open question an answer that grants something, if everything that it grants was shown.
     fn grant(&mut self, decision: Decision) {
         if self.may_grant() {
             self.answer(decision);
@@ -228,7 +226,6 @@ impl App {
             }
             _ => {}
         }
-        // Preview the theme while it is being chosen.
         if let Some(Modal::Pick { picker: Picker::Themes(_), chosen }) = &self.modal {
             self.theme = Theme::ALL.get(*chosen).copied().unwrap_or_default();
         }
@@ -239,7 +236,6 @@ fn approve() -> Decision {
     Decision::Approve { digest: None, edited: None, instructions: None }
 }
 
-/// Whether a key is Enter with Alt or Shift, which inserts a newline.
 pub fn wants_newline(key: KeyEvent) -> bool {
     key.code == KeyCode::Enter && key.modifiers.intersects(KeyModifiers::ALT | KeyModifiers::SHIFT)
 }

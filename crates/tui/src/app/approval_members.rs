@@ -3,17 +3,15 @@
 
 use althing_protocol::{AgentId, AgentMode, LaunchRun, Member, Proposal};
 
-/// The agents to choose from: the proposed ones, or the whole team if a single agent was proposed.
+/// The agents to choose from: the proposed ones, or the whole team if fewer than two agents were proposed.
 pub fn candidates<'a>(proposal: &'a Proposal, team: &'a [Member]) -> &'a [Member] {
     if proposal.members.len() < 2 && team.len() > 1 { team } else { &proposal.members }
 }
 
-/// Whether a single agent is selected.
 pub fn is_single(proposal: &Proposal, edited: &LaunchRun) -> bool {
     edited.agent_mode.unwrap_or(proposal.modes.agent_mode) == AgentMode::Single
 }
 
-/// The currently selected agents.
 pub fn members<'a>(proposal: &'a Proposal, edited: &LaunchRun, team: &'a [Member]) -> Vec<&'a Member> {
     let everyone = || candidates(proposal, team).iter();
     match &edited.agents {
@@ -41,7 +39,7 @@ pub fn next_mode(proposal: &Proposal, edited: &mut LaunchRun, team: &[Member]) {
     }
 }
 
-/// Selects the previous or next agent in single-agent mode, wrapping around; does nothing in multi-agent mode.
+/// Selects the previous or next agent, wrapping around. Does nothing unless a single agent is selected.
 pub fn select_neighbor(proposal: &Proposal, edited: &mut LaunchRun, team: &[Member], step: isize) {
     let everyone = candidates(proposal, team);
     if !is_single(proposal, edited) || everyone.is_empty() {
@@ -54,7 +52,6 @@ pub fn select_neighbor(proposal: &Proposal, edited: &mut LaunchRun, team: &[Memb
     }
 }
 
-/// The index of the single agent among those to choose from.
 fn selected_index(proposal: &Proposal, edited: &LaunchRun, team: &[Member]) -> Option<usize> {
     let chosen = members(proposal, edited, team).first().map(|member| member.id.clone())?;
     candidates(proposal, team).iter().position(|member| member.id == chosen)
@@ -62,7 +59,7 @@ fn selected_index(proposal: &Proposal, edited: &LaunchRun, team: &[Member]) -> O
 
 fn set_single(proposal: &Proposal, edited: &mut LaunchRun, agent: AgentId) {
     edited.agent_mode = Some(AgentMode::Single);
-    // Only the prompt of this agent is kept: a launch with prompts for agents that do not take part is rejected.
+    // Only this agent's prompt is kept, because a launch with prompts for agents that do not take part is rejected.
     edited.agent_system_prompts.clone_from(&proposal.launch.agent_system_prompts);
     edited.agent_system_prompts.retain(|id, _| *id == agent);
     edited.agents = Some(vec![agent]);
@@ -71,6 +68,6 @@ fn set_single(proposal: &Proposal, edited: &mut LaunchRun, agent: AgentId) {
 fn set_multi(proposal: &Proposal, edited: &mut LaunchRun) {
     edited.agent_mode = Some(AgentMode::Multi);
     edited.agent_system_prompts.clone_from(&proposal.launch.agent_system_prompts);
-    // If a single agent was proposed, multi-agent mode means the whole team.
+    // If the proposal names fewer than two agents, `None` stands for the whole team.
     edited.agents = proposal.launch.agents.clone().filter(|agents| agents.len() > 1);
 }

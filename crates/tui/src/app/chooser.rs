@@ -1,15 +1,15 @@
-//! The choice of the presenter: its keys, the texts that it shows, and the pause of the countdown while it is open.
+//! The choice of the presenter in the override window: its keys and texts, and the pause of the countdown while it is
+//! open.
 
 use super::{App, Modal, TextReader};
 use althing_protocol::{Candidate, Decision, InteractionId, Op};
 use althing_view::{RunView, TimelineEvent};
 use crossterm::event::{KeyCode, KeyEvent};
 
-/// The choice of the presenter while one of its answers is being read whole.
+/// The choice of the presenter while the screen shows the whole answer of a candidate.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ChooserBelow {
     chooser: Modal,
-    /// The number of screens without the one that shows the answer.
     depth: usize,
 }
 
@@ -19,7 +19,6 @@ impl App {
         self.model.runs.get(question.task.as_ref()?)
     }
 
-    /// The whole answer of a candidate.
     pub(crate) fn candidate_answer(&self, id: &InteractionId, candidate: &Candidate) -> String {
         let whole = self.voted_run(id).and_then(|run| {
             let mut answers = run.agents.iter().flat_map(althing_view::MemberView::answers);
@@ -28,7 +27,6 @@ impl App {
         whole.unwrap_or_else(|| candidate.preview.clone())
     }
 
-    /// The agents that voted for a candidate, with their reasons.
     pub(crate) fn reasons_for(&self, id: &InteractionId, candidate: &Candidate) -> Vec<(String, String)> {
         let Some(run) = self.voted_run(id) else { return Vec::new() };
         let voters = run.agents.iter().filter(|agent| agent.vote.as_ref() == Some(&candidate.agent));
@@ -83,8 +81,6 @@ impl App {
         }
     }
 
-    /// Opens the choice again, once the answer that was read whole is closed. The choice is dropped if its question is
-    /// no longer open.
     pub(crate) fn return_to_chooser(&mut self) {
         let is_open = |below: &ChooserBelow| {
             let id = below.chooser.question();
@@ -100,7 +96,7 @@ impl App {
         }
     }
 
-    /// Pauses the countdown of the override window while the choice is open, also while an answer is read whole.
+    /// Pauses the countdown while the choice of the presenter is open, also while a whole answer is shown.
     pub(crate) fn sync_countdown(&mut self) {
         self.return_to_chooser();
         let open = match (&self.modal, &self.chooser_below) {

@@ -7,7 +7,6 @@ use crate::theme::Theme;
 use althing_protocol::{AgentMode, ChatState, Op, TaskId};
 use althing_text::nearest;
 
-/// All commands, with a short description.
 pub const COMMANDS: &[(&str, &str)] = &[
     ("/help", "keys and commands"),
     ("/agents", "list the agents"),
@@ -37,7 +36,6 @@ pub const COMMANDS: &[(&str, &str)] = &[
     ("/quit", "leave"),
 ];
 
-/// The keys that do the same as a command.
 const KEYS: &[(&str, &str)] = &[
     ("/help", "^G"),
     ("/tasks", "^T"),
@@ -53,7 +51,7 @@ const KEYS: &[(&str, &str)] = &[
     ("/quit", "^D"),
 ];
 
-/// Commands that people know from other programs, with what to do here instead.
+/// Commands of other tools that people may try, with what to do here instead.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("init", "/config writes a starter config"),
     ("login", "set the API key of the provider in the environment; `althing agents` shows what is missing"),
@@ -69,8 +67,8 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("vim", "Ctrl+X writes the message in your editor"),
 ];
 
-/// The commands that fit what was typed (which includes the slash), with descriptions and keys: first those that begin
-/// with it, then those that contain its letters in order, then those whose description contains it.
+/// The commands that match the typed text (with its slash), with descriptions and keys: first those that begin with it,
+/// then those that contain its letters in order, then those whose description contains it.
 pub fn matching(typed: &str) -> Vec<(String, String)> {
     let letters = typed.trim_start_matches('/').to_lowercase();
     let rank = |name: &str, about: &str| {
@@ -90,7 +88,6 @@ pub fn matching(typed: &str) -> Vec<(String, String)> {
             found.push((rank, ((*name).to_owned(), about)));
         }
     }
-    // Descriptions are searched only for words that begin no command.
     if found.iter().any(|(rank, _)| *rank == 0) {
         found.retain(|(rank, _)| *rank < 2);
     }
@@ -104,7 +101,6 @@ fn has_letters_in_order(name: &str, letters: &str) -> bool {
 }
 
 impl App {
-    /// Executes a command line, given without its slash.
     pub(crate) fn command(&mut self, line: &str) {
         let (name, argument) = line.split_once(' ').unwrap_or((line, ""));
         let argument = argument.trim();
@@ -171,7 +167,6 @@ impl App {
     fn cancel_live(&mut self) {
         match self.model.live_run().map(|run| run.id.clone()) {
             Some(task) => self.submit(Op::Cancel { task }),
-            // Without a run, the chat agent's turn is cancelled, whether it is replying or waiting for an approval.
             None if self.model.state != ChatState::Idle => self.submit(Op::Cancel { task: TaskId::chat() }),
             None => self.toast = Some("nothing is running".into()),
         }

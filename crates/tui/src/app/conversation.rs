@@ -10,12 +10,12 @@ use althing_view::EntryBody;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 impl App {
-    /// Enter in the input: completes a partial command, then executes a command or sends the message. In an empty
-    /// input it confirms the winner of a vote that can be overridden; after a backslash it inserts a newline.
+    /// Enter in the input: completes a partial command, and executes a command or sends the message. In an empty input
+    /// it keeps the winner of a vote that can be overridden; after a backslash it inserts a newline.
     pub(crate) fn enter(&mut self) {
         if let Some(completion) = self.completion.take() {
-            // Enter completes a partial command; a path stays as typed.
-            // What does not begin with the typed text is taken only if the user moved to it.
+            // Enter completes only commands, not paths. An offer that does not begin with the typed text is taken only
+            // if the user moved to it.
             if self.input.text().starts_with('/')
                 && !self.input.text().contains(' ')
                 && let Some((offer, _)) = completion.offers.get(completion.chosen)
@@ -51,7 +51,6 @@ impl App {
         self.send_message(text.strip_prefix('/').filter(|rest| rest.starts_with('/')).unwrap_or(&text));
     }
 
-    /// Sends a message with the modes that the user chose; `@path` mentions grant access.
     pub(crate) fn send_message(&mut self, text: &str) {
         self.welcome = None;
         self.touched = true;
@@ -65,7 +64,6 @@ impl App {
         self.submit(Op::SendMessage { text, modes, grants });
     }
 
-    /// Handles every key in the input field except the Enter that sends the message.
     pub(crate) fn write_key(&mut self, key: KeyEvent) {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         let alt = key.modifiers.contains(KeyModifiers::ALT);
@@ -121,7 +119,6 @@ impl App {
         self.update_completion();
     }
 
-    /// The width of the input's text, in columns.
     pub(crate) fn input_width(&self) -> usize {
         let width = if self.is_split() { crate::view::split_width(self.size.width) } else { self.size.width };
         usize::from(crate::view::input_text_width(width)).max(2)
@@ -142,7 +139,6 @@ impl App {
                 instructions.insert(text)
             }
             Some(Modal::PlanApproval { changes, field: super::Field::Changes, .. }) => changes.insert(text),
-            // Unless a text field of a dialog has the focus, pasted text goes to the input.
             _ => {
                 self.type_pending_letter();
                 self.browsing = false;
@@ -154,7 +150,6 @@ impl App {
         }
     }
 
-    /// Steps through earlier messages and commands.
     fn recall(&mut self, step: isize) {
         let (at, draft) = match self.recalled.take() {
             Some(recalled) => recalled,
@@ -174,7 +169,6 @@ impl App {
         }
     }
 
-    /// Offers completions for the word before the cursor.
     pub(crate) fn update_completion(&mut self) {
         let before = self.input.before();
         let from = before.rfind(char::is_whitespace).map_or(0, |at| at + 1);
@@ -203,8 +197,7 @@ impl App {
             if let Some((offer, _)) = completion.offers.get(completion.chosen) {
                 let is_new = self.input.before().get(completion.from..) != Some(offer);
                 self.input.complete(completion.from, offer);
-                // After a directory, completion continues inside it. After a file, it offers `:w`, so no space is
-                // added. A command is followed by a space.
+                // After a path, completion continues inside the directory or with `:w`, so no space is added.
                 if !offer.starts_with('@') {
                     self.input.insert(" ");
                 } else if is_new {
@@ -219,8 +212,8 @@ impl App {
         }
     }
 
-    /// Toggles a mode, unless agents are working. Interactive mode is not toggled: a message says how the config
-    /// changes it.
+    /// Modes cannot be changed while agents work. Interactive mode cannot be toggled at all: a message says how the
+    /// config changes it.
     pub(crate) fn toggle_mode(&mut self, word: ModeToggle) {
         if self.model.is_busy() {
             self.toast = Some("modes locked while agents work".into());
@@ -243,7 +236,6 @@ impl App {
         }
     }
 
-    /// Switches to single-agent mode with this agent, unless agents are working.
     pub(crate) fn choose_agent(&mut self, member_index: usize) {
         if self.model.is_busy() {
             self.toast = Some("modes locked while agents work".into());
@@ -261,7 +253,7 @@ impl App {
         }
     }
 
-    /// Shows another tab of the top run; in single-agent mode this also selects the agent, unless agents are working.
+    /// In single-agent mode, this also selects the agent, unless agents are working.
     pub(crate) fn choose_tab(&mut self, tab: usize) {
         if let Some(TuiScreen::Run(screen)) = self.screens.last_mut() {
             screen.tab = tab;
@@ -281,7 +273,6 @@ impl App {
         }
     }
 
-    /// Handles a key while browsing the conversation.
     pub(crate) fn browse_key(&mut self, key: KeyEvent) {
         let last = self.model.entries.len().saturating_sub(1);
         let at = self.scroll.selected.unwrap_or(last).min(last);
@@ -328,7 +319,6 @@ impl App {
             KeyCode::Delete => self.unqueue_newest(),
             KeyCode::Esc | KeyCode::Tab => self.stop_browsing(),
             KeyCode::BackTab => self.toggle_mode(ModeToggle::Plan),
-            // Any other letter starts a message.
             KeyCode::Char(_) => {
                 self.stop_browsing();
                 self.write_key(key);
@@ -344,7 +334,6 @@ impl App {
         self.scroll.go_end();
     }
 
-    /// Opens an entry of the conversation.
     pub(crate) fn open_entry(&mut self, at: usize) {
         let Some(entry) = self.model.entries.get(at) else { return };
         match &entry.body {
@@ -407,7 +396,6 @@ impl App {
         Some(text)
     }
 
-    /// Asks for confirmation to cancel the run or program of an entry.
     pub(crate) fn cancel_entry(&mut self, at: usize) {
         let task = match self.model.entries.get(at).map(|entry| &entry.body) {
             Some(EntryBody::Run(id) | EntryBody::Program(id)) => id.clone(),
@@ -416,14 +404,13 @@ impl App {
         self.cancel_task(task);
     }
 
-    /// The newest text for `/copy`: a reply of the chat agent, or a final answer that is shown in the conversation.
+    /// The newest text for `/copy`: a reply of the chat agent, or a final answer in the conversation.
     pub(crate) fn newest_text(&self) -> Option<String> {
         let spoken = |body: &EntryBody| matches!(body, EntryBody::Agent { .. } | EntryBody::Final(_));
         let at = self.model.entries.iter().rposition(|entry| spoken(&entry.body))?;
         self.entry_text(at)
     }
 
-    /// A short name of a message, for notices.
     pub(crate) fn message_name(&self, seq: Seq) -> String {
         let entry = self.model.entries.iter().find(|entry| entry.seq == seq);
         match entry.map(|entry| &entry.body) {

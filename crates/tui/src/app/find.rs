@@ -7,12 +7,10 @@ use crate::view::reader::Parts;
 use crossterm::event::{KeyCode, KeyEvent};
 
 impl App {
-    /// Starts to type what to search for in the conversation.
     pub(crate) fn start_find(&mut self) {
         self.finding = Some(String::new());
     }
 
-    /// Handles a key while the text to search for in the conversation is typed.
     pub(crate) fn find_key(&mut self, key: KeyEvent) {
         let Some(text) = &mut self.finding else { return };
         match key.code {
@@ -29,7 +27,6 @@ impl App {
         }
     }
 
-    /// Searches the conversation and selects the message with the match; the newest match first.
     pub(crate) fn find_in_conversation(&mut self, text: &str, step: isize) {
         if text.trim().is_empty() {
             return;
@@ -50,13 +47,11 @@ impl App {
         text.trim().clone_into(&mut self.found);
     }
 
-    /// Goes to another match of the search in the conversation.
     pub(crate) fn find_again(&mut self, step: isize) {
         let text = self.found.clone();
         self.find_in_conversation(&text, step);
     }
 
-    /// Goes to a match in the opened text.
     pub(crate) fn find_in_text(&mut self, step: isize) {
         let Some(TuiScreen::TextReader(reader)) = self.screens.last_mut() else { return };
         let Some(wanted) = reader.search.clone().filter(|wanted| !wanted.trim().is_empty()) else { return };
@@ -69,8 +64,8 @@ impl App {
         reader.scroll = scroll;
     }
 
-    /// Selects the next or previous timeline entry that contains the search text, also in what only opening the entry
-    /// shows. On the tab of the final answer, goes to a match in the answer.
+    /// Selects the next or previous timeline entry that contains the search text, also in the part that is shown only
+    /// when the entry is opened. On the tab of the final answer, goes to a match in the answer.
     pub(crate) fn find_timeline_entry(&mut self, step: isize) {
         let Some(TuiScreen::Run(screen)) = self.screens.last_mut() else { return };
         let Some(run) = self.model.runs.get(&screen.id) else { return };

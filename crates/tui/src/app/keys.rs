@@ -16,7 +16,6 @@ pub(crate) enum WelcomeChoice {
     Help,
 }
 
-/// The choices on the welcome screen, in order.
 pub(crate) const WELCOME_CHOICES: &[(WelcomeChoice, &str)] = &[
     (WelcomeChoice::Start, "start with what was found"),
     (WelcomeChoice::Offline, "try it with the offline model (not an AI, no network)"),
@@ -27,7 +26,6 @@ pub(crate) const WELCOME_CHOICES: &[(WelcomeChoice, &str)] = &[
 /// Keys that follow each other within this many milliseconds count as continuous typing.
 pub(crate) const TYPING_PAUSE_MS: u64 = 1000;
 
-/// Applies a key to an editor.
 pub(crate) fn apply_editor_key(editor: &mut Editor, key: KeyEvent, width: usize) {
     let control = key.modifiers.contains(KeyModifiers::CONTROL);
     let alt = key.modifiers.contains(KeyModifiers::ALT);
@@ -75,11 +73,10 @@ pub(crate) fn apply_editor_key(editor: &mut Editor, key: KeyEvent, width: usize)
 }
 
 impl App {
-    /// Handles a key press. The key goes to an attached program; else Ctrl+C, Ctrl+Z and Ctrl+L act everywhere, and
-    /// other keys go to the open dialog, else to the focused part of the screen.
+    /// An attached program gets every key but the one that detaches. Otherwise Ctrl+C, Ctrl+Z and Ctrl+L act
+    /// everywhere, and other keys go to the open dialog or, without a dialog, to the focused part of the screen.
     pub(crate) fn on_key(&mut self, key: KeyEvent) {
         let control = |c: char| key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char(c);
-        // An attached program receives every key except the detach key.
         if let Some(TuiScreen::Attached(task)) = self.screens.last() {
             let task = task.clone();
             self.note_typed();
@@ -130,8 +127,8 @@ impl App {
         }
     }
 
-    /// Ctrl+C: clears the input. If the input is empty, cancels the live run or the chat agent's turn (but no
-    /// workflow); Ctrl+C again leaves.
+    /// Ctrl+C: clears the input. If there is nothing to clear, cancels the live run or, without one, the chat agent's
+    /// turn, but never a workflow; Ctrl+C again leaves.
     fn interrupt(&mut self) {
         self.type_pending_letter();
         if !self.input.is_empty() && (self.modal.is_none() || self.input_has_focus_under_box()) {
@@ -166,8 +163,7 @@ impl App {
         }
     }
 
-    /// Handles a key on the welcome screen while the input is empty. Returns false for keys of the input, such as
-    /// letters.
+    /// Returns false for keys that belong to the input.
     fn welcome_key(&mut self, key: KeyEvent) -> bool {
         match key.code {
             KeyCode::Up => self.welcome_choice = self.welcome_choice.saturating_sub(1),
@@ -179,7 +175,6 @@ impl App {
         true
     }
 
-    /// Applies a choice of the welcome screen.
     pub(crate) fn take_welcome(&mut self, choice: usize) {
         self.welcome_choice = choice;
         match WELCOME_CHOICES.get(choice).map(|(choice, _)| choice) {
@@ -241,7 +236,6 @@ impl App {
         self.toast = Some("copied".into());
     }
 
-    /// Handles a key while the search text of a run is being typed.
     fn search_key(&mut self, key: KeyEvent) {
         let Some(TuiScreen::Run(screen)) = self.screens.last_mut() else { return };
         match key.code {
@@ -332,7 +326,6 @@ impl App {
         }
     }
 
-    /// Shows a diff of the files that a run changed.
     pub(crate) fn run_diff(&mut self, id: &TaskId) {
         match self.host.diff(id) {
             Ok(diff) if diff.is_empty() => {
@@ -347,8 +340,6 @@ impl App {
         }
     }
 
-    /// The title and text of the selected timeline entry (the newest if none is selected), or of the final answer on
-    /// its tab.
     fn shown_text(&self) -> Option<(String, String)> {
         let Some(TuiScreen::Run(screen)) = self.screens.last() else { return None };
         let run = self.model.runs.get(&screen.id)?;
@@ -372,7 +363,6 @@ impl App {
         }
     }
 
-    /// Handles a key in the conversation.
     pub(crate) fn conversation_key(&mut self, key: KeyEvent) {
         if self.browsing {
             return self.browse_key(key);

@@ -3,18 +3,14 @@
 use super::App;
 use crate::line;
 
-/// Limit on the paths offered as completions.
 const MOST_OFFERS: usize = 50;
 
-/// Limit on the mentions of one message that are looked up.
 const MOST_CHECKED: usize = 20;
 
-/// The mentions in the input that name nothing, such as `@nowhere.md`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MissingMentions {
-    /// The text that was checked.
     text: String,
-    /// Whether completions were offered for the word at the cursor, which is then not finished.
+    /// Whether the word at the cursor had completions and was therefore still unfinished.
     completing: bool,
     words: Vec<String>,
 }
@@ -40,8 +36,8 @@ impl MissingMentions {
 }
 
 impl App {
-    /// What completion offers for the word after `@`: for a path that exists, to read it or to write it; and paths.
-    /// Also returns the index of the offer that Tab takes: in a directory, the first path below it.
+    /// The completions of the word after `@`: for a path that exists, to read or to write it; and paths. Also returns
+    /// the index of the offer that Tab takes.
     pub(crate) fn mention_offers(&self, mention: &str) -> (Vec<(String, String)>, usize) {
         const READ: &str = "the run may read it";
         const WRITE: &str = "the run may read and write it";
@@ -66,7 +62,6 @@ impl App {
         (offers, chosen)
     }
 
-    /// Looks up the mentions in the input, if the input has changed.
     pub(crate) fn find_missing_mentions(&mut self) {
         let completing = self.completion.is_some();
         if self.missing.text == self.input.text() && self.missing.completing == completing {
@@ -87,7 +82,6 @@ impl App {
         self.missing = MissingMentions { text: self.input.text().to_owned(), completing, words };
     }
 
-    /// The last mention in the input that names nothing.
     pub(crate) fn missing_mention(&self) -> Option<&str> {
         self.missing.words.last().map(String::as_str)
     }

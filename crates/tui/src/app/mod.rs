@@ -1,7 +1,5 @@
-//! The state of the screen, and how keys and clicks change it.
-//!
-//! A key produces effects, which the event loop executes; `plain` executes those that make sense without a screen.
-//! Everything else that needs I/O or the clock goes through `TuiHost`.
+//! The state of the screen, and how keys and clicks change it. Handling a key produces effects, which the event loop
+//! executes; other I/O and the clock are accessed through `TuiHost`.
 
 mod answer;
 pub(crate) mod approval_members;
@@ -48,184 +46,128 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use std::sync::Arc;
 
-/// An action for the event loop.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// Submit an op to the engine.
     Submit(Op),
-    /// Copy a text to the clipboard.
     Copy(String),
-    /// Edit the message in the user's editor.
     EditInput,
-    /// Edit a plan in the user's editor.
     EditPlan(PlanRef),
-    /// Show a text in the pager.
     Page(String),
-    /// Write a starter config.
     WriteConfig,
-    /// Restore the files that a task changed; None means the last task that changed files.
+    /// Restores the files that a task changed. `None` means the last task that changed files.
     Undo(Option<TaskId>),
-    /// Ring the bell.
     Bell,
-    /// Show a notification of the terminal.
     Notify(String),
-    /// Show a message to the user.
     Say(String),
-    /// Take the mouse, or leave it to the terminal.
+    /// Whether the screen receives mouse events. If not, the terminal handles the mouse.
     Mouse(bool),
-    /// Suspend the process, as Ctrl+Z does.
     Suspend,
-    /// Redraw the whole screen.
     Redraw,
     Leave(TuiExit),
 }
 
-/// A clickable area of the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// A word of the mode bar.
     Mode(ModeToggle),
-    /// An agent's tab above the mode bar, which selects the agent that works alone.
     Agent(usize),
-    /// A tab of the opened run.
     Tab(usize),
-    /// An entry of the list.
     Item(usize),
-    /// A button, by its key.
     Key(char),
-    /// The presenter choice.
     Override,
     Back,
-    /// The tasks badge.
     Tasks,
     Input,
-    /// The button that sends the message.
     Send,
-    /// The button that cancels the run of an entry of the conversation.
     CancelEntry(usize),
-    /// A choice on the welcome screen, by its index.
     Welcome(usize),
 }
 
-/// A word of the mode bar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModeToggle {
     Plan,
-    /// Single or multi.
     Agents,
     Refine,
-    /// Whether there is a chat agent.
     Interactive,
 }
 
-/// Completions for the word being typed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Completion {
-    /// Where the completed word begins.
+    /// The byte position where the completed word begins.
     pub from: usize,
-    /// The candidates, each with a description.
     pub offers: Vec<(String, String)>,
     pub chosen: usize,
 }
 
-/// The state of the screen.
 pub struct App {
-    /// The folded session.
     pub model: SessionView,
     pub modes: TuiModeState,
     pub options: TuiOptions,
     pub theme: Theme,
-    /// The stack of screens. The lowest is the conversation or the tasks of a workflow.
+    /// The stack of screens. The lowest is the conversation or, for a workflow, the tasks panel.
     pub screens: Vec<TuiScreen>,
-    /// The open question, confirmation, picker or information.
     pub modal: Option<Modal>,
-    /// The message being written.
     pub input: Editor,
     pub completion: Option<Completion>,
-    /// The `@path` mentions in the input that name nothing.
     pub(crate) missing: mentions::MissingMentions,
-    /// The scroll position of the conversation.
     pub scroll: Scroll,
-    /// Whether keys move through the conversation instead of typing.
     pub browsing: bool,
-    /// The text to search for in the conversation, while it is typed.
     pub(crate) finding: Option<String>,
-    /// The text that was last searched for in the conversation.
     pub(crate) found: String,
-    /// Whether what is open over or beside the conversation receives the keys instead of the input.
+    /// Whether the opened run, text or task panel receives the keys instead of the input.
     pub(crate) panel_has_keys: bool,
     /// A message to the user, shown until the next key or click.
     pub toast: Option<String>,
     pub now: Timestamp,
-    /// The size of the screen.
     pub size: Rect,
-    /// What the welcome screen shows; None while there is no welcome screen.
     pub welcome: Option<Welcome>,
-    /// The selected choice of the welcome screen, as an index into `WELCOME_CHOICES`.
     pub(crate) welcome_choice: usize,
-    /// Cached layouts of what is in view.
     pub layouts: Layouts,
     pub(crate) host: Arc<dyn TuiHost>,
-    /// The clickable areas of the last frame.
     pub(crate) targets: Vec<(Rect, Target)>,
     pub(crate) history: Vec<String>,
     pub(crate) recalled: Option<(usize, String)>,
-    /// The messages that were sent with another text than the typed one: the sent text, and the typed one.
+    /// Messages whose sent text differs from the typed one, as pairs: the sent text, and the typed text.
     pub(crate) sent_as: Vec<(String, String)>,
-    /// Whether the last key was a Ctrl+C that did not clear the input; a second Ctrl+C leaves.
+    /// Whether the last key was a Ctrl+C that did not clear the input. A second Ctrl+C leaves.
     pub(crate) leaving: bool,
-    /// When a key last went to the input or another screen rather than to a dialog, or answered a dialog.
+    /// When a key last went somewhere else than to a dialog, or answered a dialog.
     pub(crate) last_typed: Timestamp,
-    /// The key of `last_typed`.
     pub(crate) last_typed_key: Option<KeyCode>,
-    /// When the newest key was pressed, and when the key before it was.
     pub(crate) last_key_at: Timestamp,
     pub(crate) previous_key_at: Timestamp,
-    /// The key that is being handled; None for a click and for a letter that waited.
+    /// The key that is being handled. `None` for a click and for a pending letter.
     pub(crate) current_key: Option<KeyCode>,
-    /// The last key that would have answered a dialog, but was left over from before (see `is_left_over`).
     pub(crate) ignored_key: Option<(KeyCode, Timestamp)>,
-    /// Where the mouse button was pressed; None once it was let go.
     pub(crate) pressed_at: Option<Position>,
     pub(crate) selection: Option<selection::Selection>,
-    /// Whether we get what the mouse does.
     pub(crate) mouse: bool,
-    /// When the mouse was last clicked.
     pub(crate) last_click: Option<Timestamp>,
     /// Whether the click that is being handled follows another click at once, or was made before the dialog was drawn.
     pub(crate) is_click_left_over: bool,
-    /// A letter of which it is not yet known whether it is a shortcut of the open dialog or the start of a message.
     pub(crate) pending_letter: Option<dialog_typing::PendingLetter>,
-    /// Whether the open dialog was not on the screen yet when the current keys were pressed.
+    /// Whether the open dialog was not drawn yet when the current key was pressed.
     pub box_is_unseen: bool,
-    /// Questions that the user dismissed or answered.
+    /// Questions that the user dismissed or answered: they do not open by themselves again.
     pub(crate) dismissed: Vec<InteractionId>,
-    /// The dialog that was answered last, as the user left it; a rejected answer opens the dialog again.
+    /// The dialog that was answered last, as the user left it. If the answer is rejected, the dialog opens again.
     pub(crate) answered: Option<Modal>,
-    /// The choice of the presenter, while one of its answers is being read whole.
     pub(crate) chooser_below: Option<chooser::ChooserBelow>,
-    /// The answer to `Modal::Trust`.
     pub(crate) trust_choice: Option<TrustChoice>,
-    /// The runs of which the host was asked whether they were undone.
+    /// The runs that `check_new_results` has already asked the host about.
     pub(crate) undo_checked: std::collections::BTreeSet<TaskId>,
-    /// The question whose countdown this screen has paused.
     pub(crate) paused: Option<InteractionId>,
-    /// Number of waiting tasks at the last update; the bell rings when the number grows.
+    /// The number of waiting tasks at the last update. The bell rings when it grows.
     pub(crate) waiting_at_bell: usize,
-    /// Whether the terminal has the focus of the desktop, as far as it has said.
+    /// Whether the terminal window has the focus, as far as the terminal has reported.
     pub(crate) has_focus: bool,
-    /// The live run and the number of open questions at the last update.
     pub(crate) live_before: Option<TaskId>,
     pub(crate) asked_before: usize,
-    /// The attached program's screen.
     pub(crate) attached: Option<althing_protocol::Screen>,
-    /// Whether the user toggled a mode or sent a message.
+    /// Whether the user toggled a mode or sent a message in this process.
     pub(crate) touched: bool,
     /// The modes that were last adopted from the log.
     adopted: ModeChoice,
-    /// The scroll position of an information modal.
     pub(crate) info_scroll: usize,
-    /// How much of the open dialog was shown.
     pub(crate) reading: DialogReading,
     pub(crate) effects: Vec<Effect>,
 }
@@ -237,7 +179,6 @@ impl std::fmt::Debug for App {
 }
 
 impl App {
-    /// An empty screen.
     pub fn new(options: TuiOptions, host: Arc<dyn TuiHost>) -> Self {
         let modes = TuiModeState::new(options.interactive, &options.modes);
         let mut model = SessionView::default();
@@ -314,19 +255,16 @@ impl App {
         app
     }
 
-    /// Takes the pending effects out.
     pub fn take_effects(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.effects)
     }
 
-    /// Folds one item of the feed into the session's view.
     pub fn apply(&mut self, item: &FeedItem) {
         self.model.apply(item);
     }
 
-    /// Updates the screen after one or more items were folded.
     pub fn sync(&mut self) {
-        // Modes from the log apply until the user toggles a mode or sends a message here.
+        // Modes from the log apply until the user toggles a mode or sends a message in this process.
         if !self.touched && self.model.choice != self.adopted {
             self.adopted = self.model.choice.clone();
             self.modes.adopt(&self.adopted);
@@ -342,7 +280,6 @@ impl App {
         }
         self.waiting_at_bell = waiting;
         self.notice_changes();
-        // A task that has ended has no terminal any more.
         if let Some(TuiScreen::Attached(id)) = self.screens.last()
             && self.model.task(id).is_none_or(|task| task.status.is_final())
         {
@@ -351,7 +288,6 @@ impl App {
         }
     }
 
-    /// Handles a key, click, paste or resize.
     pub fn handle(&mut self, event: &TerminalEvent, now: Timestamp) -> Vec<Effect> {
         self.now = now;
         self.act_on_due_letter();
@@ -375,7 +311,6 @@ impl App {
         self.take_effects()
     }
 
-    /// Records the size of the screen, and resizes the terminal of an attached program.
     pub fn resize(&mut self, width: u16, height: u16) {
         self.size = Rect::new(0, 0, width, height);
         if let Some(TuiScreen::Attached(task)) = self.screens.last() {
@@ -384,7 +319,6 @@ impl App {
         }
     }
 
-    /// Performs actions that are due (see `due`).
     pub fn wake(&mut self, now: Timestamp) -> Vec<Effect> {
         self.now = now;
         self.act_on_due_letter();
@@ -392,12 +326,11 @@ impl App {
         self.take_effects()
     }
 
-    /// Sets the time, for countdowns and durations.
     pub fn tick(&mut self, now: Timestamp) {
         self.now = now;
     }
 
-    /// Whether something on the screen changes with time alone.
+    /// Whether something on the screen changes with time alone, such as a duration.
     pub fn is_ticking(&self) -> bool {
         self.model.live_run().is_some()
             || self.model.is_replying()
@@ -405,7 +338,6 @@ impl App {
             || self.model.questions.iter().any(|question| question.interaction.countdown.is_some())
     }
 
-    /// The task whose terminal is shown.
     pub fn attached_task(&self) -> Option<&TaskId> {
         match self.screens.last() {
             Some(TuiScreen::Attached(task)) => Some(task),
@@ -413,12 +345,10 @@ impl App {
         }
     }
 
-    /// Sets the screen of the attached program.
     pub fn show_attached(&mut self, screen: Option<althing_protocol::Screen>) {
         self.attached = screen;
     }
 
-    /// Draws everything. Returns the cursor position.
     pub fn draw(&mut self, buffer: &mut Buffer) -> Option<Position> {
         self.size = buffer.area;
         self.targets.clear();
@@ -430,7 +360,6 @@ impl App {
         canvas.cursor()
     }
 
-    /// The members that may take part in runs.
     pub fn team(&self) -> &[Member] {
         &self.model.team
     }
@@ -451,7 +380,6 @@ impl App {
         self.effects.push(Effect::Leave(exit));
     }
 
-    /// Sets the input to a text written in an editor, or shows the error.
     pub fn edited(&mut self, result: Result<String, String>) {
         match result {
             Ok(text) => self.input.set(text.trim_end_matches('\n')),
@@ -459,7 +387,6 @@ impl App {
         }
     }
 
-    /// Shows a message until the next key or click.
     pub fn notify(&mut self, word: String) {
         self.toast = Some(word);
     }

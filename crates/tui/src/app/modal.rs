@@ -1,4 +1,4 @@
-//! Questions and pickers on top of the screen: when they open and close.
+//! Questions, pickers and information on top of the screen: when they open and close.
 
 use super::{App, Effect, TuiScreen};
 use crate::editor::Editor;
@@ -9,35 +9,27 @@ use althing_protocol::{
 };
 use althing_view::Question;
 
-/// The text field of a question that has the focus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field {
-    /// No text field has the focus: letters are shortcuts of the buttons.
+    /// No text field: letters are shortcuts of the buttons.
     Buttons,
     Task,
     Context,
-    /// Additional instructions for executing a plan.
     Instructions,
-    /// Requested changes to a plan.
     Changes,
 }
 
-/// An irreversible action that requires confirmation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConfirmedAction {
-    /// Cancel a run or a program.
     Cancel(TaskId),
-    /// Restore the files that a run changed.
     Undo(TaskId),
 }
 
-/// What a picker offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Picker {
-    /// Sessions to resume.
     Sessions(Vec<SessionEntry>),
     Projects(Vec<ProjectEntry>),
-    /// Themes, with the previous one to restore on Esc.
+    /// The theme that Esc restores.
     Themes(Theme),
 }
 
@@ -55,73 +47,66 @@ impl Picker {
     }
 }
 
-/// What is open on top of the screen.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Modal {
-    /// Approval of a run.
     RunApproval {
         id: InteractionId,
         proposal: Box<Proposal>,
-        /// The proposal as edited by the user.
         edited: Box<LaunchRun>,
         field: Field,
-        /// The text being edited.
         editor: Editor,
-        /// Why the previous answer was rejected.
         problem: Option<String>,
     },
-    /// Approval of a plan.
     PlanApproval {
         id: InteractionId,
         plan: PlanRef,
-        /// One line per task.
+        /// One line per task of the plan.
         preview: Vec<String>,
         field: Field,
-        /// Additional instructions for the execution of the plan.
         instructions: Editor,
-        /// Requested changes.
         changes: Editor,
     },
-    /// Choice of the presenter.
-    Override { id: InteractionId, candidates: Vec<Candidate>, chosen: usize },
-    /// A question of a program.
+    Override {
+        id: InteractionId,
+        candidates: Vec<Candidate>,
+        chosen: usize,
+    },
     Program {
         id: InteractionId,
-        /// The task that asks.
         task: Option<TaskId>,
         ask: Ask,
         chosen: usize,
     },
-    /// A program was interrupted: restart it or mark it as failed.
-    Interrupted { id: InteractionId, task: Option<TaskId> },
+    /// A program was interrupted: the user restarts it or marks it as failed.
+    Interrupted {
+        id: InteractionId,
+        task: Option<TaskId>,
+    },
     /// The session has reached its budget, or is about to exceed it.
     Budget {
         id: InteractionId,
-        /// Cost so far, in micro-USD.
+        /// In micro-USD, like `budget` and `raised`.
         spent: u64,
-        /// The budget, in micro-USD.
         budget: u64,
-        /// The budget after an approval, in micro-USD.
+        /// The budget after an approval.
         raised: Option<u64>,
     },
-    /// Something that was found in the working directory: what it would do, one line each.
-    Trust { would: Vec<String> },
-    /// Confirmation of an irreversible action.
+    /// Something was found in the working directory. Each line of `would` says what it would do.
+    Trust {
+        would: Vec<String>,
+    },
     Confirm(ConfirmedAction),
-    /// A picker.
-    Pick { picker: Picker, chosen: usize },
-    /// Problems of the config.
+    Pick {
+        picker: Picker,
+        chosen: usize,
+    },
     Problems,
-    /// The cost overview.
     Cost,
-    /// The list of agents.
     Agents,
-    /// Keys and commands.
     Help,
 }
 
 impl Modal {
-    /// The question that the modal asks, if any.
     pub fn question(&self) -> Option<&InteractionId> {
         match self {
             Self::RunApproval { id, .. }
@@ -140,7 +125,6 @@ impl Modal {
         }
     }
 
-    /// The modal for an open question.
     pub fn for_question(question: &Question) -> Self {
         let id = question.interaction.id.clone();
         match question.interaction.kind.clone() {
@@ -178,8 +162,8 @@ impl Modal {
     }
 }
 
-/// Whether a question opens a modal by itself. Questions about programs wait in the tasks panel; the
-/// override of a vote has its own line above the mode bar.
+/// Whether a question opens its dialog by itself. Questions of programs wait in the tasks panel, and the override of a
+/// vote has a line above the mode bar.
 fn comes_by_itself(kind: &InteractionKind) -> bool {
     match kind {
         InteractionKind::RunApproval { .. }
@@ -192,7 +176,6 @@ fn comes_by_itself(kind: &InteractionKind) -> bool {
 }
 
 impl App {
-    /// Closes a modal whose question is no longer open, and opens the next question that opens by itself.
     pub(crate) fn sync_modal(&mut self) {
         if let Some(id) = self.modal.as_ref().and_then(Modal::question)
             && !self.model.questions.iter().any(|question| question.interaction.id == *id)
@@ -208,12 +191,10 @@ impl App {
         }
     }
 
-    /// Asks the user to confirm an action.
     pub(crate) fn confirm(&mut self, action: ConfirmedAction) {
         self.modal = Some(Modal::Confirm(action));
     }
 
-    /// Executes a confirmed action.
     pub(crate) fn execute(&mut self, action: ConfirmedAction) {
         match action {
             ConfirmedAction::Cancel(task)
@@ -226,17 +207,15 @@ impl App {
         }
     }
 
-    /// Answers the open question.
     pub(crate) fn answer(&mut self, decision: Decision) {
         let Some(interaction) = self.modal.as_ref().and_then(Modal::question).cloned() else { return };
-        // The same key, if it is held down, does not answer the next question.
+        // If the key is held down, it does not answer the next question.
         self.note_typed();
         self.dismissed.push(interaction.clone());
         self.answered = self.modal.take();
         self.submit(Op::Answer { interaction, decision });
     }
 
-    /// Reopens a dialog whose answer was rejected, as the user left it, with the reason.
     pub(crate) fn reopen_refused(&mut self) {
         let Some((id, why)) = self.model.refused.take() else { return };
         let Some(question) = self.model.questions.iter().find(|question| question.interaction.id == id)
@@ -258,7 +237,6 @@ impl App {
         self.modal = Some(modal);
     }
 
-    /// Opens the presenter choice.
     pub(crate) fn open_override(&mut self) {
         match self.model.override_question() {
             Some(question) => self.modal = Some(Modal::for_question(question)),
@@ -266,7 +244,6 @@ impl App {
         }
     }
 
-    /// Keeps the winner of the vote as the presenter.
     pub(crate) fn keep_winner(&mut self) {
         if let Some(question) = self.model.override_question() {
             let interaction = question.interaction.id.clone();
@@ -274,7 +251,6 @@ impl App {
         }
     }
 
-    /// Opens the first question of the shown run or program; if none is shown, the first open question.
     pub(crate) fn open_question(&mut self) {
         let shown = match self.screens.last() {
             Some(TuiScreen::Run(screen)) => Some(screen.id.clone()),

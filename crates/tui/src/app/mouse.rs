@@ -1,5 +1,5 @@
-//! Mouse clicks and the wheel. Whatever a click does, a key does as well. A click acts when the button is let go, because
-//! until then it may become a selection.
+//! Mouse clicks and the wheel. Whatever a click does, a key does as well. A click acts when the button is let go,
+//! because until then it may become a selection.
 
 use super::{App, Modal, Target, TuiScreen, keys};
 use crate::attach;
@@ -7,13 +7,12 @@ use althing_protocol::{Op, Timestamp};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::Position;
 
-/// Lines per wheel notch.
 const NOTCH: isize = 3;
 
 impl App {
     pub(crate) fn on_mouse(&mut self, mouse: MouseEvent) {
         if let Some(TuiScreen::Attached(task)) = self.screens.last() {
-            // In an attached program, the wheel sends arrow keys.
+            // An attached program receives the wheel as arrow keys.
             let code = match mouse.kind {
                 MouseEventKind::ScrollUp => KeyCode::Up,
                 MouseEventKind::ScrollDown => KeyCode::Down,
@@ -57,7 +56,6 @@ impl App {
         self.scroll_top_screen(lines);
     }
 
-    /// Applies a click on a target.
     pub(crate) fn click(&mut self, target: &Target) {
         let press = |code: KeyCode| KeyEvent::new(code, KeyModifiers::NONE);
         match target {
@@ -84,7 +82,7 @@ impl App {
             Target::Back => self.back(),
             Target::Tasks => self.toggle_tasks(),
             Target::Input => self.focus_input(),
-            // In an empty input Enter keeps the winner of the vote; a click on this button must not do that.
+            // In an empty input, Enter keeps the winner of a vote; a click on this button must not do that.
             Target::Send if self.input.text().trim().is_empty() => self.focus_input(),
             Target::Send => {
                 self.focus_input();
@@ -100,7 +98,6 @@ impl App {
             Some(
                 Modal::Override { chosen, .. } | Modal::Program { chosen, .. } | Modal::Pick { chosen, .. },
             ) => {
-                // A second click on the selected entry activates it.
                 if *chosen == at {
                     return self.modal_key(KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE));
                 }
@@ -110,8 +107,6 @@ impl App {
             Some(_) => return,
             None => {}
         }
-        // What was clicked gets the keys. But if the click opens a run from the conversation, `open_run` leaves them
-        // to the input, unless the user browses the conversation.
         self.panel_has_keys = true;
         match self.screens.last_mut() {
             Some(TuiScreen::Run(screen)) => {

@@ -5,8 +5,6 @@ use crate::line;
 use althing_protocol::{InteractionKind, TaskId};
 
 impl App {
-    /// What to notice: a question that opened, something that began to wait, a run that ended. Called after the feed was
-    /// folded.
     pub(crate) fn notice_changes(&mut self) {
         let live = self.model.live_run().map(|run| run.id.clone());
         let before = std::mem::replace(&mut self.live_before, live.clone());

@@ -1,5 +1,5 @@
-//! The focus while a run, a text, the tasks or a program's work is open: it is either in what is open or in the input
-//! below, and the screen shows where. Letters go where the focus is. Tab moves the focus.
+//! The focus while a run, a text, the tasks or a program's output is open: it is either there or in the input below.
+//! Letters go where the focus is, and Tab moves it.
 
 use super::dialog_typing::is_chord;
 use super::{App, ModeToggle, TuiScreen};
@@ -7,20 +7,17 @@ use crate::view;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 impl App {
-    /// Whether there is an input for messages, with the mode bar above it. A workflow has no agent to talk to.
+    /// Whether there is an input for messages. A workflow has no chat agent.
     pub(crate) fn has_input(&self) -> bool {
         !self.options.workflow
     }
 
-    /// Whether a run is shown beside the conversation.
     pub(crate) fn is_split(&self) -> bool {
         self.size.width >= view::WIDE
             && self.has_input()
             && matches!(self.screens.last(), Some(TuiScreen::Run(_)))
     }
 
-    /// Whether the input receives the keys. An input without the focus is drawn differently, so that the user sees
-    /// where typed letters go.
     pub(crate) fn input_has_focus(&self) -> bool {
         match self.screens.last() {
             Some(TuiScreen::Conversation) | None => !self.browsing,
@@ -31,7 +28,6 @@ impl App {
         }
     }
 
-    /// Moves the focus to the input.
     pub(crate) fn focus_input(&mut self) {
         self.panel_has_keys = false;
         if self.browsing {
@@ -39,20 +35,18 @@ impl App {
         }
     }
 
-    /// Handles a key of the input while something is open.
     pub(crate) fn input_below_panel_key(&mut self, key: KeyEvent) {
         let completing = self.completion.is_some();
         match key.code {
             KeyCode::Esc if !completing => self.back(),
             KeyCode::Tab if !completing => self.panel_has_keys = true,
-            // If a run is shown beside the conversation, these keys scroll the conversation, not the run.
+            // If a run is shown beside the conversation, these keys scroll the conversation.
             KeyCode::PageUp if !self.is_split() => self.scroll_top_screen(-self.page()),
             KeyCode::PageDown if !self.is_split() => self.scroll_top_screen(self.page()),
             _ => self.conversation_key(key),
         }
     }
 
-    /// Handles a key while what is open has the focus.
     pub(crate) fn panel_key(&mut self, key: KeyEvent) {
         if self.has_input() && !self.is_typing_search() {
             match key.code {
@@ -71,8 +65,8 @@ impl App {
         }
     }
 
-    /// Handles a letter or digit with Ctrl or Alt, which is never a letter shortcut of what is open. Alt+A, Alt+R,
-    /// Alt+1 to Alt+9, Ctrl+R and, with an empty input, Ctrl+D work as in the conversation; the rest is ignored.
+    /// Letters and digits with Ctrl or Alt are never shortcuts of what is open. Alt+A, Alt+R, Alt+1 to Alt+9, Ctrl+R
+    /// and, with an empty input, Ctrl+D work as in the conversation; others are ignored.
     fn panel_chord(&mut self, key: KeyEvent) {
         let alt = key.modifiers.contains(KeyModifiers::ALT);
         let works = match key.code {
@@ -94,7 +88,7 @@ impl App {
         }
     }
 
-    /// Scrolls the top screen by `lines`. In the list of tasks it moves the selection by one instead.
+    /// In the list of tasks, moves the selection by one task instead.
     pub(crate) fn scroll_top_screen(&mut self, lines: isize) {
         match self.screens.last_mut() {
             Some(TuiScreen::Run(screen)) => {

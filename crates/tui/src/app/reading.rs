@@ -1,8 +1,8 @@
-//! How much of an open dialog was on the screen. A dialog that grants something can be answered with a grant only after
-//! everything that it grants was shown.
+//! How much of an open dialog was on the screen. A dialog can be answered with a grant only after everything that it
+//! grants was shown.
 //!
-//! Only drawing a frame marks rows as shown, and scrolling never skips a row that was not shown yet. So no sequence of
-//! keys that arrives before the next frame can grant what is further down.
+//! Only drawing a frame marks rows as shown, and scrolling never skips a row that was not shown. So keys that arrive
+//! before the next frame cannot grant what is further down.
 
 use super::{App, Modal};
 use crate::line::Line;
@@ -11,36 +11,29 @@ use crossterm::event::{KeyCode, KeyEvent};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
-/// The rows of the open dialog that were shown.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DialogReading {
-    /// What the drawn dialog would grant (see `Modal::subject`).
+    /// A hash of what the drawn dialog would grant.
     subject: u64,
     /// A hash of the drawn lines. If the text or the width changes, no row counts as shown any more.
     content: u64,
-    /// The first row on the screen.
     top: usize,
-    /// The number of rows, from the first one, that were shown without a gap.
+    /// How many rows, counted from the first, were shown without a gap.
     seen: usize,
-    /// The number of rows, from the first one, that must be shown before a grant.
+    /// How many rows, counted from the first, must be shown before a grant.
     needed: usize,
     rows: usize,
-    /// The rows that fit on the screen; 0 if the window is too small to show a row whole.
+    /// How many rows fit on the screen; 0 if the window is too small for a whole row.
     room: usize,
-    /// The row that was last scrolled into view because it was chosen.
     revealed: Option<usize>,
-    /// Whether a grant was refused because not everything was shown.
     refused: bool,
 }
 
-/// What a dialog says about its hidden rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HiddenRows {
     pub(crate) above: usize,
     pub(crate) below: usize,
-    /// Whether rows that must be shown before a grant were not shown yet.
     pub(crate) unread: bool,
-    /// Whether a grant was just refused for that.
     pub(crate) refused: bool,
 }
 
@@ -62,7 +55,6 @@ impl Modal {
         }
     }
 
-    /// Whether the text of the modal scrolls.
     fn scrolls(&self) -> bool {
         match self {
             Self::RunApproval { .. }
@@ -83,9 +75,9 @@ impl Modal {
 }
 
 impl DialogReading {
-    /// Records a frame: `lines`, of which the first `needed` must be shown before a grant, in a space of `room` rows.
-    /// Returns the range of rows to draw. `follow` is a row that has to be visible, such as the row of the cursor.
-    /// While a part of the text is being edited (`edits`), no row counts as shown.
+    /// Records a frame and returns the range of rows to draw, at most `room`. The first `needed` lines must be shown
+    /// before a grant. `follow` is a row that has to be visible, such as the row of the cursor. While the user edits a
+    /// part of the text (`edits`), no row counts as shown.
     pub(crate) fn show(
         &mut self,
         modal: &Modal,
@@ -128,7 +120,6 @@ impl DialogReading {
 }
 
 impl App {
-    /// Whether everything that the open dialog grants was shown.
     pub(crate) fn is_read(&self) -> bool {
         let subject = self.modal.as_ref().map(Modal::subject);
         subject == Some(self.reading.subject) && self.reading.seen >= self.reading.needed.max(1)
@@ -142,7 +133,6 @@ impl App {
         is_read && !is_left_over
     }
 
-    /// Scrolls the text of the open dialog. Returns false if the dialog does not scroll.
     pub(crate) fn scroll_dialog(&mut self, rows: isize) -> bool {
         let scrolls = self.modal.as_ref().is_some_and(Modal::scrolls);
         if scrolls {
@@ -151,12 +141,11 @@ impl App {
         scrolls
     }
 
-    /// Handles a key that scrolls the open dialog. Returns false for other keys.
     pub(crate) fn dialog_scroll_key(&mut self, key: KeyEvent) -> bool {
         let page = isize::try_from(self.reading.room.saturating_sub(1).max(1)).unwrap_or(1);
         let all = isize::try_from(self.reading.rows).unwrap_or(isize::MAX);
         let edits = self.box_field_has_focus();
-        // Once a program's question was shown whole, the arrow keys choose one of its options.
+        // After a program's question was shown whole, the arrow keys choose one of its options.
         let chooses = matches!(&self.modal, Some(Modal::Program { ask, .. }) if !ask.options.is_empty());
         let arrows = !(edits || chooses && self.is_read());
         match key.code {

@@ -1,11 +1,10 @@
-//! A reply that is being written, and the messages that wait for its end.
+//! Stopping a reply of the chat agent, and the messages that wait until the reply ends.
 
 use super::{App, TuiScreen};
 use althing_protocol::Op;
 
 impl App {
-    /// Whether Esc stops the chat agent's reply: the input has the focus and nothing that Esc would close is open.
-    /// Esc never stops a run.
+    /// Esc stops the chat agent's reply only if there is nothing that Esc would close. It never stops a run.
     pub(crate) fn esc_stops_reply(&self) -> bool {
         let is_conversation = matches!(self.screens.last(), Some(TuiScreen::Conversation) | None);
         is_conversation
@@ -16,25 +15,24 @@ impl App {
             && self.model.can_stop_reply()
     }
 
-    /// Stops the chat agent's reply.
     pub(crate) fn stop_reply(&mut self) {
         self.submit(Op::StopReply);
         self.scroll.go_end();
     }
 
-    /// Takes the newest queued message back.
     pub(crate) fn unqueue_newest(&mut self) {
         if let Some(message) = self.model.queue.last().map(|queued| queued.seq) {
             self.submit(Op::Unqueue { message });
         }
     }
 
-    /// Takes the newest queued message back into the empty input, to change it. Returns false if there is none.
+    /// Moves the newest queued message into the empty input, so that the user can change it. Returns false if there is
+    /// none, if the input is not empty, or in a recording.
     pub(crate) fn edit_queued(&mut self) -> bool {
         let waits = self.input.is_empty() && self.model.queue_waits_for().is_some() && !self.options.replay;
         let Some(queued) = self.model.queue.last().filter(|_| waits) else { return false };
         let (message, sent) = (queued.seq, queued.text.clone());
-        // The sent text may name paths instead of the `@path` that was typed and that grants access.
+        // The sent text may have expanded paths instead of the typed `@path`, which grants access.
         let typed = self.sent_as.iter().rev().find(|(text, _)| *text == sent).map(|(_, typed)| typed.clone());
         self.submit(Op::Unqueue { message });
         self.input.set(&typed.unwrap_or(sent));

@@ -10,32 +10,24 @@ use althing_view::{RunView, TimelineEntry, TimelineEvent};
 pub enum TuiScreen {
     Conversation,
     Run(RunScreen),
-    /// A text.
     TextReader(TextReader),
-    /// The tasks panel, with the index of the selected task.
     Tasks(usize),
-    /// The work of a program that has no terminal, or has ended.
+    /// The output of a program that has no terminal, or has ended.
     Task(TaskId, Scroll),
-    /// A program's terminal.
     Attached(TaskId),
 }
 
-/// An opened run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunScreen {
     pub id: TaskId,
-    /// Index of the agent whose timeline is shown; the index after the last agent is the final answer.
+    /// The index of the agent whose timeline is shown. The index after the last agent is the final answer.
     pub tab: usize,
-    /// The scroll position of each tab.
     pub scrolls: Vec<Scroll>,
-    /// The search text, while it is being typed or used.
     pub search: Option<String>,
-    /// Whether the search text is being typed.
     pub typing: bool,
 }
 
 impl RunScreen {
-    /// Opens a run at the tab of the final answer if the run has a result, else at its first agent.
     pub fn open(run: &RunView) -> Self {
         let tabs = run.agents.len() + 1;
         let tab = if run.result.is_some() { run.agents.len() } else { 0 };
@@ -46,32 +38,24 @@ impl RunScreen {
         Self { id: run.id.clone(), tab, scrolls, search: None, typing: false }
     }
 
-    /// The scroll position of the shown tab.
     pub fn scroll(&mut self) -> Option<&mut Scroll> {
         self.scrolls.get_mut(self.tab)
     }
 }
 
-/// The content of a text screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReaderText {
-    /// Markdown, in blocks.
     Markdown(Vec<String>),
-    /// Plain lines.
     Plain(Vec<String>),
-    /// Lines of a diff.
     Diff(Vec<String>),
 }
 
-/// A text screen.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TextReader {
     pub title: String,
     pub text: ReaderText,
     pub scroll: Scroll,
-    /// The search text.
     pub search: Option<String>,
-    /// Whether the search text is being typed.
     pub typing: bool,
 }
 
@@ -80,7 +64,6 @@ impl TextReader {
         Self { title: title.to_owned(), text, scroll: Scroll::top(), search: None, typing: false }
     }
 
-    /// Shows Markdown.
     pub fn markdown(title: &str, text: &str) -> Self {
         let mut blocks = Vec::new();
         let mut rest = text;
@@ -93,14 +76,11 @@ impl TextReader {
         Self::new(title, ReaderText::Markdown(blocks))
     }
 
-    /// Shows plain lines.
     pub fn plain(title: &str, text: &str) -> Self {
         Self::new(title, ReaderText::Plain(text.lines().map(str::to_owned).collect()))
     }
 
-    /// Shows the difference between two texts.
     pub fn diff(title: &str, old: &str, new: &str) -> Self {
-        // Ignore whitespace at the end of both texts.
         let (old, new) = (format!("{}\n", old.trim_end()), format!("{}\n", new.trim_end()));
         let diff = similar::TextDiff::from_lines(&old, &new);
         let mut lines = Vec::new();
@@ -123,14 +103,13 @@ impl TextReader {
         Self::new(title, ReaderText::Diff(lines))
     }
 
-    /// The parts that scroll as units.
+    /// The blocks or lines, which scroll as units.
     pub fn parts(&self) -> &[String] {
         match &self.text {
             ReaderText::Markdown(parts) | ReaderText::Plain(parts) | ReaderText::Diff(parts) => parts,
         }
     }
 
-    /// The whole text.
     pub fn whole(&self) -> String {
         match &self.text {
             ReaderText::Markdown(parts) => parts.concat(),
@@ -139,7 +118,6 @@ impl TextReader {
     }
 }
 
-/// The title and full text of a timeline entry.
 pub fn timeline_text(entry: &TimelineEntry) -> (String, String) {
     match &entry.event {
         TimelineEvent::Began(what) => ("began".into(), (*what).to_owned()),
@@ -173,7 +151,7 @@ pub fn timeline_text(entry: &TimelineEntry) -> (String, String) {
     }
 }
 
-/// A tool's arguments; if they are long, without the braces and with line breaks for escaped newlines.
+/// The arguments of a tool. Long arguments are shown without the braces and with line breaks for escaped newlines.
 fn pretty(arguments: &str) -> String {
     let Some(inner) = arguments.trim().strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) else {
         return arguments.to_owned();
@@ -182,16 +160,13 @@ fn pretty(arguments: &str) -> String {
 }
 
 impl App {
-    /// Opens a run, unless the top screen already shows it.
     pub(crate) fn open_run(&mut self, id: &TaskId) {
         let Some(run) = self.model.runs.get(id) else { return };
         if matches!(self.screens.last(), Some(TuiScreen::Run(shown)) if shown.id == *id) {
             return;
         }
-        // If the input has the focus, the input keeps the focus.
         self.panel_has_keys = !self.input_has_focus();
         let mut screen = RunScreen::open(run);
-        // While the run has no result, show the tab of the agent that the user selected, if there is one.
         if let (None, Some(agent)) = (&run.result, &self.modes.selected_agent)
             && let Some(member_index) = run.agents.iter().position(|other| other.member.id == *agent)
         {
@@ -200,8 +175,8 @@ impl App {
         self.screens.push(TuiScreen::Run(screen));
     }
 
-    /// Opens the screen of a task: the run screen for a run, the terminal for an interactive program that has not
-    /// ended, and the output for any other task. For a task that has not started, only a message is shown.
+    /// Opens the run screen of a run, the terminal of an interactive program that has not ended, or the output of any
+    /// other task. For a task that has not started, only a message is shown.
     pub(crate) fn open_task(&mut self, id: &TaskId) {
         if self.model.runs.contains_key(id) {
             return self.open_run(id);
@@ -221,20 +196,17 @@ impl App {
         }
     }
 
-    /// Opens a text screen.
     pub(crate) fn open_reader(&mut self, reader: TextReader) {
         self.panel_has_keys = true;
         self.screens.push(TuiScreen::TextReader(reader));
     }
 
-    /// Closes the top screen, unless it is the lowest.
     pub(crate) fn back(&mut self) {
         if self.screens.len() > 1 {
             self.screens.pop();
         }
     }
 
-    /// The agent whose tab is shown in the top run; None on the tab of the final answer.
     pub(crate) fn shown_agent(&self) -> Option<AgentId> {
         let Some(TuiScreen::Run(screen)) = self.screens.last() else { return None };
         let run = self.model.runs.get(&screen.id)?;
@@ -242,8 +214,8 @@ impl App {
     }
 }
 
-/// The difference between an agent's last two answers or, if it has only one, between that answer and the newest
-/// answer of another agent (the last one in config order that has answered).
+/// The difference between an agent's last two answers. If the agent has only one, the difference between it and the
+/// newest answer of another agent (the last in config order that has answered).
 pub fn diff_answers(run: &RunView, member_index: usize) -> Option<TextReader> {
     let agent = run.agents.get(member_index)?;
     let mut own = agent.answers().rev();

@@ -6,19 +6,17 @@ use crate::theme::Tone;
 use crate::view;
 use ratatui::layout::{Position, Rect};
 
-/// A marked part of the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Selection {
     from: Position,
     to: Position,
-    /// The part of the screen that the selection stays in.
+    /// The part of the screen that the selection stays in: one side, if a run is shown beside the conversation.
     within: Rect,
-    /// Whether the button was let go, so that the text is copied.
+    /// Whether the button was let go, so that the next frame copies the text.
     is_done: bool,
 }
 
 impl Selection {
-    /// The marked part of each row.
     fn rows(&self) -> impl Iterator<Item = Rect> + use<> {
         let key = |at: Position| (at.y, at.x);
         let (first, last) =
@@ -33,13 +31,11 @@ impl Selection {
 }
 
 impl App {
-    /// The button was pressed: a selection may begin here.
     pub(crate) fn begin_selection(&mut self, at: Position) {
         self.selection = None;
         self.pressed_at = Some(at);
     }
 
-    /// The mouse moved with the button down.
     pub(crate) fn drag_selection(&mut self, at: Position) {
         let Some(from) = self.pressed_at else { return };
         let mut within = self.size;
@@ -58,7 +54,6 @@ impl App {
         self.selection = Some(Selection { from, to: inside(at), within, is_done: false });
     }
 
-    /// The button was let go. Returns whether it was a click.
     pub(crate) fn end_selection(&mut self, at: Position) -> bool {
         let pressed = self.pressed_at.take();
         if let Some(selection) = &mut self.selection {
@@ -68,7 +63,6 @@ impl App {
         pressed == Some(at)
     }
 
-    /// Marks the selection on the drawn screen; copies it once the button was let go.
     pub(crate) fn draw_selection(&mut self, canvas: &mut Canvas<'_>) {
         let Some(selection) = self.selection else { return };
         let rows: Vec<Rect> = selection.rows().collect();
@@ -87,7 +81,7 @@ impl App {
         }
     }
 
-    /// `/mouse`: whether Althing gets mouse clicks, or the terminal its own selection.
+    /// `/mouse`: whether mouse events go to the screen, or the terminal selects text itself.
     pub(crate) fn set_mouse(&mut self, word: &str) {
         let on = match word {
             "on" => true,

@@ -1,6 +1,5 @@
-//! Keys of the tasks panel, of a program's work, and of a program's terminal.
-//!
-//! For a workflow, the panel is the lowest screen: there is no screen below it to go back to.
+//! Keys of the tasks panel, of a program's output, and of a program's terminal. For a workflow, the tasks panel is the
+//! lowest screen.
 
 use super::{App, ConfirmedAction, Effect, Modal, TuiScreen};
 use crate::attach;
@@ -9,7 +8,6 @@ use althing_protocol::{AskKind, Decision, InteractionKind, Op, TaskId, TaskStatu
 use althing_view::{TaskKind, TaskView};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// Whether a task is a workflow's task that has failed or was cancelled.
 pub(crate) fn is_retryable(task: &TaskView) -> bool {
     matches!(task.status, TaskStatus::Failed | TaskStatus::Cancelled) && task.stage.is_some()
 }
@@ -34,14 +32,13 @@ impl App {
         } else if matches!(self.screens.last(), Some(TuiScreen::Tasks(_))) {
             self.back();
         } else {
-            // At first, the first task with an open question is selected.
             let waits = self.task_rows().iter().position(|id| self.model.question_of(id).is_some());
             self.panel_has_keys = true;
             self.screens.push(TuiScreen::Tasks(waits.unwrap_or_default()));
         }
     }
 
-    /// The runs and programs in the panel, in order.
+    /// The rows of the panel: all tasks except the workflow itself and the conversation.
     pub(crate) fn task_rows(&self) -> Vec<TaskId> {
         let shown = |kind: &TaskKind| !matches!(kind, TaskKind::Workflow(_) | TaskKind::Chat);
         self.model.tasks.iter().filter(|task| shown(&task.kind)).map(|task| task.id.clone()).collect()
@@ -81,7 +78,6 @@ impl App {
                 }
             }
             KeyCode::Char('a') => {
-                // The selected task if it asks, else the first task that asks.
                 let asks = |id: &&TaskId| self.model.question_of(id).is_some();
                 let chosen = rows.get(*chosen).filter(asks).or_else(|| rows.iter().find(asks));
                 match chosen.cloned() {
@@ -102,7 +98,8 @@ impl App {
         }
     }
 
-    /// Starts a failed task of a workflow again. If the workflow has ended, the session is opened again for that.
+    /// Retries a failed or cancelled task of a workflow. If the workflow has ended, the screen is left so that the
+    /// session is opened again.
     fn retry_task(&mut self, task: TaskId) {
         match self.model.task(&task) {
             Some(found) if !is_retryable(found) => {
@@ -123,7 +120,7 @@ impl App {
         }
     }
 
-    /// Ends a program that has finished its turn, with the program's own exit command.
+    /// Ends a program that has finished its turn, by choosing the first option of its question.
     fn end_program(&mut self, id: &TaskId) {
         let question = self.model.question_of(id).map(|question| &question.interaction);
         let ended = question.and_then(|interaction| match &interaction.kind {
@@ -144,11 +141,10 @@ impl App {
         }
     }
 
-    /// Opens a task's question. Opens the task itself if it asks nothing, or if its question has to be answered in its
+    /// Opens a task's question. Opens the task itself if it asks nothing, or if its question is answered in its
     /// terminal.
     fn answer_task(&mut self, id: &TaskId) {
         let there = |kind: &InteractionKind| match kind {
-            // The next prompt is typed in the terminal; `e` ends the program.
             InteractionKind::Program(ask) => ask.options.is_empty() || ask.about == AskKind::YourTurn,
             _ => false,
         };

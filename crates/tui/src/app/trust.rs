@@ -5,7 +5,6 @@ use super::{App, Modal};
 use althing_protocol::Timestamp;
 use crossterm::event::{KeyCode, KeyEvent};
 
-/// The answer to the question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrustChoice {
     Once,
@@ -14,23 +13,20 @@ pub enum TrustChoice {
 }
 
 impl App {
-    /// Opens the question. Keys that were typed before or just after it was drawn do not answer it.
+    /// Keys that were typed before or just after the question was drawn do not answer it.
     pub fn ask_trust(&mut self, would: Vec<String>) {
         self.welcome = None;
         self.modal = Some(Modal::Trust { would });
     }
 
-    /// Records when the question was first drawn.
     pub fn note_question_shown(&mut self, now: Timestamp) {
         self.last_typed = now;
     }
 
-    /// The answer, once there is one.
     pub fn trust_choice(&self) -> Option<TrustChoice> {
         self.trust_choice
     }
 
-    /// Ctrl+C means no.
     pub(super) fn decline_trust(&mut self) {
         self.trust_choice = Some(TrustChoice::No);
     }

@@ -1,4 +1,4 @@
-//! Which runs were undone. The log does not say so, because the command `althing undo` undoes runs too: the host knows.
+//! Which runs were undone. The host knows, not the log, because the command `althing undo` undoes runs too.
 
 use super::App;
 use althing_view::RunView;
@@ -8,14 +8,13 @@ fn has_changes(run: &RunView) -> bool {
 }
 
 impl App {
-    /// Asks the host which runs were undone, for example after an undo.
+    /// Asks the host again about all runs that changed files, for example after an undo.
     pub fn find_undone_runs(&mut self) {
         for run in self.model.runs.values_mut().filter(|run| has_changes(run)) {
             run.is_undone = self.host.is_undone(&run.id);
         }
     }
 
-    /// Asks the host about the runs that ended since the last call.
     pub(crate) fn check_new_results(&mut self) {
         for run in self.model.runs.values_mut() {
             if has_changes(run) && self.undo_checked.insert(run.id.clone()) {

@@ -1,16 +1,14 @@
-//! The layout of a text that only grows at its end: what is final is laid out once.
-//!
-//! Finished blocks are final. Of an unfinished block, the finished items of a list and the finished lines of code are
-//! final, too: a message may be one long list. The rest is laid out again whenever the text grows.
+//! The layout of a text that only grows at its end: final parts are laid out once. Final are finished blocks and, in an
+//! unfinished block, finished list items and lines of code, because a message may be one long list. The rest is laid
+//! out again whenever the text grows.
 
 use super::{first_block_len, render};
 use crate::line::Line;
 
-/// Lines of the layout.
 #[derive(Debug, Default)]
 pub struct Part {
     pub lines: Vec<Line>,
-    /// Whether the lines continue the list or the code above them, so that no empty line is between them.
+    /// Whether the lines continue the list or code above them, so that no empty line separates them.
     pub continues: bool,
 }
 
@@ -18,21 +16,17 @@ pub struct Part {
 enum Inside {
     #[default]
     Nothing,
-    /// A list at the top level, with the number of its next item; None for bullets.
+    /// A list at the top level, with the number of its next item. `None` for bullets.
     List(Option<u64>),
-    /// A code block at the top level.
     Code {
-        /// The line that opens it.
         first: String,
-        /// Whether some of the code is laid out.
         begun: bool,
     },
 }
 
-/// How much of a growing text is laid out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GrowingText {
-    /// How many bytes are final.
+    /// The number of bytes that have their final layout.
     done: usize,
     inside: Inside,
 }
@@ -43,14 +37,14 @@ fn fence_of(line: &str) -> Option<&'static str> {
     FENCES.into_iter().find(|mark| line.starts_with(mark))
 }
 
-/// The kind of the list item that a line begins at the top level: its bullet, or what follows its number.
+/// The kind of list item that a line begins at the top level: its bullet, or the character after its number.
 fn item_kind(line: &str) -> Option<char> {
     let digits = line.bytes().take_while(u8::is_ascii_digit).count();
     let mut rest = line.get(digits..)?.chars();
     let mark = rest.next()?;
     let is_mark = if digits == 0 { matches!(mark, '-' | '*' | '+') } else { matches!(mark, '.' | ')') };
     let text = rest.as_str();
-    // Three marks in a row, such as `- - -`, are a line across the page.
+    // Marks alone, such as `- - -`, are a horizontal rule.
     let is_rule = text.trim().chars().all(|c| c == mark || c == ' ');
     (is_mark && digits <= 9 && text.starts_with(' ') && !is_rule).then_some(mark)
 }
@@ -60,7 +54,6 @@ impl GrowingText {
         self.done
     }
 
-    /// The next part that has become final.
     pub fn next(&mut self, text: &str, width: usize) -> Option<Part> {
         let rest = text.get(self.done..)?;
         if let Inside::Code { first, begun } = &self.inside {
@@ -104,7 +97,6 @@ impl GrowingText {
         Some(Part { lines, continues: begun })
     }
 
-    /// Lays out the next `length` bytes.
     fn take(&mut self, rest: &str, length: usize, width: usize, inside: Inside) -> Part {
         let (continues, number) = self.continued();
         let (lines, next) = render(rest.get(..length).unwrap_or_default(), width, number);
@@ -121,7 +113,6 @@ impl GrowingText {
         }
     }
 
-    /// The rest of the text, which may still change.
     pub fn rest(&self, text: &str, width: usize) -> Part {
         let rest = text.get(self.done..).unwrap_or_default();
         let (continues, number) = self.continued();
@@ -134,7 +125,7 @@ impl GrowingText {
     }
 }
 
-/// Where the code begins that is open at the end of a text, if its first line is complete and at the top level.
+/// Where the code block begins that is open at the end of the text, if its first line is complete and at the top level.
 fn open_code(text: &str) -> Option<usize> {
     let mut at = 0;
     let mut open: Option<(usize, &str)> = None;
@@ -181,7 +172,6 @@ fn finished_items(text: &str, is_list: bool) -> Option<usize> {
         }
         at += line.len();
     }
-    // A list that is continued begins with one of its items, so what follows that item is like it.
     last.filter(|_| is_list || fence.is_none())
 }
 

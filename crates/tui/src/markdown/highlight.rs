@@ -1,7 +1,5 @@
-//! Syntax highlighting: keywords, literals, comments.
-//!
-//! One small scanner for all languages, based on what nearly all of them share. A grammar per language would cost
-//! megabytes and milliseconds.
+//! Syntax highlighting of keywords, literals and comments. One small scanner serves all languages, because a grammar
+//! per language would cost megabytes and milliseconds.
 
 use crate::line::Line;
 use crate::theme::Tone;
@@ -121,7 +119,6 @@ const KEYWORDS: &[&str] = &[
     "SET",
 ];
 
-/// The comment markers of a language.
 fn comment_marks(language: &str) -> &'static [&'static str] {
     match language {
         "py" | "python" | "sh" | "bash" | "zsh" | "shell" | "yaml" | "yml" | "toml" | "ruby" | "rb"
@@ -133,7 +130,6 @@ fn comment_marks(language: &str) -> &'static [&'static str] {
     }
 }
 
-/// One highlighted line of code.
 pub fn code(language: &str, text: &str) -> Line {
     let mut line = Line::default();
     if language == "diff" || language == "patch" {
@@ -181,7 +177,7 @@ pub fn code(language: &str, text: &str) -> Line {
     line
 }
 
-/// The length of the quoted text at the start, with both quotes; 1 (the opening quote) if the closing one is missing.
+/// The length of the quoted text at the start, with both quotes; 1 if the closing quote is missing.
 fn quoted(text: &str, quote: char) -> usize {
     let mut escaped = false;
     for (at, c) in text.char_indices().skip(1) {

@@ -15,7 +15,6 @@ use table::Table;
 
 pub use growing::{GrowingText, Part};
 
-/// The lines of a whole text.
 pub fn lines(text: &str, width: usize) -> Vec<Line> {
     let mut out = Vec::new();
     let mut rest = text;
@@ -28,8 +27,7 @@ pub fn lines(text: &str, width: usize) -> Vec<Line> {
     out
 }
 
-/// The length of the first block, whose layout does not change however the text continues. None if no block is
-/// complete.
+/// The length of the first block, if its layout cannot change however the text continues.
 pub fn first_block_len(text: &str) -> Option<usize> {
     let mut at = 0;
     let mut fence: Option<&str> = None;
@@ -62,7 +60,6 @@ pub fn first_block_len(text: &str) -> Option<usize> {
     None
 }
 
-/// Renders one block, preceded by an empty line if it is not the first.
 pub fn block(text: &str, width: usize, out: &mut Vec<Line>) {
     let (mut lines, _) = render(text, width, None);
     if !out.is_empty() && !lines.is_empty() {
@@ -87,11 +84,10 @@ fn render(text: &str, width: usize, number: Option<u64>) -> (Vec<Line>, Option<u
     (renderer.out, renderer.number)
 }
 
-/// The maximum number of nested list items and quotes that have a prefix. Every line repeats the prefixes of all levels,
-/// so thousands of levels would make a long text much larger. Prefixes also use at most half of the width.
+/// The maximum number of nested list items and quotes that have a prefix. Every line repeats the prefixes of all
+/// levels, so thousands of levels would make the layout much larger than the text.
 const MAX_LEADS: usize = 12;
 
-/// The prefix of the lines of a list item or quote.
 #[derive(Debug)]
 struct Lead {
     first: Option<String>,
@@ -105,10 +101,9 @@ struct Renderer {
     inline: Vec<(Tone, String)>,
     tones: Vec<Tone>,
     leads: Vec<Lead>,
-    /// The next number of each open list; None for bullets.
     lists: Vec<Option<u64>>,
-    /// At the beginning, the number for the first item of the first list; later, the number that would follow the last
-    /// list. None for bullets.
+    /// First the number for the first item of the first list, later the number that would follow the last list. `None`
+    /// for bullets.
     number: Option<u64>,
     code: Option<(String, String)>,
     table: Option<Table>,
@@ -270,8 +265,8 @@ impl Renderer {
             }
             TagEnd::Link | TagEnd::Image => {
                 self.tones.pop();
-                // Show the target of a link as text, because a link that shows one address and opens another deceives
-                // the user.
+                // The target of a link is shown as text, because a link that shows one address and opens another would
+                // deceive the user.
                 let (url, start) = self.links.pop().unwrap_or_default();
                 let own = self.inline.get(start..).unwrap_or_default();
                 let is_shown = own.iter().any(|(_, text)| *text == url);
@@ -299,13 +294,11 @@ impl Renderer {
         }
     }
 
-    /// The columns left beside the prefixes.
     fn room(&self) -> usize {
         let lead: usize = self.leads.iter().take(MAX_LEADS).map(|lead| line::width(&lead.rest)).sum();
         self.width.saturating_sub(lead).max(4)
     }
 
-    /// Adds an empty line between blocks.
     fn gap(&mut self) {
         if !self.out.is_empty() && self.out.last().is_some_and(|line| !line.pieces.is_empty()) {
             self.out.push(Line::default());

@@ -1,10 +1,9 @@
-//! Tables: columns as wide as needed, or narrowed to fit the screen.
+//! Tables: columns are as wide as needed, or narrowed to fit the screen.
 
 use crate::line::{self, Line};
 use crate::theme::Tone;
 use pulldown_cmark::Alignment;
 
-/// A table being collected.
 #[derive(Debug, Default)]
 pub struct Table {
     pub align: Vec<Alignment>,
@@ -12,7 +11,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// The table's lines; the first row is the header.
+    /// The first row is the header.
     pub fn lines(&self, most: usize) -> Vec<Line> {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or_default();
         if columns == 0 {
@@ -53,7 +52,6 @@ impl Table {
         out
     }
 
-    /// Each column gets the width it needs; if the columns do not fit together, the widest ones are narrowed.
     fn widths(&self, columns: usize, room: usize) -> Vec<usize> {
         let needs = |at: usize| {
             self.rows.iter().filter_map(|row| row.get(at)).map(|cell| line::width(cell)).max().unwrap_or(0)

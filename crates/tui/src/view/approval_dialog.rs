@@ -15,10 +15,8 @@ use althing_view::labels;
 use althing_view::money::exact_money;
 use ratatui::layout::Rect;
 
-/// If there are at least this many paths, each is on a line of its own.
 const MANY_PATHS: usize = 4;
 
-/// Draws a run approval, a plan approval, or the choice of the presenter. Draws nothing for other modals.
 pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, modal: &Modal) {
     match modal {
         Modal::RunApproval { proposal, edited, field, editor, problem, .. } => {
@@ -40,15 +38,12 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, modal: &Modal) {
     }
 }
 
-/// What a run approval shows.
 struct RunParts<'a> {
     proposal: &'a Proposal,
     edited: &'a LaunchRun,
-    /// Why the previous answer was rejected.
     problem: Option<&'a str>,
 }
 
-/// A list of paths: a few on one line, many on a line each.
 fn paths(label: &str, paths: &[String], end: &str, width: usize) -> Vec<Line> {
     let mut shown: Vec<_> = paths.iter().map(|path| sanitize::line(path)).collect();
     if let Some(last) = shown.last_mut() {
@@ -62,7 +57,6 @@ fn paths(label: &str, paths: &[String], end: &str, width: usize) -> Vec<Line> {
 }
 
 impl RunParts<'_> {
-    /// Who takes part and how: agents, modes, added prompts and changed rules.
     fn team(&self, app: &App, width: usize) -> Vec<Line> {
         let members = approval_members::members(self.proposal, self.edited, &app.model.team);
         let agents: Vec<String> =
@@ -103,8 +97,9 @@ impl RunParts<'_> {
         self.problem.map(|problem| line::wrap_text(Tone::Bad, problem, width)).unwrap_or_default()
     }
 
-    /// The lines of the dialog. If they do not all fit into `room` rows, the first line of the task and what the run is
-    /// permitted come first. The whole task and its context, which permit nothing, come last and need not be shown.
+    /// The lines of the dialog. If they do not fit into `room` rows, the first line of the task and what the run is
+    /// permitted come first. The whole task and its context permit nothing, so they come last and need not be read
+    /// before an approval.
     fn text(&self, app: &App, width: usize, room: usize) -> DialogText {
         let context = self.edited.context.as_deref().filter(|context| !context.is_empty());
         let context = context.map(|context| dialog::value("Context", context, width)).unwrap_or_default();
@@ -124,7 +119,6 @@ impl RunParts<'_> {
         text
     }
 
-    /// The lines of the dialog while the task or the context is edited, and the position of the cursor.
     fn edited_text(
         &self,
         app: &App,
@@ -220,7 +214,6 @@ fn modes(proposal: &Proposal, edited: &LaunchRun, team: &[Member]) -> String {
     if chosen.is_empty() { words } else { format!("{words}   ({}: your choice)", chosen.join(", ")) }
 }
 
-/// Single-agent mode with all agents to choose from, the selected one marked.
 fn single_agent_line(proposal: &Proposal, edited: &LaunchRun, team: &[Member]) -> String {
     let pool = approval_members::candidates(proposal, team);
     if pool.len() < 2 {
@@ -238,7 +231,6 @@ fn single_agent_line(proposal: &Proposal, edited: &LaunchRun, team: &[Member]) -
     format!("Single: {}", names.join(" "))
 }
 
-/// The tasks of a plan, each whole.
 fn plan_lines(preview: &[String], width: usize) -> Vec<Line> {
     let indent = preview.len().to_string().len() + 1;
     let task = |(n, text): (usize, &String)| dialog::entry(&format!("{} {text}", n + 1), width, indent);
@@ -299,10 +291,9 @@ fn draw_plan_approval(
     }
 }
 
-/// A button: its label, the displayed key, and the key.
+/// The label of a button, the name of its key as shown, and the key.
 type Button = (&'static str, &'static str, char);
 
-/// The confirmation of an irreversible action: title, text, buttons.
 fn confirmation(app: &App, action: &ConfirmedAction) -> (&'static str, &'static str, [Button; 2]) {
     match action {
         ConfirmedAction::Cancel(task) if app.model.runs.contains_key(task) => (
@@ -323,7 +314,7 @@ fn confirmation(app: &App, action: &ConfirmedAction) -> (&'static str, &'static 
     }
 }
 
-/// The files that an undo restores or deletes; first those with a note, such as files that run code later.
+/// The files that an undo restores or deletes. Files with a note, such as files that run code later, come first.
 fn undone_files(app: &App, action: &ConfirmedAction, width: usize) -> Vec<Line> {
     let ConfirmedAction::Undo(run) = action else { return Vec::new() };
     let result = app.model.runs.get(run).and_then(|run| run.result.as_ref());
@@ -333,16 +324,13 @@ fn undone_files(app: &App, action: &ConfirmedAction, width: usize) -> Vec<Line> 
     writes.iter().flat_map(entry).collect()
 }
 
-/// A dialog: the modal, its title, its text, and its buttons.
 type Dialog<'a> = (&'a Modal, &'a str, Vec<Line>, &'a [Button]);
 
-/// Draws a framed text with buttons.
 fn choose(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, (modal, title, lines, choices): Dialog<'_>) {
     let (below, _) = dialog::draw(app, canvas, area, (modal, title), &DialogText::whole(lines), 1);
     buttons(app, canvas, below, below.y, choices);
 }
 
-/// Draws a modal with a text and buttons.
 pub fn draw_small(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, modal: &Modal) {
     let width = dialog::text_width(area);
     let wrap = |text: &str| line::wrap_text(Tone::Plain, text, width);
@@ -408,7 +396,6 @@ fn draw_program_question(
     let title = format!("{} {what}", line::cut(name, width.saturating_sub(line::width(what) + 1)));
     let mut lines = line::wrap_text(Tone::Plain, &ask.text, width);
     lines.push(Line::default());
-    // The rows of the options, each with the index of its option.
     let mut options = Vec::new();
     for (n, option) in ask.options.iter().enumerate() {
         let tone = if n == chosen { Tone::Bold } else { Tone::Plain };
@@ -429,7 +416,7 @@ fn draw_program_question(
     for (row, n) in options {
         let Some(at) = row.checked_sub(top).filter(|at| *at < usize::from(inside.height)) else { continue };
         let y = inside.y + at as u16;
-        // The mark is not part of the text: moving it is no reason to read the text again.
+        // The mark is drawn beside the text: if it were part of the text, moving it would count as a new text to read.
         if first_row == Some(row) {
             canvas.text(inside.x, y, 1, Tone::AccentBold, "›");
         }

@@ -8,7 +8,6 @@ use althing_protocol::{ScreenCell, ScreenColor, TaskId};
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 
-/// Draws the attached program.
 pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, id: &TaskId) {
     let body = Rect { height: area.height.saturating_sub(1), ..area };
     match &app.attached {
@@ -19,7 +18,7 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, id: &TaskId) {
                     if x >= body.right() {
                         break;
                     }
-                    // An empty cell is the right half of a wide character, which was drawn with its left half.
+                    // An empty cell is the right half of a wide character, which was drawn with the left half.
                     if cell.text.is_empty() {
                         x += 1;
                         continue;

@@ -12,7 +12,6 @@ use althing_view::labels;
 use althing_view::money::{cost, exact_money, has_cost};
 use ratatui::layout::Rect;
 
-/// The status label of the session.
 pub fn status(app: &App) -> &'static str {
     let model = &app.model;
     if model.stalled.is_some() {
@@ -38,7 +37,6 @@ pub fn status(app: &App) -> &'static str {
     }
 }
 
-/// The context bar: project, status, mode, cost, waiting tasks.
 pub fn context(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     let model = &app.model;
     let project = model.project.as_deref().unwrap_or("none");
@@ -86,7 +84,6 @@ pub fn context(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
         let what = if usage.cost_usd > 0.0 || usage.unpriced_calls == 0 { "" } else { "cost " };
         pieces.push((Tone::Dim, format!("{what}{}{}", cost(&usage), of.unwrap_or_default()), 4));
     }
-    // Drop the least important items first if there is no room.
     let room = usize::from(area.width).saturating_sub(2 + mode.len());
     let gap = if area.width < 60 { 1 } else { 3 };
     let needs = |pieces: &[(Tone, String, u8)]| {
@@ -111,8 +108,6 @@ pub fn context(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     canvas.rule(area, area.y + 1);
 }
 
-/// The team's tabs in single-agent mode. The tab of the selected agent is marked, the others are dimmed; a click on a
-/// tab selects its agent.
 pub fn tabs(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     let locked = app.model.is_busy();
     let chosen = app.modes.selected_agent.clone();
@@ -135,8 +130,8 @@ pub fn tabs(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     }
 }
 
-/// The mode bar: a click on a word toggles its mode (on `Interactive`, it only shows a message). While an approved
-/// plan is executed, the bar shows the plan's path instead.
+/// The mode bar: a click on a word toggles its mode (on `Interactive`, it only shows a message). While an approved plan
+/// is executed, the bar shows the plan's path instead.
 pub fn modes(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, hint: &str) {
     if let (PlanMode::Execute, Some(word)) = (app.modes.plan_mode, &app.toast) {
         canvas.text(area.x + 1, area.y, area.width.saturating_sub(2), Tone::Warn, word);
@@ -175,7 +170,7 @@ pub fn modes(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, hint: &str) {
             (false, true, ModeToggle::Plan) => Tone::AccentBold,
             (false, true, _) => Tone::Bold,
         };
-        // On a narrow screen one letter stands for each mode; upper case means on.
+        // On a narrow screen, each mode is one letter. Upper case means on.
         let first = text.chars().next().unwrap_or(' ');
         let letter = if active { first.to_string() } else { first.to_lowercase().to_string() };
         let shown = if short { letter.as_str() } else { text };
@@ -185,7 +180,6 @@ pub fn modes(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, hint: &str) {
     }
     let room = area.right().saturating_sub(x + 3);
     match &app.toast {
-        // A long message takes the whole bar until the next key or click.
         Some(word) if line::width(word) > room.into() => {
             canvas.clear(area);
             canvas.text(area.x + 1, area.y, area.width.saturating_sub(2), Tone::Warn, word)

@@ -10,16 +10,14 @@ use althing_view::money::{cost, has_cost};
 use althing_view::{ChangedFiles, RunView, SessionView, TaskView};
 use std::borrow::Cow;
 
-/// Below this width a card is one line.
+/// Below this width, a card is one line.
 const NARROW: usize = 60;
 
-/// The button that cancels a run.
 const CANCEL: &str = "[Cancel]";
 
 /// A card of one line has the button only if at least this many columns remain for the title.
 const LEAST_TITLE: usize = 26;
 
-/// Draws a run's card.
 pub fn run(run: &RunView, model: &SessionView, now: Timestamp, width: usize, lines: &mut Vec<Line>) {
     let live = run.is_live();
     let mark = if live && width >= NARROW { " ▾ " } else { " ▸ " };
@@ -69,7 +67,6 @@ pub fn run(run: &RunView, model: &SessionView, now: Timestamp, width: usize, lin
     }
 }
 
-/// The first line of the open question of an agent's program; None if there is none.
 fn run_question(model: &SessionView, run: &RunView, agent: &str) -> Option<String> {
     let member_index = run.agents.iter().position(|other| other.member.id.as_str() == agent)?;
     let question = model.question_of(&run.id.work(member_index as u32 + 1))?;
@@ -79,7 +76,6 @@ fn run_question(model: &SessionView, run: &RunView, agent: &str) -> Option<Strin
     }
 }
 
-/// `3 agents · 2 rounds · 4m12s` and further details.
 pub fn details(run: &RunView, now: Timestamp) -> String {
     let mut details = vec![run.agents_label()];
     let rounds = run.rounds();
@@ -114,12 +110,10 @@ pub fn details(run: &RunView, now: Timestamp) -> String {
     details.join(" · ")
 }
 
-/// The elapsed time of a run.
 pub fn elapsed(run: &RunView, now: Timestamp) -> String {
     labels::elapsed(run.elapsed(now), run.is_live())
 }
 
-/// A run that was proposed and rejected.
 pub fn rejected(task: &str, reason: Option<&str>, width: usize, lines: &mut Vec<Line>) {
     let left = Line::of(Tone::Dim, " ▸ ").with(Tone::Bold, &format!("Run: {}", line::first_line(task)));
     lines.push(spread(&left, &Line::of(Tone::Warn, "Not started "), width));
@@ -127,7 +121,6 @@ pub fn rejected(task: &str, reason: Option<&str>, width: usize, lines: &mut Vec<
     lines.push(Line::of(Tone::Dim, &line::cut(&format!("   rejected{reason}"), width)));
 }
 
-/// The first line of a final answer: who presents it.
 pub fn presenter_head(run: &RunView, presenter: &AgentId) -> Line {
     head(run, &format!("{presenter} presents"))
 }
@@ -138,7 +131,6 @@ fn head(run: &RunView, who: &str) -> Line {
     if offline { head.with(Tone::Dim, " (offline, not an AI)") } else { head }
 }
 
-/// A run's final answer and the files that it wrote.
 pub fn final_answer(run: &RunView, width: usize, lines: &mut Vec<Line>) {
     let Some(result) = &run.result else { return };
     let presenter = result.coordination_summary.presenter.as_ref();
@@ -174,7 +166,7 @@ pub fn final_answer(run: &RunView, width: usize, lines: &mut Vec<Line>) {
     footer(&files, run.is_undone, width, lines);
 }
 
-/// The answer of a planning run without the fenced JSON of its plan, whose tasks are shown in the approval.
+/// The answer of a planning run without the fenced JSON of its plan, because the approval shows the plan's tasks.
 fn readable<'a>(answer: &'a str, result: &RunResult) -> Cow<'a, str> {
     if !result.modes.planning || result.plan.is_none() {
         return Cow::Borrowed(answer);
@@ -186,8 +178,8 @@ fn readable<'a>(answer: &'a str, result: &RunResult) -> Cow<'a, str> {
     Cow::Owned(kept.collect())
 }
 
-/// The files that a run wrote to context paths, and those that it deleted: named if there are few, counted if there
-/// are many. Omitted if nothing was written: then a note at the top of the answer names the deleted files.
+/// The files that a run wrote to context paths, and those that it deleted: few are named, many are counted. Omitted if
+/// nothing was written.
 pub fn footer(files: &ChangedFiles<'_>, is_undone: bool, width: usize, lines: &mut Vec<Line>) {
     let Some(heading) = files.heading() else { return };
     lines.push(Line::default());
@@ -221,7 +213,6 @@ pub fn footer(files: &ChangedFiles<'_>, is_undone: bool, width: usize, lines: &m
     }
 }
 
-/// Draws a program's card.
 pub fn program(task: &TaskView, model: &SessionView, now: Timestamp, width: usize, lines: &mut Vec<Line>) {
     let tone = match task.status {
         TaskStatus::Done => Tone::Good,

@@ -12,10 +12,9 @@ use crate::theme::Tone;
 use althing_protocol::{Candidate, InteractionId, InteractionKind};
 use ratatui::layout::Rect;
 
-/// The maximum number of bytes of an answer that are laid out here. The whole answer opens with a key.
+/// The maximum number of bytes of an answer that are laid out in the dialog. A key opens the whole answer.
 const MOST: usize = 20_000;
 
-/// Draws the choice of the presenter.
 pub fn draw(
     app: &mut App,
     canvas: &mut Canvas<'_>,
@@ -28,7 +27,6 @@ pub fn draw(
     let about = candidates.get(chosen).map(|one| about(app, id, one, width)).unwrap_or_default();
     let inside = centered_frame(canvas, area, "Choose who presents", candidates.len() + about.len() + 3);
     let rows = usize::from(inside.height);
-    // The candidates get at most half of the rows, at least one.
     let room = candidates.len().min((rows.saturating_sub(2) / 2).max(1));
     list(app, canvas, Rect { height: room as u16, ..inside }, candidates, chosen);
     let rest = rows.saturating_sub(room + 2);
@@ -60,7 +58,6 @@ pub fn draw(
     canvas.text(inside.x, inside.bottom().saturating_sub(1), inside.width, Tone::Dim, &keys);
 }
 
-/// The reasons of the voters, and the rendered answer.
 fn about(app: &App, id: &InteractionId, one: &Candidate, width: usize) -> Vec<Line> {
     let mut lines = Vec::new();
     for (voter, reason) in app.reasons_for(id, one) {
@@ -76,7 +73,6 @@ fn about(app: &App, id: &InteractionId, one: &Candidate, width: usize) -> Vec<Li
     lines
 }
 
-/// The candidates, one per row.
 fn list(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, candidates: &[Candidate], chosen: usize) {
     let room = usize::from(area.height);
     let names = candidates.iter().map(|one| line::width(one.agent.as_str())).max();
@@ -86,7 +82,7 @@ fn list(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, candidates: &[Candid
         let y = area.y + row as u16;
         let (mark, tone) = if at == chosen { ("› ", Tone::Bold) } else { ("  ", Tone::Plain) };
         let votes = if one.votes == 1 { "1 vote ".into() } else { format!("{} votes", one.votes) };
-        // Join the lines: the first one alone may be only a heading or a label.
+        // The lines are joined, because the first one alone may be only a heading.
         let text = one.preview.split_whitespace().collect::<Vec<_>>().join(" ");
         let line = Line::of(Tone::AccentBold, mark)
             .with(tone, &line::pad(one.agent.as_str(), names))

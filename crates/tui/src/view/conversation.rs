@@ -6,7 +6,6 @@ use crate::list;
 use crate::paint::Canvas;
 use ratatui::layout::Rect;
 
-/// Draws the conversation.
 pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     bars::context(app, canvas, area);
     let bottom = dock::rows(app, area);

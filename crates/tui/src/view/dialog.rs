@@ -1,5 +1,5 @@
-//! The frame of a dialog whose text scrolls. How many lines of the text are scrolled out of view is stated on
-//! the frame, where no text from outside can be drawn.
+//! The frame of a dialog whose text scrolls. The number of hidden lines is stated on the frame, where no text of agents
+//! can be drawn.
 
 use super::modal::centered_frame;
 use super::{count, spread};
@@ -9,37 +9,31 @@ use crate::paint::Canvas;
 use crate::theme::Tone;
 use ratatui::layout::Rect;
 
-/// The width of the labels.
 pub const LABEL: usize = 10;
 
-/// The width from which labels are beside their values.
+/// From this width on, labels are beside their values instead of above them.
 const LEAST_BESIDE: usize = 24;
 
-/// The text of a dialog.
 #[derive(Default)]
 pub struct DialogText {
     pub lines: Vec<Line>,
-    /// The number of lines, from the first one, that must be shown before the dialog can be approved.
+    /// How many lines, counted from the first, must be shown before the dialog can be approved.
     pub needed: usize,
-    /// A line that has to be visible.
+    /// A line that has to be visible, such as the line of the cursor.
     pub follow: Option<usize>,
-    /// Whether a part of the text is being edited.
     pub edits: bool,
 }
 
 impl DialogText {
-    /// A text that must be shown whole.
     pub fn whole(lines: Vec<Line>) -> Self {
         Self { needed: lines.len(), lines, ..Self::default() }
     }
 }
 
-/// The width of a dialog's text.
 pub fn text_width(area: Rect) -> usize {
     usize::from(area.width.saturating_sub(6).min(92)).max(2)
 }
 
-/// A label and the lines of its value.
 pub fn labeled(label: &str, value: Vec<Line>, width: usize) -> Vec<Line> {
     if width < LEAST_BESIDE {
         return [Line::of(Tone::Dim, label)].into_iter().chain(value).collect();
@@ -57,17 +51,14 @@ pub fn labeled(label: &str, value: Vec<Line>, width: usize) -> Vec<Line> {
     value.into_iter().enumerate().map(beside).collect()
 }
 
-/// The width of the values of labels.
 pub fn value_width(width: usize) -> usize {
     if width < LEAST_BESIDE { width } else { width - LABEL }
 }
 
-/// A labeled text, wrapped.
 pub fn value(label: &str, text: &str, width: usize) -> Vec<Line> {
     labeled(label, line::wrap_text(Tone::Plain, text, value_width(width)), width)
 }
 
-/// The first line of a labeled text. If there are more, the number of them is stated at the right.
 pub fn first_line(label: &str, text: &str, width: usize) -> Vec<Line> {
     let wrapped = line::wrap_text(Tone::Plain, text, value_width(width));
     let more = wrapped.len().saturating_sub(1);
@@ -80,15 +71,15 @@ pub fn first_line(label: &str, text: &str, width: usize) -> Vec<Line> {
     lines
 }
 
-/// Wraps one entry of a list. Its further lines are indented, so that none of them looks like an entry.
+/// The further lines of an entry are indented, so that none of them looks like another entry.
 pub fn entry(text: &str, width: usize, indent: usize) -> Vec<Line> {
     let wrapped = line::wrap_text(Tone::Plain, text, width.saturating_sub(indent).max(2));
     let indented = |(n, line): (usize, Line)| if n == 0 { line } else { line.indented(indent) };
     wrapped.into_iter().enumerate().map(indented).collect()
 }
 
-/// Draws a frame around the part of the text that fits, and leaves `below` rows for buttons and the like. Returns the
-/// area of the rows below the text, and the area of the text.
+/// Draws the part of the text that fits, and leaves `below` rows for buttons and the like. Returns the area below the
+/// text, and the area of the text.
 pub fn draw(
     app: &mut App,
     canvas: &mut Canvas<'_>,
@@ -100,7 +91,7 @@ pub fn draw(
     let inside = centered_frame(canvas, area, title, text.lines.len().saturating_add(1 + below));
     let rows = usize::from(inside.height);
     let room = rows.saturating_sub(1 + below);
-    // If a line is too wide for the frame, it is cut, and no row counts as shown.
+    // A line that is too wide for the frame is cut, so no row counts as shown.
     let is_whole = text.lines.iter().all(|line| line.width() <= usize::from(inside.width));
     let counted = if is_whole { room } else { 0 };
     let follow = (text.follow, text.edits);
@@ -122,7 +113,6 @@ pub fn draw(
     (Rect { y: inside.y + offset, height: inside.height - offset, ..inside }, text_area)
 }
 
-/// What the frame says about the hidden rows.
 fn hidden_words(hidden: HiddenRows, width: u16) -> (Tone, String) {
     let above = if hidden.above > 0 { format!("↑ {}", hidden.above) } else { String::new() };
     if hidden.below == 0 {
@@ -142,7 +132,6 @@ fn hidden_words(hidden: HiddenRows, width: u16) -> (Tone, String) {
     }
 }
 
-/// Draws a row of the frame across the dialog, with a text.
 pub fn marker(canvas: &mut Canvas<'_>, inside: Rect, y: u16, tone: Tone, words: &str) {
     let (left, right) = (inside.x.saturating_sub(2), inside.right() + 1);
     canvas.rule(Rect { x: left, width: right.saturating_sub(left), ..inside }, y);

@@ -1,5 +1,5 @@
-//! The bottom of the screen: a disk error and the vote, if there are any, the tabs of the team, the mode bar and the
-//! input. The bottom stays below the conversation and below everything that is opened over the conversation.
+//! The bottom of the screen: a disk error and the vote, if there are any, pinned lines, the tabs of the team, the mode
+//! bar and the input. It stays below the conversation and below everything that is opened over it.
 
 use super::{bars, input, pinned};
 use crate::app::{App, Field, Modal, Target, TuiScreen};
@@ -9,7 +9,6 @@ use crate::theme::Tone;
 use althing_protocol::{AgentMode, InteractionKind};
 use ratatui::layout::Rect;
 
-/// The height of the bottom, in rows, on a screen or a part of it.
 pub fn rows(app: &App, area: Rect) -> u16 {
     input::rows(app, area) + 2 + tab_rows(app, area) + note_rows(app, area) + pinned::rows(app, area)
 }
@@ -18,7 +17,6 @@ fn tab_rows(app: &App, area: Rect) -> u16 {
     u16::from(app.modes.agent_mode == AgentMode::Single && app.model.team.len() > 1 && area.height > 10)
 }
 
-/// Draws the bottom from the row `y`. `area` is the screen or the part of it that the bottom belongs to.
 pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, y: u16) {
     let (input_rows, tabs, notes) = (input::rows(app, area), tab_rows(app, area), note_rows(app, area));
     let pinned_rows = pinned::rows(app, area);
@@ -36,7 +34,6 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, y: u16) {
     input::draw(app, canvas, Rect { y: y + 1, height: input_rows, ..area });
 }
 
-/// The key hints beside the mode bar.
 fn hint(app: &App, area: Rect) -> String {
     if app.completion.is_some() && app.input_has_focus() {
         return "tab take · ↑↓ choose · esc none".into();
@@ -79,7 +76,6 @@ fn hint(app: &App, area: Rect) -> String {
     "enter send · ⇧tab plan · ^G help".into()
 }
 
-/// The keys that work while a modal is open; None if none is open.
 fn box_hint(app: &App) -> Option<&'static str> {
     let modal = app.modal.as_ref()?;
     if app.input_has_focus_under_box() {
@@ -105,7 +101,6 @@ fn box_hint(app: &App) -> Option<&'static str> {
     })
 }
 
-/// The name of what is open over or beside the conversation.
 fn opened(app: &App) -> Option<&'static str> {
     match app.screens.last()? {
         TuiScreen::Run(_) => Some("run"),
@@ -116,7 +111,6 @@ fn opened(app: &App) -> Option<&'static str> {
     }
 }
 
-/// The height of the vote and of a disk error above the mode bar; 0 if there is neither.
 fn note_rows(app: &App, area: Rect) -> u16 {
     let vote = app.model.override_question().is_some();
     let hint = vote_hint(area).len() as u16;
@@ -124,12 +118,10 @@ fn note_rows(app: &App, area: Rect) -> u16 {
     rows + u16::from(app.model.stalled.is_some())
 }
 
-/// Whether the vote has a frame.
 fn is_framed(area: Rect) -> bool {
     area.height >= 20
 }
 
-/// How to override the vote, wrapped to the width beside the seconds that are left.
 fn vote_hint(area: Rect) -> Vec<Line> {
     let margin = if is_framed(area) { 6 } else { 2 };
     let words = "Press Ctrl+O to override, Enter to continue";

@@ -1,4 +1,4 @@
-//! Entries of the conversation: the agent's text and cards on the left, the user's messages on the right.
+//! The entries of the conversation: text of agents and cards on the left, the user's messages on the right.
 
 use super::card;
 use crate::line::{self, Line};
@@ -10,24 +10,19 @@ use althing_text::short_number;
 use althing_view::{ConversationEntry, EntryBody, SessionView, StreamingText, labels};
 use std::borrow::Cow;
 
-/// The conversation as a list.
 pub struct ConversationList<'a> {
     pub model: &'a SessionView,
     pub now: Timestamp,
-    /// Whether Esc stops the reply that is being written.
     pub esc_stops: bool,
 }
 
-/// What is being written at the end of the conversation.
+/// What is being written at the end of the conversation: a final answer or the chat agent's reply.
 enum Tail<'a> {
-    /// The final answer of a run, by its presenter.
     Presenting(&'a StreamingText, Line),
-    /// The chat agent's reply.
     Replying,
 }
 
 impl ConversationList<'_> {
-    /// What is being written.
     fn tail(&self) -> Option<Tail<'_>> {
         if self.model.is_replying() {
             return Some(Tail::Replying);
@@ -37,12 +32,12 @@ impl ConversationList<'_> {
         (!agent.streaming.text.is_empty()).then_some(Tail::Presenting(&agent.streaming, head))
     }
 
-    /// Number of messages whose turn starts at once: they are shown as sent. Others wait above the input.
+    /// The number of queued messages whose turn starts at once: they are shown as sent. Other queued messages are shown
+    /// above the input.
     fn starting(&self) -> usize {
         if self.model.queue_waits_for().is_none() { self.model.queue.len() } else { 0 }
     }
 
-    /// An entry, or a message whose turn is about to start.
     fn shown_entry(&self, at: usize) -> Option<Cow<'_, ConversationEntry>> {
         let entry = self.model.entries.get(at).map(Cow::Borrowed);
         let queued = || self.model.queue.iter().take(self.starting()).nth(at - self.model.entries.len());
@@ -88,7 +83,7 @@ impl ListItems for ConversationList<'_> {
             EntryBody::Final(id) => 1 + u64::from(self.model.runs.get(id).is_some_and(|run| run.is_undone)),
             EntryBody::Program(_) => return None,
         };
-        // A message whose turn is about to start can be withdrawn, which shifts those behind it, so the version also
+        // A message whose turn is about to start can be withdrawn, which shifts those after it, so the version also
         // identifies the entry.
         Some(super::list_id(&[&entry.seq.to_string(), &looks.to_string(), call_id]))
     }
@@ -125,7 +120,6 @@ impl ListItems for ConversationList<'_> {
 }
 
 impl ConversationList<'_> {
-    /// The head of the reply that is being written, with `thinking 12 s · ~1.2k tokens · esc stops`.
     fn live_head(&self) -> Line {
         let streaming = &self.model.streaming;
         let activity = streaming.activity().unwrap_or_else(|| "thinking".into());
@@ -212,7 +206,6 @@ fn seconds(time: Millis) -> String {
     if time.0 < 60_000 { format!("{} s", time.0 / 1000) } else { time.to_string() }
 }
 
-/// A message of the user: right-aligned as a block.
 fn user(text: &str, pinned: bool, width: usize, lines: &mut Vec<Line>) {
     let room = (width * 3 / 5).max(width.saturating_sub(24).min(40)).min(width.saturating_sub(7)).max(4);
     let mut words = line::wrap_text(Tone::Plain, text, room);

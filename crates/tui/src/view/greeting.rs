@@ -1,4 +1,4 @@
-//! The greeting of an empty conversation: the model that answers, the agents, the directory, and three tips.
+//! The greeting of an empty conversation: the model that answers, the agents, the directory, and tips.
 
 use super::dialog;
 use crate::app::App;
@@ -9,17 +9,15 @@ use althing_protocol::ChatState;
 use althing_view::EntryBody;
 use ratatui::layout::Rect;
 
-/// The tips, most useful first.
 const TIPS: [&str; 3] = [
     "@path in a message lets its run read a file or directory; @path:w lets it write there too",
     "Shift+Tab: what you ask next becomes a plan that you approve first",
     "Ctrl+G shows all keys and commands; / completes commands",
 ];
 
-/// The width of the labels.
 const LABEL: usize = 12;
 
-/// Whether the greeting is shown: nobody has written anything yet. Notices about the start may be there.
+/// Shown until somebody writes a message. Notices about the start may already be there.
 pub fn is_shown(app: &App) -> bool {
     let is_note = |body: &EntryBody| matches!(body, EntryBody::Notice { .. });
     app.has_input()
@@ -29,11 +27,10 @@ pub fn is_shown(app: &App) -> bool {
         && app.model.runs.is_empty()
         && app.model.entries.iter().all(|entry| is_note(&entry.body))
         && !app.model.team.is_empty()
-        // The log says a little later than the options who answers.
+        // The options say who answers before the log does; until both agree, the greeting is not shown.
         && app.modes.interactive_mode == app.model.chat_agent.is_some()
 }
 
-/// A label and its text, wrapped; on a narrow screen the label is on its own line.
 fn labeled(label: &str, text: &str, width: usize) -> Vec<Line> {
     if width < 2 * LABEL {
         return dialog::value(label, text, width);
@@ -93,11 +90,10 @@ fn lines(app: &App, width: usize, rows: usize) -> Vec<Line> {
     lines
 }
 
-/// Draws the greeting at the top of the area. Returns the rows used.
 pub fn draw(app: &App, canvas: &mut Canvas<'_>, area: Rect) -> u16 {
     let margin = if area.width < 60 { 1 } else { 3 };
     let width = area.width.saturating_sub(margin + 1);
-    // Notices about the start are shown below the greeting.
+    // Leaves room for the notices about the start, which are shown below the greeting.
     let notes = u16::try_from(app.model.entries.len()).unwrap_or(u16::MAX).saturating_mul(2);
     let rows = area.height.saturating_sub(notes.min(area.height / 2));
     let top = area.y + u16::from(area.height > 12);

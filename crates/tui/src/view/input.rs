@@ -7,25 +7,19 @@ use crate::paint::Canvas;
 use crate::theme::Tone;
 use ratatui::layout::Rect;
 
-/// Maximum height of the input, in rows.
 const MOST_ROWS: u16 = 8;
 
-/// Limit on visible completions.
 const MOST_OFFERS: usize = 8;
 
-/// The button that sends the message.
 const SEND: &str = "[Send]";
 
-/// Width below which the button that sends is omitted.
 const SEND_FROM: u16 = 30;
 
-/// The width of the input's text in an input of this width.
 pub fn text_width(width: u16) -> u16 {
     let button = if width < SEND_FROM { 0 } else { SEND.len() as u16 + 1 };
     width.saturating_sub(4 + button)
 }
 
-/// The height of the input, in rows.
 pub fn rows(app: &App, area: Rect) -> u16 {
     if !app.input_has_focus() {
         return 1;
@@ -35,7 +29,6 @@ pub fn rows(app: &App, area: Rect) -> u16 {
     u16::try_from(app.input.wrap(width).rows.len()).unwrap_or(most).clamp(1, most)
 }
 
-/// Draws the input.
 pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     let width = text_width(area.width);
     app.targets.push((area, Target::Input));
@@ -52,7 +45,6 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
         canvas.set_cursor(area.x + 1 + used, area.y);
         return;
     }
-    // An input without the focus is drawn differently.
     if !app.input_has_focus() {
         let key = if app.browsing && matches!(app.screens.last(), Some(TuiScreen::Conversation)) {
             "esc"
@@ -89,14 +81,12 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     offers(app, canvas, area);
 }
 
-/// Draws the completions in a list that ends just above the mode bar.
 fn offers(app: &App, canvas: &mut Canvas<'_>, area: Rect) {
     let Some(completion) = &app.completion else { return };
     let bottom = area.y.saturating_sub(2);
     let room = usize::from(bottom.saturating_sub(2)).min(MOST_OFFERS);
     let first = (completion.chosen + 1).saturating_sub(room);
     let shown: Vec<&(String, String)> = completion.offers.iter().skip(first).take(room).collect();
-    // Descriptions are aligned in a second column.
     let names = shown.iter().map(|(offer, _)| line::width(offer)).max().unwrap_or(0);
     let abouts = shown.iter().map(|(_, about)| line::width(about)).max().unwrap_or(0);
     let wide = names + abouts + 6;

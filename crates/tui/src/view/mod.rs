@@ -1,4 +1,4 @@
-//! The views: functions that draw the state and record in it what can be clicked. No I/O.
+//! The views: functions that draw the state and record what can be clicked. They do no I/O.
 
 mod approval_dialog;
 mod attached;
@@ -30,18 +30,15 @@ use althing_protocol::Usage;
 use althing_text::short_number;
 use ratatui::layout::Rect;
 
-/// The width from which a run is shown beside the conversation.
+/// From this width on, a run is shown beside the conversation.
 pub(crate) const WIDE: u16 = 150;
 
-/// The width of the conversation beside a run.
 pub(crate) fn split_width(width: u16) -> u16 {
     width * 2 / 5
 }
 
-/// Minimum size of the screen.
 const LEAST: (u16, u16) = (12, 4);
 
-/// Draws everything.
 pub fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
     let area = canvas.area();
     if area.width < LEAST.0 || area.height < LEAST.1 {
@@ -50,7 +47,7 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
     }
     if matches!(app.modal, Some(Modal::Trust { .. })) {
         modal::draw(app, canvas, area);
-        // The frame leaves the last row free.
+        // The frame of the question leaves the last row free.
         let toast = app.toast.clone().unwrap_or_default();
         canvas.text(area.x + 1, area.bottom() - 1, area.width - 1, Tone::Warn, &toast);
         return;
@@ -89,8 +86,7 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
     modal::draw(app, canvas, area);
 }
 
-/// Draws a screen that is opened over the conversation, with the mode bar and the input below it. A workflow has
-/// neither, so there the screen gets the whole area.
+/// Draws a screen above the mode bar and the input. A workflow has neither, so there the screen gets the whole area.
 fn above_dock(
     app: &mut App,
     canvas: &mut Canvas<'_>,
@@ -102,26 +98,22 @@ fn above_dock(
     }
     let top = area.height.saturating_sub(dock::rows(app, area));
     draw(app, canvas, Rect { height: top, ..area });
-    // Clear what a screen that is too tall for its area has drawn below that area.
+    // Clears what a screen that is too tall for its area has drawn below that area.
     canvas.clear(Rect { y: area.y + top, height: area.height - top, ..area });
     app.targets.retain(|(target, _)| target.y < area.y + top);
     dock::draw(app, canvas, area, area.y + top);
 }
 
-/// Height below which an opened screen above the mode bar has no row for key hints.
+/// An opened screen above the mode bar has a row for key hints only if its area has at least this many rows.
 const ROOMY: u16 = 10;
 
-/// The parts of an opened screen below its head.
 pub(crate) struct Panel {
     pub(crate) body: Rect,
-    /// The row of the key hints, if there is room for them.
     hints: Option<u16>,
-    /// Whether the mode bar is below this screen; if so, the mode bar shows the messages to the user.
+    /// Whether the mode bar is below this screen; then the mode bar shows the messages to the user.
     docked: bool,
 }
 
-/// Divides the area of an opened screen whose head ends above the row `y`. Below the screen is either the mode bar or
-/// the end of the terminal.
 pub(crate) fn panel(app: &App, canvas: &mut Canvas<'_>, area: Rect, y: u16) -> Panel {
     let docked = app.has_input() && !app.is_split();
     let bottom = match (docked, area.height >= ROOMY) {
@@ -137,8 +129,8 @@ pub(crate) fn panel(app: &App, canvas: &mut Canvas<'_>, area: Rect, y: u16) -> P
     Panel { body: Rect { y, height, ..area }, hints, docked }
 }
 
-/// Draws the row below an opened screen: the search text that is being typed, else a message to the user unless the
-/// mode bar shows it, else key hints.
+/// Draws the row below an opened screen: the search text while it is typed, or a message to the user (unless the mode
+/// bar shows it), or key hints.
 pub(crate) fn hints(
     app: &App,
     canvas: &mut Canvas<'_>,
@@ -162,7 +154,7 @@ pub(crate) fn hints(
     };
 }
 
-/// Two texts at both ends of a line; the left one is cut if there is no room.
+/// Puts two texts at both ends of a line. The left one is cut if there is no room.
 pub(crate) fn spread(left: &Line, right: &Line, width: usize) -> Line {
     let room = width.saturating_sub(right.width() + usize::from(!right.pieces.is_empty()));
     let mut whole = Line::default();
@@ -183,12 +175,10 @@ pub(crate) fn spread(left: &Line, right: &Line, width: usize) -> Line {
     whole
 }
 
-/// The number of input and output tokens together, in short form.
 pub(crate) fn tokens(usage: &Usage) -> String {
     short_number(usage.input_tokens.saturating_add(usage.output_tokens))
 }
 
-/// A number with its noun.
 pub(crate) fn count(number: usize, one: &str) -> String {
     althing_text::count(number as u64, one)
 }

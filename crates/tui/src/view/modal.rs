@@ -1,4 +1,4 @@
-//! Frames for modals, and the information modals.
+//! Frames of dialogs, and dialogs that only inform.
 
 use super::{approval_dialog, count, picker, tokens};
 use crate::app::{App, COMMANDS, Modal, Target};
@@ -8,11 +8,9 @@ use crate::theme::Tone;
 use althing_view::money::{cost as shown_cost, exact_money};
 use ratatui::layout::Rect;
 
-/// The description in the help.
 const ABOUT: &str = "You talk to one agent. For real work it proposes a run: several agents answer, read each other's \
     answers, refine and vote; the winner presents.";
 
-/// The keys in the help.
 const KEYS: &[(&str, &str)] = &[
     ("Enter", "send; in a box, with nothing typed: approve"),
     ("a", "in a box: approve, after a second without other keys"),
@@ -36,7 +34,6 @@ const KEYS: &[(&str, &str)] = &[
     ("Ctrl+D", "leave, if the input is empty"),
 ];
 
-/// Draws the open modal.
 pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     let Some(modal) = app.modal.clone() else { return };
     // The screen below is visible but not clickable, except for sending a message that is being typed.
@@ -92,7 +89,6 @@ fn pair(left: &str, right: &str) -> Line {
     Line::of(Tone::Accent, &line::pad(left, 19)).with(Tone::Plain, right)
 }
 
-/// Draws a centered frame for this many lines. Returns the inner area with a margin.
 pub fn centered_frame(canvas: &mut Canvas<'_>, area: Rect, title: &str, lines: usize) -> Rect {
     let width = area.width.saturating_sub(2).min(96);
     let height =
@@ -103,12 +99,11 @@ pub fn centered_frame(canvas: &mut Canvas<'_>, area: Rect, title: &str, lines: u
     Rect { x: inside.x + 1, width: inside.width.saturating_sub(2), ..inside }
 }
 
-/// Draws buttons in a row, each with its key.
 pub fn buttons(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, y: u16, buttons: &[(&str, &str, char)]) {
     let gap = if area.width < 60 { 2 } else { 6 };
     let mut x = area.x + if area.width < 60 { 0 } else { 2 };
     for (n, (word, key, press)) in buttons.iter().enumerate() {
-        // The button that grants something is dimmed until what it grants was shown.
+        // A button that grants something is dimmed until everything that it grants was shown.
         let trusts = matches!(app.modal, Some(Modal::Trust { .. })) && *press != '\x1b';
         let grants = *press == '\n' || *press == 'y' || trusts;
         let tone = match n {
@@ -127,7 +122,6 @@ pub fn buttons(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, y: u16, butto
     }
 }
 
-/// Draws an information modal, which scrolls if it does not fit.
 fn draw_info(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, title: &str, lines: &[Line]) {
     let inside = centered_frame(canvas, area, title, lines.len() + 2);
     let room = usize::from(inside.height.saturating_sub(2));

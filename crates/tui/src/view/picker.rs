@@ -9,7 +9,6 @@ use crate::theme::{Theme, Tone};
 use althing_protocol::Timestamp;
 use ratatui::layout::Rect;
 
-/// Draws a picker.
 pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, picker: &Picker, chosen: usize) {
     let (title, keys) = match picker {
         Picker::Sessions(_) => ("Sessions", "↑↓ choose · enter resume it · esc stay"),
@@ -54,7 +53,6 @@ fn offer(app: &App, picker: &Picker, at: usize) -> (String, String) {
     }
 }
 
-/// The time since `then`.
 fn ago(now: Timestamp, then: Timestamp) -> String {
     let minutes = now.since(then).0 / 60_000;
     match minutes {

@@ -8,24 +8,19 @@ use crate::theme::Tone;
 use althing_protocol::{PlanStatus, PlanTask};
 use ratatui::layout::Rect;
 
-/// Limit on the queued messages that are shown on a tall screen.
 const MOST_QUEUED: usize = 4;
 
-/// Limit on the tasks of a plan that are shown on a tall screen.
 const MOST_TASKS: usize = 5;
 
-/// Height from which more than one line is pinned for a plan and for the queue.
+/// From this height on, the plan and the queue may each have more than one line.
 const TALL: u16 = 20;
 
-/// Width below which the notes are shortened.
 const NARROW: u16 = 60;
 
-/// The height of what is pinned, in rows.
 pub fn rows(app: &App, area: Rect) -> u16 {
     u16::try_from(lines(app, area).len()).unwrap_or(u16::MAX).min(area.height / 3)
 }
 
-/// Draws what is pinned from the top of an area.
 pub fn draw(app: &App, canvas: &mut Canvas<'_>, screen: Rect, area: Rect) {
     for (y, line) in (area.top()..area.bottom()).zip(lines(app, screen)) {
         canvas.line(area.x, y, area.width, &line);
@@ -38,7 +33,7 @@ fn lines(app: &App, area: Rect) -> Vec<Line> {
     lines
 }
 
-/// `3 of 8 ✓ · now: Rotate keys`, and below it the tasks around the current one.
+/// Such as `3 of 8 ✓ · now: Rotate keys`, and below it the tasks around the current one.
 fn plan(app: &App, area: Rect) -> Vec<Line> {
     let Some(run) = app.model.live_run().filter(|run| !run.checklist.is_empty()) else { return Vec::new() };
     let width = usize::from(area.width);
@@ -78,7 +73,6 @@ fn plan(app: &App, area: Rect) -> Vec<Line> {
     lines
 }
 
-/// The queued messages: what they wait for, then one line each.
 fn queue(app: &App, area: Rect) -> Vec<Line> {
     let Some(after) = app.model.queue_waits_for().filter(|_| !app.model.queue.is_empty()) else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! A text screen: an answer, a tool's result, a diff.
+//! A text screen: an answer, a tool's result or a diff.
 
 use super::{hints, spread};
 use crate::app::{App, ReaderText, Target, TextReader, TuiScreen};
@@ -9,7 +9,6 @@ use crate::paint::Canvas;
 use crate::theme::Tone;
 use ratatui::layout::Rect;
 
-/// The parts of a text as a list.
 pub struct Parts<'a>(pub &'a TextReader);
 
 impl ListItems for Parts<'_> {
@@ -17,7 +16,7 @@ impl ListItems for Parts<'_> {
         self.0.parts().len()
     }
 
-    /// Different texts have different versions, so that a cached layout of another text is never shown.
+    /// Different texts have different versions, so that the cached layout of another text is never shown.
     fn version(&self, at: usize) -> Option<u64> {
         let part = self.0.parts().get(at).map_or("", String::as_str);
         let kind = match &self.0.text {
@@ -53,7 +52,6 @@ impl ListItems for Parts<'_> {
     }
 }
 
-/// The search of the top screen with its keys; None if there is no search.
 pub fn search_hint(app: &App) -> Option<String> {
     let label = match app.screens.last()? {
         TuiScreen::TextReader(reader) => reader.scroll.search_label()?,
@@ -63,7 +61,6 @@ pub fn search_hint(app: &App) -> Option<String> {
     Some(format!("{label} · n next · N previous · esc ends the search"))
 }
 
-/// Draws the text screen.
 pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     let panel = super::panel(app, canvas, area, area.y + 2);
     let Some(TuiScreen::TextReader(reader)) = app.screens.last_mut() else { return };

@@ -11,7 +11,6 @@ use althing_view::RunView;
 use althing_view::money::{cost, has_cost};
 use ratatui::layout::Rect;
 
-/// Draws a run.
 pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, screen: &RunScreen) {
     let Some(run) = app.model.runs.get(&screen.id) else { return };
     head(app, canvas, area, run);
@@ -65,7 +64,6 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, screen: &RunScre
     hints(app, canvas, area, &panel, search, words);
 }
 
-/// Whether the head of a run offers to cancel the run.
 fn has_cancel(run: &RunView, area: Rect) -> bool {
     run.is_live() && area.width >= 60
 }
@@ -92,7 +90,6 @@ fn head(app: &App, canvas: &mut Canvas<'_>, area: Rect, run: &RunView) {
     canvas.line(area.x, area.y, area.width, &spread(&left, &right, area.width.into()));
 }
 
-/// Draws the agents' tabs and the vote strip. Returns the rows used.
 fn tabs(
     app: &App,
     canvas: &mut Canvas<'_>,
@@ -146,7 +143,7 @@ fn tabs(
     if beside { 1 } else { 2 }
 }
 
-/// The vote counts and the agents still to vote; before the first vote, how many agents have answered.
+/// The vote counts and the agents that have not voted; before the first vote, how many agents have answered.
 fn strip(run: &RunView) -> Line {
     let mut strip = Line::default();
     let tally = run.tally();
@@ -174,7 +171,6 @@ fn strip(run: &RunView) -> Line {
     strip
 }
 
-/// A final answer as a list with one item.
 pub(crate) struct FinalAnswerItem<'a>(pub(crate) &'a RunView);
 
 impl ListItems for FinalAnswerItem<'_> {

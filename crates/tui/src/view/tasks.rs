@@ -1,4 +1,4 @@
-//! The tasks panel, and the work of a program that has no terminal or has ended.
+//! The tasks panel, and the output of a program that has no terminal or has ended.
 
 use super::{bars, hints, spread, timeline::Timeline};
 use crate::app::{App, Target, TuiScreen, is_retryable};
@@ -10,8 +10,8 @@ use althing_protocol::{InteractionKind, NoticeLevel, TaskId, TaskStatus, Timesta
 use althing_view::{ConversationEntry, EntryBody, SessionView, TaskKind, TaskView, labels};
 use ratatui::layout::Rect;
 
-/// The question that a task waits for, else the reason for its status, else the elapsed time of a running or completed
-/// task, on one line.
+/// One line: the question that a task waits for, or the reason for its status, or the elapsed time of a running or
+/// completed task.
 pub fn waits_for(task: &TaskView, model: &SessionView, now: Timestamp) -> String {
     if let Some(question) = model.question_of(&task.id) {
         let text = match &question.interaction.kind {
@@ -33,15 +33,12 @@ pub fn waits_for(task: &TaskView, model: &SessionView, now: Timestamp) -> String
     }
 }
 
-/// The elapsed time of a task.
 pub fn elapsed_time(task: &TaskView, now: Timestamp) -> String {
     labels::elapsed(task.ended.unwrap_or(now).since(task.started), task.ended.is_none())
 }
 
-/// Limit on notices in a workflow's panel.
 const MOST_NOTES: usize = 3;
 
-/// Draws the tasks panel.
 pub fn panel(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, chosen: usize) {
     let home = app.screens.len() == 1;
     let panel = super::panel(app, canvas, area, area.y + 2);
@@ -75,7 +72,6 @@ pub fn panel(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, chosen: usize) 
     hints(app, canvas, area, &panel, None, words);
 }
 
-/// Draws a workflow's goal above its tasks and notices below them. Returns the remaining area.
 fn draw_goal_and_notices(app: &App, canvas: &mut Canvas<'_>, mut body: Rect) -> Rect {
     let width = body.width.saturating_sub(2);
     if body.height >= 10 && !app.model.goal.is_empty() {
@@ -107,7 +103,6 @@ fn notice_line(entry: &ConversationEntry) -> Option<(Tone, String)> {
     Some((tone, text.clone()))
 }
 
-/// Draws the tasks by stage.
 fn rows(app: &mut App, canvas: &mut Canvas<'_>, body: Rect, chosen: usize) {
     let rows = app.task_rows();
     let chosen = chosen.min(rows.len().saturating_sub(1));
@@ -165,7 +160,6 @@ fn row(task: &TaskView, model: &SessionView, now: Timestamp, names: usize, width
     spread(&left, &Line::of(Tone::Dim, &format!("{kind} ")), width)
 }
 
-/// A program's timeline, followed by its output.
 struct ProgramWork<'a> {
     task: &'a TaskView,
     timeline: Timeline<'a>,
@@ -195,7 +189,6 @@ impl ListItems for ProgramWork<'_> {
     }
 }
 
-/// Draws the work of a program that has no terminal or has ended.
 pub fn task(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, id: &TaskId) {
     let Some(task) = app.model.task(id) else { return };
     let left = Line::of(Tone::Dim, " ‹ esc   ").with(Tone::Bold, &format!("Task: {}", task.name));

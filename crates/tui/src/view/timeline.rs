@@ -1,4 +1,4 @@
-//! An agent's timeline: one line per action, full text for what it said.
+//! An agent's timeline: one line per action, and the full text of what the agent wrote.
 
 use super::spread;
 use crate::line::{self, Line};
@@ -8,10 +8,8 @@ use crate::theme::Tone;
 use althing_protocol::{TaskStatus, Timestamp};
 use althing_view::{MemberView, TimelineEntry, TimelineEvent, labels};
 
-/// A timeline as a list.
 pub struct Timeline<'a> {
     pub agent: &'a MemberView,
-    /// The start time of the timeline's clock.
     pub start: Timestamp,
 }
 
@@ -118,7 +116,6 @@ impl Timeline<'_> {
     }
 }
 
-/// A tool's arguments on one line, without the outer braces.
 fn brief(arguments: &str) -> String {
     let inner = arguments.trim().trim_start_matches('{').trim_end_matches('}');
     inner.replace("\\n", " ")

@@ -6,7 +6,6 @@ use crate::paint::Canvas;
 use crate::theme::Tone;
 use ratatui::layout::Rect;
 
-/// Draws the welcome screen.
 pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     let Some(welcome) = app.welcome.clone() else { return };
     let width = usize::from(area.width.saturating_sub(2));

@@ -5,9 +5,8 @@ use ratatui::backend::CrosstermBackend;
 use ratatui::layout::Rect;
 use ratatui::{Terminal, TerminalOptions, Viewport};
 
-/// The first escape sequence or character that the screen may not write; None if there is none. The only allowed
-/// sequences are for cursor moves, text styles and the visibility of the cursor; control characters, direction
-/// overrides and invisible characters are not allowed.
+/// The first escape sequence or character that the screen may not write. Only cursor moves, text styles and the
+/// visibility of the cursor are allowed; control characters, direction overrides and invisible characters are not.
 pub fn foreign(bytes: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(bytes).expect("what is written is UTF-8");
     let mut chars = text.chars().peekable();

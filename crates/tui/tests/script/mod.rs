@@ -14,10 +14,9 @@ use althing_protocol::{
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// When scripts begin: 2026-11-15T10:31:00Z.
+/// 2026-11-15T10:31:00Z.
 pub const START: Timestamp = Timestamp(1_794_738_660_000);
 
-/// A session being scripted.
 #[derive(Debug)]
 pub struct Script {
     pub items: Vec<FeedItem>,
@@ -119,7 +118,6 @@ impl Script {
         self.fact(None, Fact::SessionOpened(Box::new(opened)));
     }
 
-    /// Opens a conversation, with or without a chat agent.
     pub fn chat(&mut self, interactive: bool) {
         self.opened(SessionKind::Chat);
         let agent = InteractiveAgent {
@@ -163,13 +161,12 @@ impl Script {
         self.fact(Some("c1"), Fact::PhaseChanged { phase: Phase::Chat(state) });
     }
 
-    /// The chat agent's turn begins.
     pub fn turn(&mut self, attempt: u32) {
         self.state(ChatState::Chatting);
         self.fact(Some("c1"), Fact::AttemptStarted { attempt, purpose: Purpose::Converse, continues: None });
     }
 
-    /// The chat agent replies; `turn_ends` ends its turn.
+    /// Does not end the turn: `turn_ends` does.
     pub fn replies(&mut self, attempt: u32, text: &str) {
         let reply = Reply { text: text.into(), usage: usage(5), ..Reply::default() };
         self.fact(Some("c1"), Fact::ItemAdded { attempt, item: Item::Reply(reply) });
@@ -186,7 +183,6 @@ impl Script {
         self.state(ChatState::Idle);
     }
 
-    /// A run of three agents begins.
     pub fn run(&mut self, id: &str, parent: Option<&str>, task: &str) {
         self.run_with(id, parent, task, Modes::default());
     }
@@ -216,7 +212,6 @@ impl Script {
         self.fact(Some(task.as_str()), Fact::ItemAdded { attempt, item });
     }
 
-    /// An agent reasons, uses a tool and says something.
     pub fn works(&mut self, run: &str, n: u32, attempt: u32) {
         let call = ToolCall {
             id: "t1".into(),
@@ -294,7 +289,7 @@ impl Script {
         }
     }
 
-    /// The vote: two for gem, one for cc.
+    /// Two votes for gem, one for cc.
     pub fn vote(&mut self, run: &str) {
         self.votes(run, 1, "cc", "safest to ship");
         self.votes(run, 2, "gem", "handles key rotation, tests pass");
@@ -503,7 +498,6 @@ impl Script {
         self.fact(Some("w1.ask"), Fact::StatusChanged { status: TaskStatus::Running, why: None });
     }
 
-    /// A program asks for permission.
     pub fn program_asks(&mut self, task: &str) {
         self.fact(Some(task), Fact::StatusChanged { status: TaskStatus::WaitingForUser, why: None });
         let option = |id: &str, label: &str| AskOption { id: id.into(), label: label.into() };
@@ -517,7 +511,6 @@ impl Script {
     }
 }
 
-/// Single-agent mode, as the user chose it.
 pub fn single(agent: &str) -> ModeChoice {
     ModeChoice {
         agent_mode: Some(AgentMode::Single),

@@ -272,7 +272,6 @@ fn a_rejected_answer_reopens_the_box_unchanged_with_the_reason() {
     assert_eq!(edited(&screen).agents, Some(ids(&["gpt"])));
 }
 
-/// The name of a dialog, and what opens the dialog.
 type OpenBox = (&'static str, fn(&mut Script));
 
 /// Every dialog that opens by itself.
@@ -301,8 +300,8 @@ fn text_typed_while_a_box_is_open_goes_to_the_input_and_answers_nothing() {
         for letter in '!'..='~' {
             // The first key comes at once or after a minute; the others follow at once, fast, or slowly (in ms).
             for (before, between) in [(0, 0), (60_000, 100), (60_000, 900)] {
-                // At the slow speed, only letters that answer are tested. A shortcut that only changes what is shown
-                // acts after half a second, before the next letter.
+                // At the slow speed, only letters that answer are tested: a shortcut that only changes the dialog acts
+                // after half a second, before the next letter.
                 if between == 900 && letter != 'a' && !(letter == 'c' && name != "plan") {
                     continue;
                 }
@@ -340,7 +339,6 @@ fn keys_pressed_before_the_box_was_drawn_do_not_answer_it() {
             let typed = if let KeyCode::Char(letter) = key { letter.to_string() } else { String::new() };
             assert_eq!(screen.app.input.text(), typed, "{name}: letters are typed");
         }
-        // Once the dialog is visible, a key answers it.
         let mut screen = boxed(open);
         screen.press(KeyCode::Enter);
         assert!(matches!(decision(&screen), Decision::Approve { .. }), "{name}");
@@ -375,7 +373,6 @@ fn a_key_held_down_since_before_the_box_appeared_never_answers_it() {
             assert!(screen.ops.is_empty(), "{name} {key:?}: {:?}", screen.ops);
             assert!(screen.app.modal.is_some(), "{name} {key:?}");
             assert!(screen.shows("press it again"), "{name} {key:?}:\n{}", screen.text());
-            // The key is released and pressed again.
             screen.wait(1000);
             screen.press(key);
             let rejects = key == KeyCode::Esc;
@@ -406,7 +403,7 @@ fn clicks_that_began_before_the_box_appeared_do_not_approve_it() {
 
 #[test]
 fn a_key_that_sent_a_message_edited_a_field_or_answered_a_box_does_not_answer_another_while_held() {
-    // The Enter that sends a message while the box is open.
+    // The Enter that sends a message while the dialog is open.
     let mut screen = asked();
     screen.write("wait");
     hold(&mut screen, KeyCode::Enter, 5_000);
@@ -417,7 +414,7 @@ fn a_key_that_sent_a_message_edited_a_field_or_answered_a_box_does_not_answer_an
     screen.write(" well");
     hold(&mut screen, KeyCode::Enter, 5_000);
     assert!(screen.ops.is_empty(), "{:?}", screen.ops);
-    // The Enter that answers another box.
+    // The Enter that answers another dialog.
     let mut script = Script::default();
     script.chat(true);
     script.approval();

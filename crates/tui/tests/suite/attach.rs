@@ -59,7 +59,6 @@ fn its_colors_and_cursor_are_shown() {
 #[test]
 fn the_detach_key_always_works() {
     let (mut screen, script) = attached();
-    // Detaching works even during a flood of output.
     for n in 0..500 {
         let rows = vec![cells(&format!("\x1b]52;c;{n}\x07"), ScreenColor::Default); 50];
         screen.app.show_attached(Some(ProgramScreen { cols: 200, rows, ..ProgramScreen::default() }));

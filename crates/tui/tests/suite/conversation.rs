@@ -114,7 +114,7 @@ fn streaming_text_never_moves_what_stands_above_it() {
         script.items.clear();
         script.delta("c1", DeltaKind::Text, piece);
         screen.feed(&script.items);
-        // The name of the agent is followed by how long it has been writing, and how much.
+        // The time since the reply began and the number of tokens change, so the row of the status is not compared.
         let status = screen.find("● Althing  writing 3m19s · ~").1;
         let mut rows = screen.rows();
         rows[usize::from(status)] = " ● Althing".into();

@@ -99,7 +99,6 @@ fn the_hints_are_those_of_the_box_that_is_open() {
     assert!(screen.shows("enter send · tab box"), "{}", screen.text());
 }
 
-/// A run that executes a plan of four tasks.
 fn executing() -> Script {
     let mut script = Script::default();
     script.chat(true);

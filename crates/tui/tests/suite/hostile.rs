@@ -11,7 +11,7 @@ use althing_tui::App;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use std::sync::Arc;
 
-/// A small random generator: the same seed gives the same bytes.
+/// The same seed gives the same bytes.
 struct Rng(u64);
 
 impl Rng {
@@ -142,7 +142,6 @@ fn hostile(rng: &mut Rng) -> Script {
     script
 }
 
-/// A question, or the run's end.
 fn question(rng: &mut Rng, script: &mut Script, first: althing_protocol::AgentId) {
     let evil = |rng: &mut Rng| rng.text();
     match rng.below(4) {
@@ -189,7 +188,6 @@ fn press(app: &mut App, code: KeyCode, modifiers: KeyModifiers) {
     app.handle(&Event::Key(KeyEvent::new(code, modifiers)), Timestamp(0));
 }
 
-/// Uses about a hundred thousand hostile texts; nightly, a hundred times as many.
 #[test]
 fn a_hundred_thousand_hostile_texts_reach_the_terminal_as_text() {
     let nightly = std::env::var("ALTHING_TEST_SCALE").is_ok_and(|scale| scale == "nightly");

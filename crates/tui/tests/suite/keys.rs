@@ -239,7 +239,6 @@ fn a_recording_accepts_no_input() {
     assert!(screen.rows()[0].ends_with("Replay"));
 }
 
-/// A conversation with a live run shown beside it.
 fn beside() -> TestScreen {
     let mut screen = TestScreen::showing(&script::conversation(), 170, 40);
     screen.control('r');
@@ -307,7 +306,6 @@ fn irreversible_actions_are_confirmed_and_only_yes_executes_them() {
     }
 }
 
-/// A host whose sessions and projects cannot be read.
 struct Unreadable;
 
 impl TuiHost for Unreadable {

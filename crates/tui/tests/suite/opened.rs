@@ -1,5 +1,5 @@
-//! What is opened over or beside the conversation: the input and the mode bar stay visible, keys go where the focus is
-//! shown, and the buttons of the screen work.
+//! What is opened over or beside the conversation: the input and the mode bar stay visible, keys go where the focus is,
+//! and the buttons of the screen work.
 
 use super::support::TestScreen;
 use crate::script::{self, Script};
@@ -9,7 +9,6 @@ use crossterm::event::KeyCode;
 const SIZES: [(u16, u16); 8] =
     [(40, 12), (48, 14), (60, 16), (80, 24), (100, 30), (149, 40), (150, 40), (160, 45)];
 
-/// A conversation with a live run, in which something was opened.
 fn opened(what: &str, (width, height): (u16, u16)) -> TestScreen {
     let mut script = script::conversation();
     script.all_answer("r2");
@@ -101,7 +100,6 @@ fn tab_moves_the_focus_and_esc_closes_from_both_sides() {
         assert!(screen.shows("› half a thought"), "{}", screen.text());
         screen.press(KeyCode::Esc);
         assert!(!screen.shows("‹") && screen.shows("› half a thought"), "{}", screen.text());
-        // Esc also goes back while the run has the focus.
         screen.enter_run();
         screen.press(KeyCode::Esc);
         assert!(!screen.shows("‹") && screen.shows("› half a thought"), "{}", screen.text());

@@ -7,7 +7,6 @@ use althing_protocol::{Decision, InteractionKind, Op, RunEnd, RunStatus};
 use althing_tui::Effect;
 use crossterm::event::KeyCode;
 
-/// A small random generator: the same seed gives the same keys.
 struct Keys(u64);
 
 impl Keys {

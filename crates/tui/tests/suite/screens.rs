@@ -11,7 +11,6 @@ use crossterm::event::KeyCode;
 
 const SIZES: [(u16, u16); 2] = [(80, 24), (160, 45)];
 
-/// Takes a snapshot of a scene at both sizes.
 fn snapshot(name: &str, scene: impl Fn(&mut TestScreen)) {
     snapshot_with(name, options, scene);
 }

@@ -17,11 +17,11 @@ fn transcript(lines: usize) -> Script {
     script
 }
 
-/// How much more a frame of a thousand times as many lines may cost. If the cost grew with the lines, it would be far
-/// more; the benchmark has a narrower target.
+/// How much more a frame may cost with a thousand times as many lines. If the cost grew with the lines, it would be far
+/// more.
 const SAME: u32 = 5;
 
-/// The processor time of this thread so far, which does not grow while other programs use the machine.
+/// The processor time of this thread, which does not grow while other programs use the machine.
 fn processor_time() -> Duration {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::try_from(now).expect("time goes forward")

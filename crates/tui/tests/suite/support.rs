@@ -11,7 +11,6 @@ use ratatui::layout::Position;
 use ratatui::style::{Modifier, Style};
 use std::sync::Arc;
 
-/// A host with a few sessions, projects and files.
 pub struct FakeHost;
 
 impl TuiHost for FakeHost {
@@ -47,7 +46,6 @@ impl TuiHost for FakeHost {
     }
 }
 
-/// A screen under test.
 pub struct TestScreen {
     pub app: App,
     terminal: Terminal<TestBackend>,
@@ -76,7 +74,6 @@ impl TestScreen {
         screen
     }
 
-    /// A screen that has followed a script to its end.
     pub fn showing(script: &Script, width: u16, height: u16) -> Self {
         let mut screen = Self::new(width, height);
         screen.feed(&script.items);
@@ -124,7 +121,6 @@ impl TestScreen {
         self.send(Event::Key(KeyEvent::new(code, KeyModifiers::NONE)));
     }
 
-    /// Advances the clock, performs what is due, and draws.
     pub fn wait(&mut self, millis: u64) {
         self.now = Timestamp(self.now.0 + millis);
         let effects = self.app.wake(self.now);
@@ -138,13 +134,12 @@ impl TestScreen {
         self.wait(1000);
     }
 
-    /// Presses a letter or digit after a pause, as someone who has read a dialog.
+    /// Presses a letter or digit after a pause, like someone who has read a dialog.
     pub fn press_after_reading(&mut self, letter: char) {
         self.wait(500);
         self.press(KeyCode::Char(letter));
     }
 
-    /// Opens the newest run and moves the focus into it.
     pub fn enter_run(&mut self) {
         self.control('r');
         self.press(KeyCode::Tab);
@@ -164,7 +159,6 @@ impl TestScreen {
         }
     }
 
-    /// Types a line and sends it.
     pub fn send_line(&mut self, text: &str) {
         self.write(text);
         self.press(KeyCode::Enter);
@@ -174,7 +168,6 @@ impl TestScreen {
         self.terminal.backend().buffer()
     }
 
-    /// The screen's rows, without trailing spaces.
     pub fn rows(&self) -> Vec<String> {
         let buffer = self.buffer();
         let area = buffer.area;
@@ -203,7 +196,6 @@ impl TestScreen {
         self.rows().iter().any(|row| row.contains(text))
     }
 
-    /// The column of the first letter of a text, and its row.
     pub fn find(&self, text: &str) -> (u16, u16) {
         for (y, row) in self.rows().iter().enumerate() {
             if let Some(at) = row.find(text) {
@@ -214,7 +206,6 @@ impl TestScreen {
         panic!("{text:?} is not on the screen:\n{}", self.text());
     }
 
-    /// The style of a text.
     pub fn style_of(&self, text: &str) -> Style {
         let (x, y) = self.find(text);
         self.buffer()[(x, y)].style()

@@ -11,7 +11,6 @@ use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers, MouseEvent, Mouse
 
 const SIZES: [(u16, u16); 3] = [(40, 12), (80, 24), (160, 45)];
 
-/// The row of the frame that says what is hidden, if something is.
 fn marker(screen: &TestScreen) -> Option<String> {
     let rows = screen.rows();
     // The row of the frame below its corner: a text inside the frame cannot reach that column.
@@ -34,7 +33,6 @@ fn asked(change: impl FnOnce(&mut Proposal), (width, height): (u16, u16)) -> Tes
     TestScreen::showing(&script, width, height)
 }
 
-/// A workflow whose program asks, with the question open.
 fn program_asks(text: &str, labels: &[&str], (width, height): (u16, u16)) -> TestScreen {
     let mut script = Script::default();
     script.workflow();
@@ -158,7 +156,7 @@ fn the_long_text_of_a_task_comes_after_what_the_run_may_do_and_its_length_is_sta
     }
 }
 
-/// Questions of up to 5,000 characters and more that try to hide their dangerous part.
+/// Long questions that try to hide their dangerous part.
 fn hiding_questions() -> Vec<(&'static str, String)> {
     let spread = |filler: &str| format!("Bash: ls {} ;DANGER; {}", filler.repeat(70), filler.repeat(70));
     vec![
@@ -362,7 +360,6 @@ fn the_wheel_and_every_key_that_scrolls_reach_the_end() {
     }
 }
 
-/// A small random generator: the same seed gives the same keys.
 struct Keys(u64);
 
 impl Keys {
@@ -371,8 +368,7 @@ impl Keys {
         (self.0 >> 33) as usize % most
     }
 
-    /// A key of someone who types: letters, digits, spaces, deleting and moving. Keys that answer by design (Enter,
-    /// Esc, Ctrl+C) are left out.
+    /// Letters, digits, spaces, deleting and moving. Keys that answer by design (Enter, Esc, Ctrl+C) are left out.
     fn key(&mut self) -> KeyCode {
         const MOVES: [KeyCode; 10] = [
             KeyCode::Backspace,
@@ -404,8 +400,7 @@ fn ten_thousand_random_keys_while_dialogs_come_and_go_grant_cancel_and_undo_noth
         let mut screen = TestScreen::showing(&script, 80, 24);
         for round in 0..5 {
             for _ in 0..20 + keys.below(40) {
-                // Someone who types pauses for less than half a second; a message is not left for longer while it is
-                // only one letter.
+                // Someone who types pauses for less than half a second.
                 screen.now.0 += keys.below(400) as u64;
                 screen.wait(0);
                 let key = keys.key();
