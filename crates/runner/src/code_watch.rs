@@ -97,7 +97,9 @@ impl CodeWatch {
     /// Misses what a process of the program that is still running writes later.
     pub(crate) async fn written(self) -> Option<WrittenCode> {
         let (roots, elsewhere) = (self.roots.clone(), self.elsewhere);
-        let now = tokio::task::spawn_blocking(move || search(&roots, &elsewhere)).await.ok()?;
+        let Ok(now) = tokio::task::spawn_blocking(move || search(&roots, &elsewhere)).await else {
+            return Some(WrittenCode { files: Vec::new(), roots: self.roots, is_incomplete: true });
+        };
         let is_new = |path: &Path| {
             let found = now.files.get(path);
             found.is_some_and(|(stamp, _)| {

@@ -166,7 +166,14 @@ impl ProgramRunner {
             let linked: Vec<PathBuf> = linked_code(&searched).into_iter().map(|code| code.path).collect();
             (git_code(&searched, &[], &elsewhere), linked)
         };
-        let (code, linked) = tokio::task::spawn_blocking(search).await.unwrap_or_default();
+        let (code, linked) = match tokio::task::spawn_blocking(search).await {
+            Ok(found) => found,
+            // What git runs is unknown, so the program may not write at all.
+            Err(error) => {
+                tracing::error!(%error, "the search for code that runs later failed");
+                return Grant { planning: true, ..grant };
+            }
+        };
         let grant = grant.with_protected(&linked, &real);
         let grant = grant.with_protected(&code.paths, &real).with_protected(&code.unknown, &real);
         Grant { protected_files: code.config_files, ..grant }
