@@ -44,6 +44,9 @@ pub mod trust_question;
 mod work_dirs;
 pub mod workflow;
 
+pub use althing_engine::{Consent, SessionEnd};
+pub use althing_protocol::{Engine, EventStream, SessionStore};
+pub use althing_runner::reexec_main;
 pub use context::{AppContext, Notify};
 pub use environment::{Environment, SystemClock, create_private_dir};
 pub use failure::{Failure, FailureKind};
@@ -51,7 +54,3 @@ pub use service::{LocalSessions, SessionService};
 pub use session_launch::{ChatRequest, RunRequest, SessionRequest};
 pub use settings::{Settings, SingleAgent};
 pub use trust_question::{AskTrust, TrustAnswer, TrustQuestion};
-// What front ends need from the engine, the ports and the runner.
-pub use althing_engine::{Consent, SessionEnd};
-pub use althing_protocol::{Engine, EventStream, SessionStore};
-pub use althing_runner::reexec_main;
