@@ -44,9 +44,6 @@ pub mod trust_question;
 mod work_dirs;
 pub mod workflow;
 
-pub use althing_engine::{Consent, SessionEnd};
-pub use althing_protocol::{Engine, EventStream, SessionStore};
-pub use althing_runner::reexec_main;
 pub use context::{AppContext, Notify};
 pub use environment::{Environment, SystemClock, create_private_dir};
 pub use failure::{Failure, FailureKind};
@@ -54,3 +51,7 @@ pub use service::{LocalSessions, SessionService};
 pub use session_launch::{ChatRequest, RunRequest, SessionRequest};
 pub use settings::{Settings, SingleAgent};
 pub use trust_question::{AskTrust, TrustAnswer, TrustQuestion};
+// Re-exported for front ends.
+pub use althing_engine::{Consent, SessionEnd};
+pub use althing_protocol::{Engine, EventStream, SessionStore};
+pub use althing_runner::reexec_main;

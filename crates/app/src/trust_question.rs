@@ -1,5 +1,4 @@
-//! Asks the person at the terminal about something that was found in the working directory and needs trust: a config, a
-//! session or a plan. Without a person, `trust` refuses it.
+//! Asks a person about a config, session or plan that was found in the working directory and needs trust.
 
 use crate::context::AppContext;
 use crate::failure::Failure;
@@ -9,16 +8,16 @@ use althing_protocol::{ContextPath, Fact, Op, Seq, SessionId, SessionOpened, Sta
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a person is asked.
+/// A question to a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrustQuestion {
     /// What was found, and where.
     pub what: String,
-    /// What it would do, one line each: addresses, programs, paths, tools.
+    /// What it would do, one line each.
     pub would: Vec<String>,
 }
 
-/// The answer of a person.
+/// A person's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrustAnswer {
     /// Use it in this command.
@@ -29,16 +28,13 @@ pub enum TrustAnswer {
     No,
 }
 
-/// A callback that asks the person at the terminal. It blocks until there is an answer.
+/// Asks the person at the terminal, and blocks until there is an answer.
 pub type AskTrust = Arc<dyn Fn(&TrustQuestion) -> TrustAnswer + Send + Sync>;
 
-/// The failure if the person answers no.
 pub(crate) fn declined(question: &TrustQuestion) -> Failure {
     Failure::usage(format!("{}, and you did not accept it.\nNothing was started or sent.", question.what))
 }
 
-/// What a found session would do if it were resumed: what its recorded config needs trust for, its programs and its
-/// paths.
 pub(crate) fn session_question(dir: &Path, shown: &str, app: &AppContext) -> TrustQuestion {
     let what = format!(
         "The session in {shown} was found here and not started by you, or it has changed since you accepted it"
@@ -106,7 +102,6 @@ fn workflow_lines(spec: &WorkflowSpec) -> Vec<String> {
     lines
 }
 
-/// What a found plan would do: the tasks that agents would execute.
 pub(crate) fn plan_question(dir: &Path) -> TrustQuestion {
     let what = format!("The plan in {} was found here and not made by you", dir.display());
     let read = althing_disk::read_regular(&dir.join("plan.md"), 1 << 20).ok();
