@@ -5,7 +5,6 @@ use crate::resolve::flag;
 use crate::tree::Node;
 use althing_protocol::{DecisionRule, DecisionRules, Diversity, JudgeOrder};
 
-/// The rules in the section `orchestrator`.
 pub(crate) fn resolve(node: &Node) -> DecisionRules {
     let default = DecisionRules::default();
     let coordination = node.get("coordination");
