@@ -1,6 +1,4 @@
-//! Custom adapters for CLI agents: checks and resolves them.
-//!
-//! The section `adapters` is the same in a workflow and in a config.
+//! Custom adapters for CLI agents, in a workflow or in a config: checks and resolves them.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +8,9 @@ use crate::diagnostic::{Problem, Sink};
 use crate::tools::{self, texts};
 use crate::tree::{Entry, Node, Value};
 
-/// The placeholder for a conversation's id in arguments.
+/// In arguments: the id of the CLI agent's conversation.
 const SESSION: &str = "{session}";
-/// The maximum length of an adapter's name, in bytes.
+/// In bytes.
 const MAX_NAME_LENGTH: usize = 64;
 
 fn entries(root: &Node) -> impl Iterator<Item = &Entry> {
@@ -20,7 +18,7 @@ fn entries(root: &Node) -> impl Iterator<Item = &Entry> {
     all.iter().filter(|entry| matches!(entry.value.value, Value::Map(_)))
 }
 
-/// Reports problems of a document's adapters. `built_in` are reserved names.
+/// `built_in` are reserved names.
 pub(crate) fn check(root: &Node, built_in: impl Iterator<Item = &'static str>, sink: &mut Sink<'_>) {
     let built_in: Vec<&str> = built_in.collect();
     for entry in entries(root) {
@@ -55,12 +53,11 @@ pub(crate) fn check(root: &Node, built_in: impl Iterator<Item = &'static str>, s
     }
 }
 
-/// Whether a name consists of letters, digits, `-` and `_`, and is not empty.
 pub(super) fn is_name(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
 }
 
-/// The adapters of a document as written: variables are not substituted yet.
+/// Variables are not substituted yet.
 pub(crate) fn resolve(root: &Node) -> Vec<CustomAdapter> {
     let adapter = |entry: &Entry| {
         let node = &entry.value;
@@ -81,7 +78,6 @@ pub(crate) fn resolve(root: &Node) -> Vec<CustomAdapter> {
     entries(root).filter_map(adapter).collect()
 }
 
-/// The `env` of a task or an adapter.
 pub(super) fn environment(node: &Node) -> BTreeMap<String, String> {
     let entries = node.get("env").map(Node::entries).unwrap_or_default();
     entries.iter().filter_map(|entry| Some((entry.key.clone(), tools::scalar(&entry.value)?))).collect()

@@ -1,7 +1,5 @@
-//! MassGen's own configs: every config that it ships must load without an error.
-//!
-//! These configs are not in this repository; `ALTHING_MASSGEN_CONFIGS` names their directory (`massgen/configs` of
-//! MassGen's wheel). Without this variable nothing is tested, which is a failure with `CI=true`.
+//! Every config that MassGen ships must load without an error. `ALTHING_MASSGEN_CONFIGS` names their directory
+//! (`massgen/configs` of MassGen's wheel). Without it nothing is tested, which is a failure with `CI=true`.
 
 use std::path::{Path, PathBuf};
 

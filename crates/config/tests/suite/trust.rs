@@ -4,13 +4,11 @@ use althing_config::{LoadPurpose, Source, load_config};
 
 use super::support::{backend, checked, env, with};
 
-/// What needs trust in a config, as "location: what".
 fn needs(text: &str) -> Vec<String> {
     let config = checked(text).config.expect("settings");
     config.needs_trust().iter().map(|need| format!("{}: {}", need.location, need.what)).collect()
 }
 
-/// What needs trust in a config with one agent on this backend.
 fn backend_needs(flow: &str) -> Vec<String> {
     needs(&backend(flow))
 }
