@@ -11,7 +11,6 @@ use crate::tool_call_assembler::Fragment;
 use crate::wire::{FinishedReply, StreamReader, unreadable};
 use althing_protocol::{Delta, DeltaSink};
 
-/// Builds a reply from the stream.
 #[derive(Debug, Default)]
 pub(crate) struct ChatReader {
     partial_reply: PartialReply,
@@ -122,8 +121,7 @@ fn counted(usage: &ChatUsage) -> TokenCounts {
     }
 }
 
-/// The text of a frame that contains nothing else. It is borrowed from the frame unless it contains escapes; only
-/// borrowed text can be used to learn the envelope.
+/// Only text that is borrowed from the frame (it contains no escapes) can be used to learn the envelope.
 fn only_text<'a>(frame: &'a ChatFrame<'_>) -> Option<&'a str> {
     let ChatFrame { choices: Some(choices), usage: None, error: None, prompt_progress: None } = frame else {
         return None;
