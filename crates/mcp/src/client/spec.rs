@@ -1,56 +1,53 @@
-//! The description of a server. Plain data: nothing here starts or reads anything.
+//! The description of an MCP server. Plain data.
 
 use super::{limits, names};
 use althing_protocol::Secret;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// One MCP server as configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerSpec {
-    /// The user's name for the server; part of the names of its tools.
+    /// Part of the names of the server's tools.
     pub name: String,
     pub transport: ServerTransport,
-    /// The only tools to offer, by the server's own names or as `mcp__server__tool`; None offers all.
+    /// By the server's own names or as `mcp__server__tool`; None offers all.
     pub allowed_tools: Option<Vec<String>>,
-    /// Tools never to offer; overrides `allowed_tools`.
+    /// Overrides `allowed_tools`.
     pub exclude_tools: Vec<String>,
-    /// The time limit for starting the server and listing its tools.
+    /// For starting the server and listing its tools.
     pub start_timeout: Duration,
-    /// The time that a call may take without a response or progress.
+    /// Without a response or progress.
     pub call_timeout: Duration,
 }
 
-/// How a server is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerTransport {
-    /// A child process that communicates over stdin and stdout.
     Stdio {
-        /// The program, looked up in the child's `PATH`.
+        /// Looked up in the child's `PATH`.
         command: String,
         args: Vec<String>,
-        /// Variables in addition to the allow-listed ones. Secret, because configs put keys here.
+        /// In addition to the allow-listed ones. Secret, because configs put keys here.
         env: Vec<(String, Secret)>,
-        /// The working directory; None means ours.
+        /// None means our working directory.
         cwd: Option<PathBuf>,
     },
-    /// A streamable HTTP endpoint.
+    /// Streamable HTTP.
     Http {
-        /// The URL of the endpoint. Its query may contain a key, so messages show only the origin.
+        /// Its query may contain a key, so messages show only the origin.
         url: String,
-        /// Headers sent with every request.
+        /// Sent with every request.
         headers: Vec<(String, Secret)>,
     },
 }
 
 impl ServerSpec {
-    /// A stdio server with the default limits and all of its tools.
+    /// With the default limits and all tools.
     pub fn stdio(name: impl Into<String>, command: impl Into<String>, args: Vec<String>) -> Self {
         let transport = ServerTransport::Stdio { command: command.into(), args, env: Vec::new(), cwd: None };
         Self::new(name.into(), transport)
     }
 
-    /// An HTTP server with the default limits and all of its tools.
+    /// With the default limits and all tools.
     pub fn http(name: impl Into<String>, url: impl Into<String>) -> Self {
         Self::new(name.into(), ServerTransport::Http { url: url.into(), headers: Vec::new() })
     }
@@ -66,13 +63,11 @@ impl ServerSpec {
         }
     }
 
-    /// Whether the config lets this tool through.
     pub(crate) fn wants(&self, tool: &str) -> bool {
         let named = |list: &[String]| list.iter().any(|entry| self.names(entry, tool));
         !named(&self.exclude_tools) && self.allowed_tools.as_deref().is_none_or(named)
     }
 
-    /// Whether a list entry names this tool.
     pub(crate) fn names(&self, entry: &str, tool: &str) -> bool {
         entry == tool
             || entry
@@ -83,8 +78,7 @@ impl ServerSpec {
     }
 }
 
-/// The names under which the tools that the servers' `allowed_tools` name would be offered. No server is started, so
-/// the tools of a server without `allowed_tools` are not known.
+/// Without starting servers, only the tools that `allowed_tools` names are known.
 pub fn named_tools(servers: &[ServerSpec]) -> Vec<String> {
     let own_name = |server: &ServerSpec, entry: &str| {
         let prefix = format!("mcp__{}__", server.name);

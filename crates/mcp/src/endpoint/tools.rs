@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// One endpoint's tools. Cloned for every request.
+/// Cloned for every request.
 #[derive(Clone)]
 pub(super) struct Tools {
     offered: Arc<[Tool]>,
@@ -22,7 +22,7 @@ pub(super) struct Tools {
     listed: Arc<AtomicBool>,
     /// Cancelled when the endpoint is closed.
     end: CancellationToken,
-    /// Number of calls so far, from which call ids are made.
+    /// Call ids are made from it.
     count: Arc<AtomicU64>,
     keepalive: Duration,
 }
@@ -51,7 +51,6 @@ impl Tools {
     }
 }
 
-/// A tool in MCP's format.
 pub(crate) fn offer(spec: ToolSpec) -> Tool {
     let serde_json::Value::Object(schema) = spec.parameters else {
         // Our own tools always have a schema; a tool without one takes no arguments.
