@@ -1,5 +1,5 @@
-//! An agent's workspace, its snapshots, and its view of other agents' snapshots. Agents cannot write to the files of
-//! a snapshot.
+//! An agent's workspace, its snapshots, and its view of other agents' snapshots. A snapshot shares no file
+//! with the workspace.
 
 mod copy;
 mod import;
