@@ -15,15 +15,15 @@ use tokio::task::JoinError;
 /// How an agent's files are opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentFilesOptions {
-    /// A missing workspace is created.
+    /// What the agent may access; a missing workspace is created.
     pub grant: Grant,
     /// The agent's file tools.
     pub tools: ToolSet,
     /// Whether only the file tools can write to context paths, or also commands, MCP servers and CLI agents.
     pub coverage: UndoCoverage,
-    /// Of what is copied in advance for an undo.
+    /// The limits of what is copied in advance for an undo.
     pub limits: UndoLimits,
-    /// In bytes; `None`: the default.
+    /// The maximum size of a snapshot in bytes; `None` means the default.
     pub max_snapshot_bytes: Option<u64>,
 }
 

@@ -35,8 +35,7 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// Of the operation that this thread works on. On a thread that does not run the `work` of [`Claim::run`], the flag
-/// is never set; an operation that uses other threads passes its own flag on to them.
+/// The cancellation flag of the operation that this thread works on; on other threads, a flag that is never set.
 pub(crate) fn cancellation() -> Cancellation {
     CURRENT.with_borrow(Clone::clone)
 }

@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "ManifestRow", into = "ManifestRow")]
 pub(crate) struct ManifestEntry {
-    /// Relative to the root of the tree.
     pub path: PathBuf,
     pub kind: FileKind,
     pub stamp: Stamp,
@@ -64,7 +63,7 @@ impl From<ManifestEntry> for ManifestRow {
     }
 }
 
-/// JSON, followed by a line with its checksum.
+/// The sealed form is JSON, followed by a line with its checksum.
 pub(crate) fn seal<T: Serialize>(value: &T) -> serde_json::Result<Vec<u8>> {
     let mut bytes = serde_json::to_vec(value)?;
     let sum = format!("\n{:08x}\n", crc32c::crc32c(&bytes));

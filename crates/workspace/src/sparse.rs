@@ -13,11 +13,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CopyLimits {
-    /// The number of bytes to read and write.
+    /// The maximum number of bytes to read and write.
     pub data: u64,
-    /// The total size of all files in bytes, including holes.
+    /// The maximum total size of all files in bytes, including holes.
     pub size: u64,
-    /// The number of files, directories and links.
+    /// The maximum number of files, directories and links.
     pub entries: usize,
 }
 
@@ -27,9 +27,9 @@ impl Default for CopyLimits {
     }
 }
 
-/// In bytes. Files up to this size are copied in one pass; larger files are copied extent by extent.
+/// Files up to this size in bytes are copied in one pass; larger files are copied extent by extent.
 const SMALL: u64 = 256 << 10;
-/// In bytes. Files up to this size have a plain SHA-256 digest; in larger files, blocks of zeros are skipped.
+/// Files up to this size in bytes have a plain SHA-256 digest; in larger files, blocks of zeros are skipped.
 const PLAIN_DIGEST: u64 = 1 << 30;
 const BLOCK: u64 = 64 << 10;
 /// How many bytes are copied between two checks for cancellation.
@@ -121,10 +121,10 @@ impl Default for CopyBudget {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum HoleDetection {
-    /// With `SEEK_DATA` and `SEEK_HOLE`.
+    /// Holes are found with `SEEK_DATA` and `SEEK_HOLE`.
     #[default]
     Seek,
-    /// As on a file system without support: everything counts as data.
+    /// As on a file system without hole detection: everything counts as data.
     #[cfg(test)]
     Unsupported,
 }
@@ -214,7 +214,7 @@ fn copy_small(
     }
 }
 
-/// Requires an empty file.
+/// The file must be empty.
 fn holes_are_free(file: &File) -> io::Result<bool> {
     file.set_len(PROBE)?;
     let blocks = rustix::fs::fstat(file)?.st_blocks;
@@ -245,7 +245,7 @@ pub(crate) fn digest(file: &mut File) -> io::Result<String> {
             let stamp = FileStat::from_stat(&stat).stamp;
             return Ok(format!("stamp-{}-{}-{}-{}", stamp.size, stamp.mtime, stamp.ctime, stamp.ino));
         }
-        // Whole blocks at fixed offsets, independent of where the holes are.
+        // Blocks start at fixed offsets, so that the digest does not depend on where the holes are.
         at = at.max(start / BLOCK * BLOCK);
         while at < end {
             file.seek(io::SeekFrom::Start(at))?;

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// In bytes; a larger `.gitignore` is not applied.
+/// The maximum size of a `.gitignore` in bytes; a larger one is not applied.
 const IGNORE_CAP: u64 = 256 << 10;
 
 type Rules = Arc<Vec<Arc<Gitignore>>>;

@@ -49,16 +49,16 @@ impl From<&Grant> for FilePolicy {
 pub(crate) enum RootRole {
     Workspace,
     View,
-    /// With its index among the run's context paths.
+    /// The number is the path's index among the run's context paths.
     Context(usize),
 }
 
 #[derive(Debug)]
 pub(crate) struct Root {
     pub role: RootRole,
-    /// As shown to the agent.
+    /// The root's path as shown to the agent.
     pub shown: PathBuf,
-    /// Without links; the root was opened there.
+    /// The root's path without links.
     pub real: PathBuf,
     pub dir: ConfinedDir,
     /// Set if the root is a context path that is a single file. `dir` is then the parent directory of that file, in
@@ -78,7 +78,6 @@ pub(crate) struct RootSet {
     planning: bool,
 }
 
-/// Does not look at the file system.
 pub(crate) fn normalize_lexically(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
@@ -93,7 +92,6 @@ pub(crate) fn normalize_lexically(path: &Path) -> PathBuf {
     out
 }
 
-/// Normalized, and with links resolved if the path exists.
 fn both_forms(path: &Path) -> Vec<PathBuf> {
     let mut names = vec![normalize_lexically(path)];
     if let Ok(real) = std::fs::canonicalize(path)
@@ -145,7 +143,6 @@ impl RootSet {
         })
     }
 
-    /// For a message to the agent.
     pub(crate) fn allowed(&self) -> String {
         let name = |root: &Root| match root.role {
             RootRole::Workspace => format!("{} (your workspace, read and write)", root.shown.display()),
@@ -209,13 +206,12 @@ impl RootSet {
     }
 }
 
-/// Ignores case.
 pub(crate) fn excluded(name: &OsStr) -> Option<&'static str> {
     EXCLUDED_NAMES.iter().copied().find(|excluded| name.eq_ignore_ascii_case(excluded))
 }
 
-/// Git directories that are not called `.git`, such as that of a bare repository. Also true if a write there would
-/// complete one. If a directory cannot be read, nothing can be written there either.
+/// Whether the path is in a git directory that is not called `.git`, such as that of a bare repository, or a write to
+/// it would complete one.
 fn is_in_git_dir(root: &Root, below: &Path) -> bool {
     if root.single_file.is_some() {
         return false;
@@ -249,7 +245,6 @@ fn open_dir_root(role: RootRole, path: &Path, state_dir: Option<&Path>) -> Resul
     Ok(Root { role, shown: normalize_lexically(path), real, dir, single_file: None })
 }
 
-/// `real` is the path without links.
 fn open_context_root(n: usize, path: &Path, real: PathBuf) -> Result<Root, DiskError> {
     let (role, shown) = (RootRole::Context(n), normalize_lexically(path));
     let kind = std::fs::symlink_metadata(&real).map_err(DiskError::io("access", path))?;

@@ -2,13 +2,13 @@
 
 use std::io;
 
-/// Nothing was changed, except possibly after `Io`.
+/// Why a call was refused. Nothing was changed, except possibly after `Io`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The string cannot be a path.
     #[error("{path} is not a usable path: {why}")]
     BadPath {
-        /// The input, truncated.
+        /// The agent's input, truncated.
         path: String,
         /// What is wrong.
         why: &'static str,
@@ -16,7 +16,7 @@ pub enum Refusal {
     /// The path is outside all roots of the agent.
     #[error("{path} is outside what you may use. You may use: {allowed}")]
     Outside {
-        /// The input.
+        /// The agent's input.
         path: String,
         /// The agent's roots, for the message.
         allowed: String,
@@ -24,7 +24,7 @@ pub enum Refusal {
     /// The path is in Althing's state directory, outside of the agent's workspace and views.
     #[error("{path} belongs to Althing's own state, which agents cannot access")]
     State {
-        /// The input.
+        /// The agent's input.
         path: String,
     },
     /// The path may be read but not written.
@@ -32,7 +32,7 @@ pub enum Refusal {
     ReadOnly {
         /// The path.
         path: String,
-        /// The rule.
+        /// The rule that forbids the write.
         why: ReadOnlyReason,
     },
     /// One of the file's hard links may be outside the agent's roots.
@@ -58,7 +58,7 @@ pub enum Refusal {
         path: String,
         /// The actual or future size of the file, or how many bytes of the line were read.
         size: u64,
-        /// In bytes.
+        /// The maximum size in bytes.
         limit: u64,
     },
     /// The check itself failed, so access is denied.

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 
-/// Of links in one walk, and of walks for one path. (The kernel follows at most 40 links, too.)
+/// The maximum number of links in one walk, and of walks for one path. The kernel follows at most 40 links as well.
 const MAX_LINKS: usize = 40;
 /// The kernel accepts no longer paths.
 const PATH_MAX: usize = 4096;
@@ -23,19 +23,16 @@ pub(crate) enum LastLink {
 
 #[derive(Debug)]
 pub(crate) struct ResolvedPath<'a> {
-    /// Decides what is allowed.
     pub root: &'a Root,
     /// The target itself if it is an existing directory, otherwise the deepest existing directory above it.
     pub dir: ConfinedDir,
-    /// Between `dir` and `name`.
+    /// The missing directories between `dir` and `name`.
     pub missing: Vec<OsString>,
-    /// In its directory; `None` if the target is the directory of a root, which is then `dir`.
+    /// The target's name in its directory; `None` if the target is the directory of a root.
     pub name: Option<OsString>,
-    /// `None` if nothing exists at the path.
     pub found: Option<FileStat>,
-    /// Absolute, with links resolved.
+    /// The absolute path of the target, with links resolved.
     pub real: PathBuf,
-    /// As shown to the agent.
     pub shown: String,
 }
 
@@ -45,7 +42,6 @@ enum WalkResult<'a> {
     Restart(PathBuf),
 }
 
-/// Truncated and escaped for a message.
 fn quoted(text: &str) -> String {
     let short: String = text.chars().take(200).collect();
     short.escape_debug().to_string()
@@ -89,7 +85,6 @@ impl RootSet {
         bad("it leads through too many symbolic links")
     }
 
-    /// Also returns the components below the root; `None` if `path` is in no root.
     fn find_start(&self, path: &Path) -> Option<(&Root, VecDeque<OsString>)> {
         let by_name = |path: &Path| {
             let under = |root: &'_ Root| {
@@ -116,7 +111,6 @@ impl RootSet {
 
 struct PathWalk<'a, 'i> {
     root: &'a Root,
-    /// For a single file, its parent directory.
     base: &'a Path,
     steps: VecDeque<OsString>,
     dirs: Vec<(OsString, ConfinedDir)>,
@@ -164,7 +158,6 @@ impl<'a> PathWalk<'a, '_> {
         Ok(self.finish(dir, name, found, real))
     }
 
-    /// Returns a result if the walk ends here.
     fn step_into(&mut self, step: OsString) -> Result<Option<WalkResult<'a>>, Refusal> {
         // The siblings of a single file are not part of the root.
         if self.dirs.is_empty()

@@ -46,9 +46,7 @@ pub(crate) const CLOCK_TICK: i64 = 20_000_000;
 pub(crate) struct FileStat {
     pub kind: FileKind,
     pub stamp: Stamp,
-    /// Permission bits.
     pub mode: u32,
-    /// Hard links.
     pub links: u64,
 }
 

@@ -26,7 +26,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// On common file systems.
+/// The maximum length of a file name on common file systems, in bytes.
 const NAME_MAX: usize = 255;
 
 fn temporary_start(pid: u32) -> String {
@@ -43,7 +43,6 @@ pub struct ConfinedDir {
     dir: Dir,
 }
 
-/// Rejects anything but one plain name.
 fn plain_name(name: &OsStr) -> io::Result<&Path> {
     let path = Path::new(name);
     let bytes = name.as_bytes();
@@ -130,7 +129,6 @@ impl ConfinedDir {
         self.dir.try_clone().map(|dir| Self { dir })
     }
 
-    /// Does not follow links; `None` if the entry does not exist.
     pub(crate) fn stat(&self, name: &OsStr) -> io::Result<Option<FileStat>> {
         match rustix::fs::statat(&self.dir, plain_name(name)?, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(FileStat::from_stat(&stat))),
@@ -143,13 +141,11 @@ impl ConfinedDir {
         Ok(FileStat::from_stat(&rustix::fs::fstat(&self.dir)?))
     }
 
-    /// As written.
     pub(crate) fn read_link(&self, name: &OsStr) -> io::Result<OsString> {
         let text = rustix::fs::readlinkat(&self.dir, plain_name(name)?, Vec::new())?;
         Ok(OsStr::from_bytes(text.as_bytes()).to_owned())
     }
 
-    /// In no particular order.
     pub(crate) fn names(&self) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
         for entry in rustix::fs::Dir::new(self.reopen_readable()?)? {
@@ -218,7 +214,6 @@ impl ConfinedDir {
         self.stage_with(mode, |file| file.write_all(bytes))
     }
 
-    /// Left in this directory by processes with these ids.
     pub(crate) fn temporary_files(&self, pids: &[u32]) -> io::Result<Vec<OsString>> {
         let is_theirs = |name: &str| {
             let number = |pid: &u32| name.strip_prefix(&temporary_start(*pid))?.strip_suffix(TEMPORARY_END);
@@ -255,12 +250,10 @@ impl ConfinedDir {
         }
     }
 
-    /// An existing file is replaced.
     pub(crate) fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::renameat(&self.dir, plain_name(from)?, &self.dir, plain_name(to)?)?)
     }
 
-    /// A link itself is deleted.
     pub(crate) fn remove_file(&self, name: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.dir, plain_name(name)?, AtFlags::empty())?)
     }

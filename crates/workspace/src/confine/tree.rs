@@ -12,7 +12,6 @@ use std::sync::{Condvar, Mutex, PoisonError};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TreeNode {
-    /// Relative to the root of the walk.
     pub path: PathBuf,
     pub found: FileStat,
 }
@@ -58,7 +57,7 @@ pub(crate) fn worker_count() -> usize {
 }
 
 impl TreeWalk<'_> {
-    /// Sorted [`by_bytes`]. Entries that vanish during the walk are left out.
+    /// The entries are sorted [`by_bytes`]; those that vanish during the walk are left out.
     pub(crate) fn run(&self, root: &ConfinedDir) -> io::Result<Vec<TreeNode>> {
         let queue = Mutex::new(Queue { waiting: vec![PathBuf::new()], busy: 0, failed: None });
         let cancelled = exclusive::cancellation();
@@ -127,7 +126,7 @@ impl TreeWalk<'_> {
         below: &mut Vec<PathBuf>,
     ) -> io::Result<()> {
         let handle = match root.open_dir_path(dir) {
-            // Deleted or replaced during the walk.
+            // The directory was deleted or replaced during the walk.
             Err(e) if !dir.as_os_str().is_empty() && is_concurrent_change(&e) => return Ok(()),
             handle => handle?,
         };

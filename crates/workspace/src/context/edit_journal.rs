@@ -28,7 +28,7 @@ pub(crate) struct EditJournal {
 
 #[derive(Debug)]
 struct EditRecords {
-    /// With only the edited files and their parent directories.
+    /// The state before the edits; contains only the edited files and their parent directories.
     before: ContextSnapshot,
     after: Vec<RecordedChange>,
 }
@@ -39,7 +39,6 @@ struct FileLocation {
 }
 
 impl EditJournal {
-    /// `undo` finds the journal in `dir`.
     pub(crate) fn of(dir: &Path, paths: &[ContextPath]) -> Self {
         let preimages = Preimages::of(dir);
         Self { dir: dir.to_owned(), paths: paths.to_vec(), preimages, records: Mutex::new(None) }

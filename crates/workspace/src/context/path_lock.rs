@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// For a path that another process holds.
+/// How long to wait for a path that another process holds.
 const MAX_WAIT: Duration = Duration::from_secs(5);
-/// For a path that another run of this process holds; such a run is certain to end.
+/// How long to wait for a path that another run of this process holds.
 const MAX_WAIT_SAME_PROCESS: Duration = Duration::from_secs(600);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -25,7 +25,6 @@ pub(crate) struct WrittenElsewhere {
 /// Dropping it releases the paths.
 #[derive(Debug)]
 pub(crate) struct PathLock {
-    /// These files carry the locks.
     locks: Vec<File>,
     paths: Vec<PathBuf>,
 }
@@ -34,7 +33,7 @@ impl PathLock {
     /// Waits while another process or another run of this process holds one of the paths; fails if that takes too
     /// long.
     pub(crate) async fn acquire(paths: &[PathBuf]) -> Result<Self, WrittenElsewhere> {
-        // Missing paths cannot be written to and need no lock.
+        // A missing path needs no lock.
         let mut paths: Vec<PathBuf> = paths.iter().filter_map(|path| path.canonicalize().ok()).collect();
         paths.sort();
         paths.dedup();
@@ -52,7 +51,7 @@ impl PathLock {
         }
     }
 
-    /// All paths or none; the error is the path that is held elsewhere.
+    /// Takes all locks or none; the error is the path that is held elsewhere.
     fn try_acquire(paths: &[PathBuf]) -> Result<Self, PathBuf> {
         let mut lock = Self { locks: Vec::new(), paths: Vec::new() };
         for path in paths {

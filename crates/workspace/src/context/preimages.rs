@@ -28,9 +28,9 @@ pub enum UndoCoverage {
 /// `node_modules`) are left out. If the other files exceed a limit as well, nothing is stored in advance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UndoLimits {
-    /// In total.
+    /// The maximum total size of the files, in bytes.
     pub bytes: u64,
-    /// The number of files.
+    /// The maximum number of files.
     pub files: u64,
 }
 

@@ -10,7 +10,7 @@ use althing_protocol::FileWrite;
 use std::io::Read;
 use std::path::Path;
 
-/// Of a file that is shown.
+/// The maximum size of a file that is shown, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// A file that a run changed.
@@ -24,18 +24,18 @@ pub struct ChangedFile {
     pub now: FileContent,
 }
 
-/// As far as it can be shown.
+/// The content of a file, as far as it can be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileContent {
     /// There is no file, or the current file cannot be read.
     Absent,
-    /// Text.
+    /// The text of the file.
     Text(String),
     /// The target of a symbolic link.
     Link(String),
     /// Not text, or too large.
     Opaque {
-        /// The size.
+        /// The size of the file.
         bytes: u64,
     },
     /// The file existed, but it has no readable pre-image.

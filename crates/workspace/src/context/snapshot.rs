@@ -20,7 +20,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scan {
     Before,
-    /// Compared with the state before.
+    /// The state is compared with the state before the run.
     After,
     /// Like [`Self::After`], for a run that an older version of Althing began.
     Old,
@@ -39,15 +39,13 @@ pub struct ContextSnapshot {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TrackedPath {
-    /// As configured.
     shown: String,
-    /// With links resolved.
     real: String,
-    /// Among the run's context paths.
+    /// The index among the run's context paths.
     pub number: usize,
     /// Set if the context path is a single file; `real` is then the parent directory of that file.
     only: Option<String>,
-    /// Of the directory `real`; `None` in a record of an older version.
+    /// The mode of the directory `real`; `None` in a record of an older version.
     #[serde(default)]
     mode: Option<u32>,
     /// Sorted by the bytes of their paths.
@@ -58,15 +56,14 @@ pub(crate) struct TrackedPath {
 pub(crate) struct PathChange {
     /// The index of the tracked path.
     pub root: usize,
-    /// Relative to the tracked path.
     pub path: PathBuf,
     pub change: FileChange,
     pub is_dir: bool,
-    /// In a git directory with another name than `.git`, or in a new `.git`.
+    /// Whether the path is in a git directory with another name than `.git`, or in a new `.git`.
     pub in_git_dir: bool,
     /// Whether this looks like the placeholder of a sandbox for a missing protected path.
     pub is_placeholder: bool,
-    /// The file has a set-user-id or set-group-id bit and is new, or had another mode before.
+    /// Whether the file has a set-user-id or set-group-id bit and is new or had another mode before.
     pub sets_id: bool,
     /// Why the whole context path could not be compared; `path` is then empty.
     pub error: Option<String>,
@@ -93,7 +90,6 @@ impl PathChange {
         self.sets_id || self.error.is_some() || (self.change != FileChange::Deleted && is_protected())
     }
 
-    /// `shown` is the path as shown to the user.
     pub(crate) fn to_write(&self, shown: String) -> FileWrite {
         let write = FileWrite::new(shown, self.change, &self.path);
         if let Some(error) = &self.error {
@@ -140,14 +136,13 @@ impl TrackedPath {
         whole.to_string_lossy().into_owned()
     }
 
-    /// The path of a directory ends in a slash.
     pub(crate) fn display_change(&self, change: &PathChange) -> String {
         let path = self.display_path(&change.path);
         let is_dir = change.is_dir || (change.error.is_some() && self.only.is_none());
         if is_dir { format!("{path}/") } else { path }
     }
 
-    /// Before the run; `None` for a single file and in a record of an older version.
+    /// The mode before the run; `None` for a single file and in a record of an older version.
     pub(crate) fn own_mode(&self) -> Option<u32> {
         self.mode.filter(|_| self.only.is_none())
     }
@@ -249,8 +244,7 @@ impl ContextSnapshot {
         scanned.into_iter().map(|(_, entries)| entries).collect()
     }
 
-    /// If something has just changed: a further change within the same tick of the file system's clock would have the
-    /// same stamp.
+    /// A change within the same tick of the file system's clock as an earlier one would have the same stamp.
     fn wait_for_clock_tick(&self) {
         let newest = self.roots.iter().flat_map(|root| &root.entries).map(|entry| entry.stamp.ctime).max();
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
@@ -271,7 +265,7 @@ impl ContextSnapshot {
     /// Fails only if the operation was cancelled.
     pub(crate) fn changes(&self) -> Result<Vec<PathChange>, DiskError> {
         let mut changes = Vec::new();
-        // Read first: the scan makes a directory readable again for its owner.
+        // The modes are read before the scan, which makes directories readable again for their owner.
         let mode = |root: &TrackedPath| root.open().and_then(|dir| dir.stat_self()).ok().map(|now| now.mode);
         let modes: Vec<Option<u32>> = self.roots.iter().map(mode).collect();
         let scan = if self.complete { Scan::After } else { Scan::Old };
@@ -301,7 +295,6 @@ impl ContextSnapshot {
     }
 }
 
-/// Whatever their names are.
 fn git_dirs(entries: &[ManifestEntry]) -> BTreeSet<&Path> {
     let has = |path: PathBuf| entries.binary_search_by(|entry| by_bytes(&entry.path, &path)).is_ok();
     let heads = entries.iter().filter(|entry| entry.path.file_name().is_some_and(|name| name == "HEAD"));

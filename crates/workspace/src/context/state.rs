@@ -26,11 +26,11 @@ pub(crate) enum PathState {
         mode: u32,
     },
     Special,
-    /// Could not be determined when the context paths were closed.
+    /// The state could not be determined when the context paths were closed.
     Unreadable,
 }
 
-/// With the state when the context paths were closed or, in an edit journal, after the last edit.
+/// A change, with the state when the context paths were closed or, in an edit journal, after the last edit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RecordedChange {
     /// The index of the tracked context path.
@@ -39,7 +39,7 @@ pub(crate) struct RecordedChange {
     pub path: PathBuf,
     pub change: FileChange,
     pub state: PathState,
-    /// In a git directory with another name than `.git`, or in a new `.git`.
+    /// Whether the path is in a git directory with another name than `.git`, or in a new `.git`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_git_dir: bool,
 }

@@ -35,7 +35,7 @@ pub struct UndoReport {
     pub resumed: bool,
 }
 
-/// Nothing has been undone, except after [`UndoError::Unfinished`].
+/// Why an undo failed. Nothing has been undone, except after [`UndoError::Unfinished`].
 #[derive(Debug, thiserror::Error)]
 pub enum UndoError {
     /// The run changed nothing.
@@ -62,7 +62,7 @@ pub enum UndoError {
         /// The changed files.
         paths: Vec<String>,
     },
-    /// Nothing was changed before the disk operation failed.
+    /// A disk operation failed before anything was changed.
     #[error(transparent)]
     Disk(#[from] DiskError),
     /// The undo was stopped before it changed anything.
@@ -73,7 +73,7 @@ pub enum UndoError {
     Unfinished {
         /// What has been restored and what has not.
         report: Box<UndoReport>,
-        /// None if the undo was stopped.
+        /// `None` if the undo was stopped.
         why: Option<DiskError>,
     },
 }
@@ -150,7 +150,7 @@ fn carry_out(
         let _ = dir.unlock_to(mode);
     }
     finished?;
-    // Last, because the mode may forbid the steps in the directory.
+    // Modes are restored last, because a mode may forbid the steps in its directory.
     for (n, step) in steps.iter().enumerate().filter(|(_, step)| step.is_mode()).rev() {
         if is_stopped() {
             return Err(Unfinished::Stopped);
@@ -242,7 +242,6 @@ fn make_writable(steps: &[UndoStep<'_>]) -> Vec<(ConfinedDir, u32)> {
     made
 }
 
-/// Only then is the undo complete.
 fn sync_dirs(steps: &[UndoStep<'_>]) -> Result<(), DiskError> {
     let mut dirs = BTreeSet::new();
     for step in steps.iter().filter(|step| dirs.insert((step.after.root, split_path(&step.after.path).0))) {

@@ -42,7 +42,7 @@ impl UndoStep<'_> {
         move |source| DiskError::Io { doing, path, source }
     }
 
-    /// Possibly because of an interrupted undo.
+    /// Whether the step is already done, possibly by an interrupted undo.
     pub(super) fn is_done(&self, now: &PathState) -> bool {
         // If the run replaced a directory with a file, the directory is restored together with its content.
         *now == self.wanted
@@ -51,7 +51,7 @@ impl UndoStep<'_> {
                 && was_dir(self.root, &self.after.path))
     }
 
-    /// Otherwise, somebody else's work would be lost.
+    /// If this is false, an undo would destroy somebody else's work.
     pub(super) fn is_left_by_run(&self, now: &PathState) -> bool {
         // If the run replaced a file with a directory, an interrupted undo may already have removed the directory.
         *now == self.after.state
@@ -59,7 +59,7 @@ impl UndoStep<'_> {
             || self.is_made_writable(now)
     }
 
-    /// By an interrupted undo.
+    /// Whether an interrupted undo made the directory writable.
     fn is_made_writable(&self, now: &PathState) -> bool {
         match (&self.after.state, now) {
             (PathState::DirMode { mode: left }, PathState::DirMode { mode: now }) => *now == left | 0o700,
@@ -128,7 +128,7 @@ pub(super) fn remove_created(
     Ok(())
 }
 
-/// By the device and inode that they had before the run.
+/// The restored files that had several names, by the device and inode that they had before the run.
 pub(super) type RestoredFiles<'a> = BTreeMap<(u64, u64), (ConfinedDir, &'a OsStr)>;
 
 pub(super) fn restore<'a>(
@@ -185,7 +185,6 @@ pub(super) fn restore<'a>(
     Ok(())
 }
 
-/// An existing file is replaced.
 fn link(from: &ConfinedDir, file: &OsStr, dir: &ConfinedDir, name: &OsStr) -> io::Result<()> {
     let temporary = dir.stage(&[], None)?;
     dir.remove_file(&temporary)?;

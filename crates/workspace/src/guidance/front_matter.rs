@@ -36,7 +36,6 @@ pub(super) fn parse(text: &str) -> Option<(BTreeMap<String, String>, &str)> {
     Some((found, rest))
 }
 
-/// The front matter is between the first two lines of three dashes.
 fn split(text: &str) -> Option<(&str, &str)> {
     let text = text.trim_start_matches('\u{feff}');
     let body = text.strip_prefix("---\n").or_else(|| text.strip_prefix("---\r\n"))?;

@@ -7,9 +7,9 @@ use std::path::Path;
 
 /// The more common name comes first.
 const NAMES: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
-/// Bytes that are read.
+/// How many bytes of a file are read.
 const MAX_PER_FILE: usize = 16 * 1024;
-/// Bytes that are read of all files together.
+/// How many bytes of all files together are read.
 const MAX_TOTAL: usize = 32 * 1024;
 
 /// The instructions in these context paths, from the deepest directory to the highest, since the closest ones matter

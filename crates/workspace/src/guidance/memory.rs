@@ -15,13 +15,13 @@ use std::sync::{Mutex, PoisonError};
 const MEMORY: &str = "memory";
 const SHORT: &str = "short_term";
 const LONG: &str = "long_term";
-/// Of each kind of notes.
+/// The maximum number of notes of each kind.
 const MAX_FILES: usize = 64;
-/// Of a note.
+/// The maximum size of a note, in bytes.
 const MAX_BYTES: usize = 64 * 1024;
-/// Bytes of short-term notes that the agent is given in total.
+/// How many bytes of short-term notes the agent is given in total.
 const MAX_SHORT_TERM: usize = 16 * 1024;
-/// In characters.
+/// The maximum length of a summary, in characters.
 const MAX_SUMMARY: usize = 200;
 
 /// Concurrent calls of `save` could delete each other's copies.
@@ -44,9 +44,9 @@ pub struct Memory {
 /// The content of an agent's notes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Notes {
-    /// Truncated to 16 KiB in total.
+    /// The short-term notes, cut to 16 KiB in total.
     pub short_term: Vec<Document>,
-    /// The path and the summary of each note; the agent reads the note itself when necessary.
+    /// The path and summary of each long-term note; the agent reads the note itself when necessary.
     pub long_term: Vec<(String, String)>,
 }
 
@@ -75,7 +75,7 @@ impl Memory {
         Ok(memory)
     }
 
-    /// In the workspace.
+    /// The directory of the notes in the workspace.
     pub fn dir(&self) -> PathBuf {
         self.workspace.join(MEMORY)
     }
@@ -158,7 +158,6 @@ impl Memory {
     }
 }
 
-/// Its `description`, or its first line that is not empty.
 fn summary_of(text: &str) -> String {
     let (fields, rest) = front_matter::parse(text).unwrap_or_default();
     let first = || rest.lines().map(|line| line.trim_start_matches('#').trim()).find(|line| !line.is_empty());
@@ -166,7 +165,7 @@ fn summary_of(text: &str) -> String {
     summary_of.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(MAX_SUMMARY).collect()
 }
 
-/// Regular files that are small enough and do not run code later, at most `MAX_FILES`; returns their names.
+/// Copies at most `MAX_FILES` regular files that are small enough and do not run code later; returns their names.
 fn copy(from: &ConfinedDir, to: &ConfinedDir) -> io::Result<Vec<String>> {
     let mut copied = Vec::new();
     for name in names_in(from)? {

@@ -27,7 +27,7 @@ pub struct Document {
     pub whole: bool,
 }
 
-/// Also returns whether that is the whole file; `None` if it is not text.
+/// The second value says whether the text is the whole file; `None` if the file is not text.
 pub(crate) fn read_prefix(file: File, most: usize) -> io::Result<Option<(String, bool)>> {
     let mut bytes = Vec::new();
     file.take(most as u64 + 1).read_to_end(&mut bytes)?;
@@ -47,7 +47,6 @@ pub(crate) fn read_prefix(file: File, most: usize) -> io::Result<Option<(String,
     Ok(Some((text, whole)))
 }
 
-/// Also `None` if the file does not exist.
 fn text_in(dir: &ConfinedDir, name: &str, most: usize) -> io::Result<Option<(String, bool)>> {
     match dir.open_file(OsStr::new(name)) {
         Ok((file, _)) => read_prefix(file, most),
@@ -56,7 +55,6 @@ fn text_in(dir: &ConfinedDir, name: &str, most: usize) -> io::Result<Option<(Str
     }
 }
 
-/// Sorted; names that are not UTF-8 are left out.
 fn names_in(dir: &ConfinedDir) -> io::Result<Vec<String>> {
     let mut names: Vec<String> =
         dir.names()?.into_iter().filter_map(|name| name.into_string().ok()).collect();

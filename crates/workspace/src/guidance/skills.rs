@@ -7,9 +7,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 const MAX_SKILLS: usize = 100;
-/// Of the name and of the description, in characters.
+/// The maximum length of a skill's name and of its description, in characters.
 const MAX_DESCRIPTION: usize = 1024;
-/// Bytes of a `SKILL.md` that are read for its front matter.
+/// How many bytes of a `SKILL.md` are read for its front matter.
 const MAX_READ: usize = 64 * 1024;
 
 /// Instructions for one kind of task, which an agent reads when it needs them.
@@ -26,11 +26,11 @@ pub struct Skill {
 /// The result of a search for skills.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Skills {
-    /// Sorted by name.
+    /// The skills, sorted by name.
     pub found: Vec<Skill>,
     /// The directories that were searched; agents must be able to read them.
     pub dirs: Vec<PathBuf>,
-    /// For the user, about skills that cannot be used.
+    /// Notices for the user about skills that cannot be used.
     pub notices: Vec<String>,
 }
 

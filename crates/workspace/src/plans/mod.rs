@@ -38,7 +38,7 @@ pub enum PlanStoreError {
     Locked {
         /// The id of the plan.
         id: String,
-        /// If it is known.
+        /// The id of that process, if it is known.
         pid: Option<u32>,
     },
     /// A disk operation failed.

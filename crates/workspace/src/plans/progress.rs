@@ -9,15 +9,13 @@ use std::collections::BTreeMap;
 pub struct TaskProgress {
     /// The status of the task.
     pub status: PlanStatus,
-    /// A result or a reason.
+    /// The result of the task, or the reason for its status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
-/// A missing task has not begun.
 pub(crate) type ProgressByTask = BTreeMap<String, TaskProgress>;
 
-/// Pending tasks whose dependencies are completed.
 pub(crate) fn ready<'a>(tasks: &'a [PlanTask], progress_by_task: &ProgressByTask) -> Vec<&'a PlanTask> {
     let at = |id: &str| progress_by_task.get(id).map(|task| task.status).unwrap_or_default();
     let done = |id: &String| at(id) == PlanStatus::Completed;

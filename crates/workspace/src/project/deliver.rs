@@ -13,10 +13,10 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Maps the path of each delivered file to its SHA-256.
+/// The file that maps the path of each delivered file to its SHA-256.
 const RECORD: &str = ".delivered.json";
 const MAX_FILES: usize = 10_000;
-/// In bytes.
+/// The maximum total size of a delivery, in bytes.
 const MAX_BYTES: u64 = 4 << 30;
 const MAX_DEPTH: usize = 32;
 
@@ -164,7 +164,6 @@ impl Delivery<'_> {
     }
 }
 
-/// Why agents may not write to this path of the project, if they may not.
 pub(crate) fn why_protected(path: &Path) -> Option<String> {
     let is_sealed = |name: &OsStr| SEALED_NAMES.iter().any(|known| name.eq_ignore_ascii_case(known));
     let row = runs_code(path).filter(|row| row.protected);

@@ -7,7 +7,7 @@ use std::path::Path;
 
 pub(super) const FILE: &str = "filepaths.json";
 const MAX_PATHS: usize = 200;
-/// In bytes.
+/// The maximum length of a description, in bytes.
 const MAX_DESCRIPTION: usize = 1000;
 
 /// A path with a description.
@@ -32,7 +32,7 @@ pub enum PathKind {
 }
 
 impl ProjectWorkspace {
-    /// The described paths, in the order in which they were first described.
+    /// The described paths.
     pub fn paths(&self) -> Result<Vec<DescribedPath>, ProjectError> {
         Ok(self.read_json(FILE)?.unwrap_or_default())
     }

@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 const DIR: &str = "tasks";
 const FILE: &str = "plan.json";
-/// In bytes; a larger file counts as broken.
+/// The maximum size of the list's file in bytes; a larger file counts as broken.
 const CAP: u64 = 1 << 20;
 
 /// The tools for one agent's list.

@@ -220,7 +220,7 @@ async fn context_paths_stay_locked_while_a_cancelled_opening_still_reads_them() 
     closing.abort();
     let _ = closing.await;
     gate.open();
-    // Although closing the paths for the first agent was cancelled.
+    // The paths are free, although closing them for the first agent was cancelled.
     other.open_context().await.unwrap();
     assert!(is_locked());
     let writes = other.close_context().await.unwrap();

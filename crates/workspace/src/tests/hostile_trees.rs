@@ -13,7 +13,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Enough for a busy machine; in quadratic time, an operation takes minutes on an idle one.
+/// Allows for a busy machine. An operation in quadratic time takes minutes on an idle one.
 const SOON: Duration = Duration::from_secs(90);
 
 fn dig(dir: &Path, name: &str, levels: usize) {

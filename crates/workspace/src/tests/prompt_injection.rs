@@ -124,7 +124,7 @@ async fn a_dropped_call_leaves_no_partial_change() {
     let arguments = json!({"path": "late.txt", "content": "x"}).to_string();
     let call = ToolCall { id: "c".into(), name: "write_file".into(), arguments };
     for _ in 0..50 {
-        // A future that is polled once and then dropped: the write happens completely or not at all.
+        // The future is polled once and then dropped: the write must happen completely or not at all.
         let mut future = fixture.host.call(&call, ContextAccess::ReadOnly);
         std::future::poll_fn(|cx| {
             let _ = future.as_mut().poll(cx);
@@ -133,7 +133,6 @@ async fn a_dropped_call_leaves_no_partial_change() {
         .await;
         drop(future);
     }
-    // This call does not wait for the dropped ones.
     fixture.write("settled.txt", "x").unwrap();
     let late =
         std::fs::read_to_string(fixture.workspace().join("late.txt")).unwrap_or_else(|_| "x".to_owned());

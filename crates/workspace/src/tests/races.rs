@@ -25,7 +25,7 @@ fn while_swapping(a: &Path, b: &Path, work: impl FnOnce()) -> u64 {
     swaps.into_inner()
 }
 
-/// Also when an assertion fails.
+/// Sets the flag also when an assertion fails.
 struct SetOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for SetOnDrop<'_> {

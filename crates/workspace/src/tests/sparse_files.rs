@@ -14,7 +14,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 const TIB: u64 = 1 << 40;
-/// Far more than a copy that skips holes takes, and far less than one that writes them.
+/// Far longer than a copy that skips holes takes, and far shorter than one that writes them.
 const QUICK: Duration = Duration::from_secs(120);
 
 fn sparse(path: &Path, size: u64, pieces: &[(u64, &str)]) {

@@ -93,7 +93,7 @@ fn new_and_modified_files_are_found_and_deleted_ones_too() {
     write(&base.join("new/deep.txt"), "new");
     write(&base.join(".git/index"), "git's own bookkeeping");
     fs::remove_file(base.join("gone.txt")).unwrap();
-    // The same size, and the modification time is restored.
+    // The new content has the same size, and the modification time is restored.
     fs::write(base.join("sneaky.txt"), "after!").unwrap();
     fs::File::options().write(true).open(base.join("sneaky.txt")).unwrap().set_modified(time).unwrap();
     // A different file with the same name, size and modification time.

@@ -180,7 +180,6 @@ fn drop_staged(staged: &[StagedChange]) {
     }
 }
 
-/// Directories that are not empty stay.
 fn remove_created_dirs(plans: &[PlannedChange<'_>]) {
     for resolved in plans.iter().map(|plan| &plan.resolved) {
         for depth in (0..resolved.missing.len()).rev() {

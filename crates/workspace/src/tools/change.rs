@@ -93,7 +93,7 @@ pub(crate) fn read_text(resolved: &ResolvedPath<'_>) -> Result<String, Refusal> 
     })
 }
 
-/// Models write `\n` even if the file uses `\r\n`.
+/// Adapts `old` and `new` to the file, because models write `\n` even if the file uses `\r\n`.
 fn with_line_ends(text: &str, old: &str, new: &str) -> (String, String) {
     if !text.contains(old) && text.contains("\r\n") && !old.contains('\r') {
         return (old.replace('\n', "\r\n"), new.replace('\n', "\r\n"));

@@ -85,7 +85,7 @@ impl FileHost {
         Some(Document { path: resolved.shown, text, whole })
     }
 
-    /// Without the lock of the workspace.
+    /// Does not take the lock of the workspace.
     #[cfg(test)]
     pub(crate) fn call_blocking(
         &self,

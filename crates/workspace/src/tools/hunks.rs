@@ -6,7 +6,6 @@ use super::patch::{Hunk, HunkLine};
 const LINE_COMPARISONS: &[fn(&str, &str) -> bool] =
     &[|a, b| a == b, |a, b| a.trim_end() == b.trim_end(), |a, b| a.trim() == b.trim()];
 
-/// The error names the number of the hunk that does not match.
 pub(crate) fn apply(text: &str, hunks: &[Hunk]) -> Result<String, String> {
     let end = if text.contains("\r\n") { "\r\n" } else { "\n" };
     let closed = text.is_empty() || text.ends_with('\n');

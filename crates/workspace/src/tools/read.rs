@@ -76,7 +76,7 @@ fn next_line(
         }
         let end = memchr::memchr(b'\n', buffer);
         let taken = end.map_or(buffer.len(), |end| end + 1);
-        // Slightly more than is shown, so that a character at the cut is complete.
+        // Slightly more is stored than is shown, so that a character at the cut is complete.
         let room = (LINE_CAP + 8).saturating_sub(line.len());
         line.extend_from_slice(buffer.get(..taken.min(room)).unwrap_or_default());
         reader.consume(taken);
@@ -84,7 +84,7 @@ fn next_line(
         if end.is_some() {
             return Ok(whole);
         }
-        // A sparse file with a hole of terabytes is a single line.
+        // A sparse file with a hole of terabytes is a single line, so the length is limited.
         job.check_cancelled()?;
         if whole > LONGEST_LINE {
             return Err(Refusal::TooLarge { path: path.to_owned(), size: whole, limit: LONGEST_LINE });

@@ -16,7 +16,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 const MAX_CONTEXT: u64 = 20;
-/// In bytes; the search of a file ends at a line that is longer.
+/// The memory limit in bytes; the search of a file ends at a line that is longer.
 const HEAP: usize = 16 << 20;
 
 const INCOMPLETE: &str =

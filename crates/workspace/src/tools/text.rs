@@ -1,6 +1,6 @@
 //! The text of a tool's result: limited in size, with a note at the end about what is left out.
 
-/// In bytes, including the note.
+/// The maximum size of a tool's result in bytes, including the note at its end.
 pub(crate) const RESULT_CAP: usize = 64 << 10;
 /// The space reserved for the note, in bytes.
 const NOTE: usize = 512;
@@ -46,7 +46,6 @@ pub(crate) fn shown_line(bytes: &[u8], whole: u64) -> String {
     format!("{} … [line of {whole} bytes, cut]", text.get(..cut).unwrap_or(text))
 }
 
-/// `None` if the file looks like text.
 pub(crate) fn binary_kind(head: &[u8]) -> Option<&'static str> {
     const KNOWN: &[(&[u8], &str)] = &[
         (b"\x89PNG", "PNG image"),

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// Deeper directories are skipped, because each level keeps a directory open.
 const MAX_DEPTH: usize = 128;
 const MAX_NAMES: u64 = 500_000;
-/// In bytes.
+/// How many bytes of a `.gitignore` are read.
 const IGNORE_CAP: u64 = 256 << 10;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -26,7 +26,6 @@ pub(crate) struct Visit<'v> {
     pub dir: &'v ConfinedDir,
     pub name: &'v OsStr,
     pub found: FileStat,
-    /// Relative to the start of the walk.
     pub below: &'v Path,
 }
 

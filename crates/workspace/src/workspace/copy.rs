@@ -33,7 +33,6 @@ impl Copier {
         Self { budget: CopyBudget::new(limits), ..Self::default() }
     }
 
-    /// As on a file system that supports neither reflinks nor holes.
     #[cfg(test)]
     pub(crate) fn without_holes(limits: CopyLimits) -> Self {
         let no_reflink = AtomicBool::new(true);

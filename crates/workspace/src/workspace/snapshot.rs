@@ -18,7 +18,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// In bytes; limits the memory of a snapshot.
+/// The maximum total length of all paths in a snapshot, in bytes; it limits the memory used.
 const MAX_PATH_BYTES: usize = 512 << 20;
 
 /// A stored snapshot.
@@ -104,7 +104,7 @@ impl Workspace {
     ) -> io::Result<WorkspaceSnapshot> {
         let path = self.snapshot_dir(label);
         let target = snapshots.make_dir(temporary, 0o700)?;
-        // By the file system's own clock. A file that changed shortly before this time or later may change again
+        // The time by the file system's own clock. A file that changed shortly before it or later may change again
         // without a new stamp.
         let started = target.stat_self()?.stamp.ctime;
         let source = ConfinedDir::open(&self.path)?;
@@ -316,15 +316,15 @@ impl SnapshotWork<'_> {
         found.stamp.ctime.max(found.stamp.mtime) + CLOCK_TICK >= self.started
     }
 
-    /// If it returns false, the caller copies the file.
+    /// Returns false if the caller has to copy the file.
     fn link_to_earlier(&self, node: &TreeNode, name: &OsStr, to: &ConfinedDir) -> bool {
         let Some(before) = self.before.filter(|before| before.is_unchanged(node)) else { return false };
         let above = before.dir.open_dir_path(split_path(&node.path).0);
         above.is_ok_and(|above| above.hard_link(name, to, name).is_ok())
     }
 
-    /// Links a file with several names to the copy under another name. If it returns false, the caller copies the
-    /// file.
+    /// Links a file with several names to the copy that was made under another name. Returns false if the caller has
+    /// to copy the file.
     fn link_to_copy(&self, node: &TreeNode, name: &OsStr, to: &ConfinedDir) -> bool {
         if node.found.links < 2 {
             return false;
@@ -357,7 +357,7 @@ impl SnapshotWork<'_> {
     }
 }
 
-/// Judged by the text of the link.
+/// Only the text of the link is judged; links in its target are not followed.
 fn leads_out(path: &Path, text: &Path) -> bool {
     let mut depth = path.components().count().saturating_sub(1);
     for part in text.components() {

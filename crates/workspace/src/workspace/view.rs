@@ -79,7 +79,7 @@ impl Workspace {
     ) -> io::Result<()> {
         let target = views.make_dir(temporary, 0o700)?;
         let nodes = walk(source, self.limits)?;
-        // For files that cannot be hard-linked: too many links, or no support in the file system.
+        // The copier is for files that cannot be hard-linked: too many links, or no support in the file system.
         let copier = Copier::with_limits(self.limits);
         fill_dir(source, &target, &nodes, &|node, name, from, to, buffer| match node.found.kind {
             FileKind::Link => to.symlink(&from.read_link(name)?, name),
