@@ -7,9 +7,9 @@ use crate::diagnostic::{Problem, Sink};
 use crate::resolve::{count, flag, seconds, text};
 use crate::tree::Node;
 
-/// MassGen's default.
+/// This is also MassGen's default.
 const SKILLS_DIRECTORY: &str = ".agent/skills";
-/// MassGen's default.
+/// This is also MassGen's default.
 const MAX_TASKS: u32 = 10;
 
 pub(crate) struct Abilities<'a> {
@@ -21,7 +21,7 @@ fn coordination(root: &Node) -> Option<&Node> {
     root.get("orchestrator").and_then(|node| node.get("coordination"))
 }
 
-/// None if the key is not set, or if `use_skills` is not on.
+/// `None` if the key is not set, or if `use_skills` is not on.
 pub(crate) fn skills_directory(root: &Node) -> Option<&Node> {
     let coordination = coordination(root).filter(|node| flag(node, "use_skills") == Some(true))?;
     let team = || root.get("orchestrator").and_then(|node| node.get("skills_directory"));

@@ -43,9 +43,9 @@ pub struct BackendType {
     pub host: Option<&'static str>,
     /// The environment variables that may hold the key, in the order in which they are read.
     pub key_variables: &'static [&'static str],
-    /// The model if the config names none; `None`: the config must name one, except for a CLI agent.
+    /// The model if the config names none. If this is `None`, the config must name one, except for a CLI agent.
     pub default_model: Option<&'static str>,
-    /// If this is a CLI agent that Althing supports.
+    /// Set if this is a CLI agent that Althing supports.
     pub agent: Option<&'static AgentKind>,
 }
 
@@ -82,7 +82,6 @@ const fn compatible(
     }
 }
 
-/// Usually on this machine.
 const fn local(name: &'static str, title: &'static str, base_url: &'static str) -> BackendType {
     BackendType { base_url: Some(base_url), ..basic(name, title, BackendApi::ChatCompletions) }
 }
@@ -96,15 +95,14 @@ const fn unsupported(
     BackendType { key_variables, ..basic(name, title, api) }
 }
 
-/// Without the supported CLI agents.
 #[rustfmt::skip] // a table: one type a line
 static BUILT_IN_TYPES: &[BackendType] = &[
     BackendType { default_model: Some("offline"), ..basic("offline", "Offline model (not an AI)", BackendApi::Offline) },
     BackendType { api: BackendApi::Responses, ..compatible("openai", "OpenAI", "https://api.openai.com/v1", "openai.com", &["OPENAI_API_KEY"], Some("gpt-5.4")) },
     BackendType { api: BackendApi::Anthropic, ..compatible("claude", "Anthropic", "https://api.anthropic.com/v1", "anthropic.com", &["ANTHROPIC_API_KEY"], Some("claude-opus-4-6")) },
-    // Not all of googleapis.com: anyone can have a storage bucket there.
+    // All of googleapis.com would be too much: anyone can have a storage bucket there.
     BackendType { api: BackendApi::Gemini, ..compatible("gemini", "Google Gemini", "https://generativelanguage.googleapis.com/v1beta", "generativelanguage.googleapis.com", &["GEMINI_API_KEY", "GOOGLE_API_KEY"], Some("gemini-3-flash-preview")) },
-    // No `host`: anyone can get a host name at Azure.
+    // There is no `host`, because anyone can get a host name at Azure.
     BackendType { url_variable: Some("AZURE_OPENAI_ENDPOINT"), key_variables: &["AZURE_OPENAI_API_KEY"], default_model: Some("gpt-4o"), ..basic("azure_openai", "Azure OpenAI", BackendApi::Azure) },
     local("chatcompletion", "OpenAI-compatible API", "https://api.openai.com/v1"),
     compatible("grok", "xAI", "https://api.x.ai/v1", "x.ai", &["XAI_API_KEY"], Some("grok-4.20-0309-reasoning")),

@@ -50,7 +50,6 @@ struct Anchored {
 pub(crate) struct Builder<'text> {
     text: &'text str,
     parser: Parser<'text, StrInput<'text>>,
-    /// At most one more than can be shown.
     pub(crate) duplicates: Vec<Located>,
     frames: Vec<Frame>,
     anchors: HashMap<usize, Anchored>,
@@ -179,7 +178,7 @@ impl<'text> Builder<'text> {
             return Err(ComposeError { span, problem: problem.hint("write the value out") });
         };
         let (values, bytes) = (*values, *bytes);
-        // Checked before the value is copied, to stop an alias bomb.
+        // The limit is checked before the value is copied, to stop an alias bomb.
         let node = if self.values + values <= limits::MAX_VALUES
             && self.bytes + bytes <= limits::MAX_EXPANDED_BYTES
         {

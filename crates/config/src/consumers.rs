@@ -18,14 +18,13 @@ const WORDS: &[(&str, &str, &[&str])] = &[
     ("coordination", "persona_generator", &[r#"{"enabled": true}"#, r#"{"enabled": false}"#]),
 ];
 
-/// A number in the path is an index of a list.
 struct KeyPosition {
     path: Vec<String>,
     section: &'static Section,
     key: &'static Key,
 }
 
-/// The path of a key, and its new value; None leaves the key out.
+/// The path of a key, and its new value; `None` leaves the key out.
 type Change = (Vec<String>, Option<Json>);
 
 /// The full document uses the first value.

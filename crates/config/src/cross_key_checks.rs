@@ -31,7 +31,6 @@ pub(crate) fn agents(root: &Node) -> Vec<AgentNode<'_>> {
     }
 }
 
-/// The agents' backends and the chat agent's own.
 pub(crate) fn backends(root: &Node) -> Vec<AgentNode<'_>> {
     let mut found: Vec<AgentNode<'_>> = agents(root)
         .into_iter()
@@ -108,7 +107,6 @@ fn names(root: &Node, sink: &mut Sink<'_>) {
 const CONNECTION_KEYS: [&str; 5] =
     ["base_url", "azure_endpoint", "api_key", "extra_headers", "default_headers"];
 
-/// The options of a CLI agent that this backend section sets.
 fn agent_options(backend: &Node) -> impl Iterator<Item = (&'static str, &Entry)> {
     AgentOptions::KEYS.into_iter().filter_map(|key| {
         let is_effort = key == AgentOptions::REASONING_EFFORT;
@@ -314,7 +312,7 @@ fn url_node(node: &Node) -> Option<&Node> {
     node.get("base_url").or_else(|| node.get("azure_endpoint").filter(|_| is_azure()))
 }
 
-/// From its section, else from its type's variable, else its type's default.
+/// The address is that of the section, else of the type's environment variable, else the type's default.
 pub(crate) fn address(node: &Node, kind: &BackendType, env: Variables<'_>) -> Option<String> {
     let own = url_node(node).and_then(Node::as_text).map(str::to_owned);
     let variable =
@@ -331,14 +329,14 @@ pub(crate) fn key_owner(node: &Node, kind: &'static BackendType) -> &'static Bac
     url.and_then(backends::provider_at).unwrap_or(kind)
 }
 
-/// None if the section's address belongs to the key's provider.
+/// `None` if the section's address belongs to the provider of the key.
 pub(crate) fn own_address<'a>(node: &'a Node, owner: &BackendType) -> Option<&'a str> {
     let url = url_node(node)?.as_text()?;
     let is_owners = backends::provider_at(url).is_some_and(|provider| provider.name == owner.name);
     (!is_owners).then_some(url)
 }
 
-/// From the backend section, else from the environment variables of the key's provider. None if `api_key` refers to a
+/// The key of the section, else of the environment variables of the key's provider. `None` if `api_key` refers to a
 /// variable that is not set.
 pub(crate) fn api_key(node: &Node, kind: &'static BackendType, env: Variables<'_>) -> Option<String> {
     let own = node.get("api_key");

@@ -22,11 +22,11 @@ pub struct Diagnostic {
     pub severity: Severity,
     /// What is wrong, in one sentence.
     pub message: String,
-    /// Dotted path of the key, such as `agents[0].backend.type`; empty for the whole file.
+    /// The dotted path of the key, such as `agents[0].backend.type`; empty for the whole file.
     pub location: String,
-    /// Counted from 1.
+    /// The line, counted from 1.
     pub line: usize,
-    /// In characters, counted from 1.
+    /// The column in characters, counted from 1.
     pub column: usize,
     /// How many characters are marked, at least one.
     pub width: usize,
@@ -56,9 +56,8 @@ impl Problem {
 
 pub(crate) struct Sink<'text> {
     text: &'text str,
-    /// Byte offsets.
     line_starts: Vec<usize>,
-    /// None until the text is parsed; until then, whatever looks like a secret is masked.
+    /// `None` until the text is parsed; until then, whatever looks like a secret is masked.
     secrets: Option<Vec<Span>>,
     pub(crate) errors: Vec<Diagnostic>,
     pub(crate) warnings: Vec<Diagnostic>,
@@ -96,7 +95,6 @@ impl<'text> Sink<'text> {
         self.push_with(severity, span, location, || problem);
     }
 
-    /// Once the cap is reached, no messages are made.
     pub(crate) fn push_with(
         &mut self,
         severity: Severity,
@@ -164,7 +162,7 @@ impl<'text> Sink<'text> {
         let start = self.line_starts.get(line - 1).copied().unwrap_or(self.text.len());
         let end = self.line_starts.get(line).map_or(self.text.len(), |next| next - 1);
         let full = self.text.get(start..end).unwrap_or_default();
-        // Cut before it is searched for secrets: a line may be a megabyte long and have hundreds of problems.
+        // The line is cut before it is searched for secrets: it may be a megabyte long and have hundreds of problems.
         let skip = (column - 1).saturating_sub(limits::MAX_QUOTED_LINE / 2);
         let skip = if skip + limits::MAX_QUOTED_LINE / 2 < limits::MAX_QUOTED_LINE { 0 } else { skip };
         let mut letters = full.char_indices().skip(skip);
@@ -181,7 +179,6 @@ impl<'text> Sink<'text> {
     }
 }
 
-/// The column is counted from 1.
 struct Quote {
     line: String,
     caret: usize,

@@ -51,7 +51,6 @@ fn unquoted(value: &str) -> String {
     value.get(..end).unwrap_or_default().trim().to_owned()
 }
 
-/// Also returns the number of bytes up to and including the closing quote. Escapes are only read in double quotes.
 fn quoted(text: &str, quote: char) -> Option<(String, usize)> {
     let mut value = String::new();
     let mut letters = text.char_indices();

@@ -17,18 +17,14 @@ pub(crate) struct KeyChecker<'sink, 'text> {
     pub(crate) backends: &'static BackendTypes,
     /// A key without effect gives one warning per file, not one per agent.
     pub(crate) warned: HashSet<(&'static str, &'static str)>,
-    /// How many regular expressions the document has so far.
     pub(crate) patterns: usize,
-    /// Used to find the section of a misplaced key.
     root: &'static Section,
 }
 
 #[derive(Clone, Copy)]
 pub(crate) struct Position<'a> {
     pub(crate) path: &'a str,
-    /// The span to mark when the value as a whole is the problem.
     pub(crate) at: Span,
-    /// Section and key, for warnings that are given once per key.
     pub(crate) key: (&'static str, &'static str),
     /// Whether the value is below a key without effect. Only values of the wrong kind are reported there.
     pub(crate) quiet: bool,
@@ -82,7 +78,6 @@ impl<'sink, 'text> KeyChecker<'sink, 'text> {
             self.sink.error(entry.key_span, path, problem.hint(by));
             return;
         }
-        // As in MassGen.
         if entry.value.is_null() {
             return;
         }
@@ -129,7 +124,6 @@ impl<'sink, 'text> KeyChecker<'sink, 'text> {
         }
     }
 
-    /// The content of `Kind::Any` is not checked otherwise.
     pub(crate) fn inner_variables(&mut self, node: &Node, position: Position<'_>) {
         if position.quiet {
             return;

@@ -88,7 +88,7 @@ pub enum LoadPurpose {
     Offline,
 }
 
-/// In bytes. Masking shorter secrets in logs and output would match too much.
+/// The minimum length in bytes: masking shorter secrets in logs and output would match too much.
 const SHORTEST_SECRET: usize = 8;
 
 /// Reads a config and reports all its problems. All variables count as the user's own.
@@ -137,8 +137,8 @@ pub fn load_config_in(
     for parse::Located { span, path, problem } in parsed.duplicates.drain(..) {
         sink.error(span, &path, problem);
     }
-    // Before variables are substituted: a person who is asked for trust must see the names of variables, not their
-    // values.
+    // Must come before variables are substituted: a person who is asked for trust must see the names of variables,
+    // not their values.
     let needs_trust = trust::find(&parsed.root, backends);
     let adapters = workflow::adapters::resolve(&parsed.root);
     let substituted = substitute::substitute(&mut parsed.root, env);
@@ -183,7 +183,6 @@ pub fn load_config_in(
     report
 }
 
-/// Long enough to be masked, each once, without a scheme such as `Bearer`.
 fn worth_masking(seen: &[String]) -> Vec<Secret> {
     let mut cores: Vec<String> = seen.iter().map(|secret| secrets::search_term(secret).to_owned()).collect();
     cores.retain(|secret| secret.len() >= SHORTEST_SECRET && !secret.starts_with("${"));

@@ -3,13 +3,13 @@
 
 use crate::small_models::is_small;
 
-/// They share one machine.
+/// The agents share one machine.
 const MAX_AGENTS: usize = 3;
 const SMALL_MODEL: u64 = 4_000_000_000;
 /// What a loaded model needs besides its file: the context of its calls.
 const CONTEXT_BYTES: u64 = 500_000_000;
 
-/// For agents that share one model, so that their answers differ.
+/// The approaches of agents that share one model, so that their answers differ.
 const APPROACHES: [&str; MAX_AGENTS] = [
     "Answer directly and simply. Prefer the plainest solution that is complete.",
     "Work step by step. Check each step and the final result before you answer.",
@@ -19,11 +19,11 @@ const APPROACHES: [&str; MAX_AGENTS] = [
 /// A model of a local server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DetectedModel {
-    /// As the server names it.
+    /// The name of the model on the server.
     pub name: String,
-    /// If the server says it.
+    /// The size of the model's file in bytes, if the server says it.
     pub bytes: Option<u64>,
-    /// If it is known.
+    /// The number of parameters, if it is known.
     pub parameters: Option<u64>,
     /// Whether the model is in memory already.
     pub is_loaded: bool,
@@ -36,7 +36,7 @@ pub struct DetectedServer {
     pub kind: &'static str,
     /// The name of the server program, for people.
     pub title: &'static str,
-    /// The address.
+    /// The address of the server.
     pub base_url: String,
     /// The models that write text.
     pub models: Vec<DetectedModel>,
@@ -81,7 +81,8 @@ impl<'a> LocalTeam<'a> {
         Self { agents, too_large: too_large.into_iter().map(|(_, model)| model).collect() }
     }
 
-    /// By the number of parameters or, if that is not known, by the names. Small models judge and present poorly.
+    /// Judged by the number of parameters or, if that is not known, by the names. Small models judge and present
+    /// poorly.
     pub(crate) fn is_small(&self) -> bool {
         let is_small = |LocalAgent { model, .. }: &LocalAgent<'_>| {
             model.parameters.map_or_else(|| is_small(&model.name), |count| count < SMALL_MODEL)
@@ -90,7 +91,6 @@ impl<'a> LocalTeam<'a> {
     }
 }
 
-/// In addition to the memory that is in use, in bytes.
 fn need(model: &DetectedModel) -> u64 {
     match model.bytes {
         Some(bytes) if !model.is_loaded => bytes.saturating_add(CONTEXT_BYTES),

@@ -5,7 +5,8 @@ use crate::tree::Node;
 /// Docker accepts no smaller limit.
 const MIN_BYTES: u64 = 6 << 20;
 
-/// None if the text is not an amount, or if the amount is less than Docker's minimum or more than 1 PiB.
+/// The number of bytes of an amount such as `512m`; `None` if the text is no amount, or if the amount is less than
+/// Docker's minimum or more than 1 PiB.
 pub fn memory_bytes(text: &str) -> Option<u64> {
     let text = text.trim().to_ascii_lowercase();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());

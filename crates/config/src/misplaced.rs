@@ -2,7 +2,7 @@
 
 use crate::keys::{Kind, Section};
 
-/// A dotted path; empty for the top level.
+/// Returns the dotted path of a section, which is empty for the top level.
 pub(crate) fn section_of_key(root: &'static Section, name: &str) -> Option<String> {
     search(root, name, &mut Vec::new())
 }

@@ -10,7 +10,6 @@ use crate::tree::{Node, Value};
 use crate::values::has_shape;
 
 const MUST_BE_SUPPORTED: usize = 40;
-/// Not supported, because Althing has an alternative.
 const ALTERNATIVES: &[&str] = &[
     "agents[].backend.custom_tools",
     "orchestrator.agent_temporary_workspace",

@@ -5,7 +5,7 @@ use crate::diagnostic::Problem;
 use crate::syntax;
 use crate::tree::{Entry, Node, Span, Value};
 
-/// Reported for a text that cannot be read to its end.
+/// The maximum number of duplicate keys that are reported for a text that cannot be read to its end.
 const MAX_DUPLICATES_WITH_ERROR: usize = 10;
 
 pub(crate) struct Parsed {

@@ -26,7 +26,6 @@ pub(crate) fn pattern_problem(pattern: &str) -> Option<Problem> {
     }
 }
 
-/// With repetitions expanded.
 fn ranges(hir: &Hir) -> usize {
     match hir.kind() {
         HirKind::Empty | HirKind::Look(_) => 1,

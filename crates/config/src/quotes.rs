@@ -2,12 +2,10 @@
 //! quote. YAML lets a forgotten quote end at the next quote of its kind, often many lines below, and the parser
 //! reports the error there.
 
-/// Does not end on the line where it opens.
+/// A quoted text that does not end on the line where it opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Quote {
-    /// Byte offset of the opening quote.
     pub(crate) start: usize,
-    /// Byte offset of the closing quote, if there is one.
     pub(crate) end: Option<usize>,
 }
 
@@ -75,7 +73,6 @@ fn starts_value(line: &str, index: usize) -> bool {
     }
 }
 
-/// As in `key: |` and `- >-`.
 fn opens_block(line: &str) -> bool {
     let line = line.split(" #").next().unwrap_or_default().trim_end();
     let value = line.rsplit(' ').next().unwrap_or_default();

@@ -11,13 +11,13 @@ use crate::trust::TrustRequirement;
 pub struct ConfigReport {
     /// The file's name, as given.
     pub file: String,
-    /// In file order; with an error, the config cannot be used.
+    /// The errors in file order; with an error, the config cannot be used.
     pub errors: Vec<Diagnostic>,
-    /// In file order; with warnings, the config can still be used.
+    /// The warnings in file order; the config can still be used.
     pub warnings: Vec<Diagnostic>,
-    /// None if there is an error, and for a workflow.
+    /// The settings; `None` if there is an error, and for a workflow.
     pub config: Option<LoadedConfig>,
-    /// To be masked in everything that is written. Empty if the text could not be parsed.
+    /// The secrets to mask in everything that is written. Empty if the text could not be parsed.
     pub secrets: Vec<Secret>,
 }
 

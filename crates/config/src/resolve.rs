@@ -19,7 +19,7 @@ use crate::tools;
 use crate::tree::Node;
 use crate::variables::Variables;
 
-/// Read if the config names no `api_version`.
+/// The variable is read if the config names no `api_version`.
 const AZURE_VERSION_VARIABLE: &str = "AZURE_OPENAI_API_VERSION";
 
 pub(crate) fn config(root: &Node, env: Variables<'_>, backends: &'static BackendTypes) -> Config {

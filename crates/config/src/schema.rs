@@ -111,7 +111,7 @@ fn kind(kind_of_value: Kind, definitions: &mut Definitions) -> Map<String, Json>
         }
         Kind::Section(inner) => {
             if !definitions.contains_key(inner.name) {
-                // Reserved first, because a section may contain itself.
+                // The name is reserved first, because a section may contain itself.
                 definitions.insert(inner.name.to_owned(), Json::Null);
                 let schema = section(inner, definitions);
                 definitions.insert(inner.name.to_owned(), schema);

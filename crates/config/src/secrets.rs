@@ -8,7 +8,7 @@ use crate::parse::{self, Parsed};
 use crate::substitute::{Piece, pieces};
 use crate::tree::{Span, Value};
 
-/// Valid YAML wherever a value is allowed.
+/// This text is valid YAML wherever a value is allowed.
 pub(crate) const REDACTED: &str = "\"[redacted]\"";
 
 const KEY_PREFIXES: &[&str] = &[
@@ -34,7 +34,7 @@ const KEY_PREFIXES: &[&str] = &[
     "pplx-",
 ];
 
-/// In bytes.
+/// The minimum length of a word that looks like a key, in bytes.
 const KEY_LENGTH: usize = 20;
 
 /// How many bytes before the shown part are searched for the name of a value, in text that could not be parsed.
@@ -131,7 +131,6 @@ fn passwords(text: &str) -> Vec<String> {
     found
 }
 
-/// None if the result is not UTF-8.
 fn percent_decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -166,7 +165,7 @@ impl Meaning {
     }
 }
 
-/// Before substitution, the secrets written in the file; after substitution, also those from variables.
+/// The secrets written in the file and, after substitution, also those from variables.
 pub(crate) fn literals(parsed: &Parsed) -> Vec<Literal> {
     let mut found = Vec::new();
     let mut todo = vec![(&parsed.root, Meaning::of(""))];
@@ -203,7 +202,7 @@ pub(crate) fn literals(parsed: &Parsed) -> Vec<Literal> {
     found
 }
 
-/// Parts that follow a name: `--token=…`, `?key=…`, `Authorization: Bearer …`.
+/// Finds parts that follow a name: `--token=…`, `?key=…`, `Authorization: Bearer …`.
 fn inner_secrets(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut rest = text;
@@ -228,7 +227,7 @@ fn inner_secrets(text: &str) -> Vec<String> {
     found
 }
 
-/// Written in the file itself, not only named as a variable.
+/// Whether the secret is written in the file itself, not only named as a variable.
 pub(crate) fn is_plain_text_secret(name: &str, value: &str) -> bool {
     is_secret_name(name) && has_literal_part(value) || is_key_like(value) || has_password(value)
 }
@@ -282,7 +281,7 @@ fn hide_value<'a>(text: &'a str, out: &mut String) -> &'a str {
     rest
 }
 
-/// What to search for in logs: without a scheme such as `Bearer`, or only the password of an address.
+/// The term to search for in logs: the secret without a scheme such as `Bearer`, or only the password of an address.
 pub(crate) fn search_term(secret: &str) -> &str {
     if let Some((_, rest)) = secret.split_once("://")
         && let Some((user, _)) =
@@ -302,7 +301,7 @@ fn is_scheme(word: &str) -> bool {
     ["bearer", "basic", "token"].iter().any(|scheme| word.eq_ignore_ascii_case(scheme))
 }
 
-/// Anything but blanks, variables without a default, and words such as `Bearer`.
+/// Whether there is anything but blanks, variables without a default, and words such as `Bearer`.
 fn has_literal_part(text: &str) -> bool {
     pieces(text).iter().any(|piece| match piece {
         Piece::Text(part) => part.split_whitespace().any(|word| !is_scheme(word)),
@@ -317,7 +316,7 @@ pub(crate) fn is_key_like(text: &str) -> bool {
         && text.chars().any(|c| c.is_ascii_digit())
 }
 
-/// The password is written out, not only named as a variable.
+/// Whether the password is written out, not only named as a variable.
 fn has_password(text: &str) -> bool {
     let Some((_, rest)) = text.split_once("://") else { return false };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();

@@ -31,7 +31,7 @@ const SMALL_FAMILIES: [&str; 13] = [
 /// Words for the larger members of these families.
 const LARGER: [&str; 2] = ["vision", "medium"];
 
-/// As far as the name tells: `qwen2.5-coder:1.5b`, `SmolLM2-135M-Instruct`, `tinyllama`.
+/// Whether the name tells that the model is small: `qwen2.5-coder:1.5b`, `SmolLM2-135M-Instruct`, `tinyllama`.
 pub(crate) fn is_small(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or(model).to_lowercase();
     let name = name.strip_suffix(".gguf").unwrap_or(&name);
@@ -61,7 +61,6 @@ pub fn is_small_local_model(backend_type: &str, model: &str) -> bool {
     backends::backend_type(backend_type).is_some_and(BackendType::is_local) && is_small(model)
 }
 
-/// Only if the config is checked and does not say how the final answer is made.
 pub(crate) fn check(
     root: &Node,
     env: Variables<'_>,

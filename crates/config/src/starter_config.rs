@@ -24,7 +24,7 @@ pub struct DetectedBackends {
     pub programs: Vec<&'static BackendType>,
     /// Running model servers.
     pub servers: Vec<DetectedServer>,
-    /// In bytes, if it is known.
+    /// The free memory in bytes, if it is known.
     pub memory: Option<u64>,
 }
 
@@ -39,7 +39,7 @@ impl DetectedBackends {
         self.providers.len() + self.programs.len() + self.local_team().agents.len()
     }
 
-    /// For people: `API keys (OPENAI_API_KEY), programs (claude), Ollama (llama3.2:1b 1.3 GB)`.
+    /// A text for the user: `API keys (OPENAI_API_KEY), programs (claude), Ollama (llama3.2:1b 1.3 GB)`.
     pub fn describe(&self) -> String {
         let keys = self.providers.iter().map(|provider| provider.variable.to_owned()).collect();
         let programs =
@@ -57,7 +57,7 @@ impl DetectedBackends {
         parts.map(|(what, names)| format!("{what} ({})", names.join(", "))).collect::<Vec<_>>().join(", ")
     }
 
-    /// None if all local models fit into the free memory.
+    /// Names the local models that do not fit into the free memory; `None` if all of them fit.
     pub fn describe_too_large(&self) -> Option<String> {
         let team = self.local_team();
         let names: Vec<String> = team.too_large.iter().map(|model| with_size(model)).collect();

@@ -10,14 +10,12 @@ use crate::variables::{Lookup, Place, Variables};
 /// started.
 pub const WORKSPACE_PLACEHOLDER: &str = "${cwd}";
 
-/// Per text.
 const MAX_REPORTED: usize = 10;
 
 #[derive(Default)]
 pub(crate) struct Substituted {
-    /// Values of variables whose names say that they are secret.
     pub(crate) secrets: Vec<String>,
-    /// If the substituted texts exceed the limit, the remaining texts are not substituted.
+    /// Set if the substituted texts exceed the limit; the remaining texts are then not substituted.
     pub(crate) too_much: bool,
     bytes: usize,
 }

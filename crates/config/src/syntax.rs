@@ -66,7 +66,7 @@ fn span_at(text: &str, start: usize) -> Span {
     Span { start, end: start + 1, line, column }
 }
 
-/// None for rare errors, for which the parser's own words are used.
+/// `None` for rare errors, for which the parser's own words are used.
 fn plain_words(kind: &ErrorKind) -> Option<&'static str> {
     Some(match kind {
         ErrorKind::TabNotAllowed

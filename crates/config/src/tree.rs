@@ -33,8 +33,8 @@ pub(crate) enum Value {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Text {
     pub(crate) content: String,
-    /// Written with quotes or as a block. Such a text is not a number, not even `"60"`, unless a variable was
-    /// substituted in it.
+    /// Whether the text is written with quotes or as a block. Such a text is not a number, not even `"60"`, unless a
+    /// variable was substituted in it.
     pub(crate) quoted: bool,
     pub(crate) substitution: Substitution,
 }
@@ -57,7 +57,6 @@ pub(crate) struct Entry {
 }
 
 impl Node {
-    /// Empty if this is not a map.
     pub(crate) fn entries(&self) -> &[Entry] {
         match &self.value {
             Value::Map(entries) => entries,
@@ -65,7 +64,6 @@ impl Node {
         }
     }
 
-    /// Empty if this is not a list.
     pub(crate) fn items(&self) -> &[Node] {
         match &self.value {
             Value::List(items) => items,
@@ -73,12 +71,10 @@ impl Node {
         }
     }
 
-    /// Null counts as not set.
     pub(crate) fn get(&self, key: &str) -> Option<&Node> {
         self.entry(key).map(|entry| &entry.value).filter(|node| !node.is_null())
     }
 
-    /// Also returns a null entry.
     pub(crate) fn entry(&self, key: &str) -> Option<&Entry> {
         self.entries().iter().find(|entry| entry.key == key)
     }
@@ -103,7 +99,6 @@ impl Node {
         }
     }
 
-    /// Also from a variable.
     pub(crate) fn as_integer(&self) -> Option<i64> {
         match &self.value {
             Value::Integer(value) => Some(*value),
@@ -112,7 +107,6 @@ impl Node {
         }
     }
 
-    /// Finite; also from a variable.
     pub(crate) fn as_number(&self) -> Option<f64> {
         let number = match &self.value {
             Value::Integer(value) => Some(*value as f64),
@@ -123,7 +117,6 @@ impl Node {
         number.filter(|number| number.is_finite())
     }
 
-    /// If there are any, the value cannot be judged.
     pub(crate) fn unset(&self) -> &[String] {
         match &self.value {
             Value::Text(Text { substitution: Substitution::Unset(names), .. }) => names,
@@ -151,7 +144,6 @@ impl Node {
         (values, bytes)
     }
 
-    /// For messages.
     pub(crate) fn describe(&self) -> String {
         match &self.value {
             Value::Null => "nothing".to_owned(),

@@ -13,11 +13,10 @@ use crate::values::has_shape;
 
 /// More settings and variables would not help a person to decide.
 const MAX_SETTINGS: usize = 100;
-/// Of listed programs, addresses and paths.
 const MAX_ACTS: usize = 1000;
 /// A person can read all of a shorter list, so it stays in file order.
 const MAX_FILE_ORDER: usize = 20;
-/// Characters of a command line, address or path.
+/// The maximum number of characters of a command line, address or path.
 const MAX_SHOWN: usize = 2000;
 
 /// A part of a found config that needs the user's trust, or a program that a workflow would start.
@@ -29,8 +28,8 @@ pub struct TrustRequirement {
     pub what: String,
 }
 
-/// In file order; in a long list, programs, addresses and paths come first. Must be called before variables are
-/// substituted: a person is shown their names, not their values.
+/// In a long list, programs, addresses and paths come first. Must be called before variables are substituted: a
+/// person is shown their names, not their values.
 pub(crate) fn find(root: &Node, backends: &'static BackendTypes) -> Vec<TrustRequirement> {
     let mut search = Search { backends, found: Vec::new(), acts: 0, unlisted: 0 };
     section(&ROOT, root, "", &mut search);
@@ -48,11 +47,9 @@ pub(crate) fn find(root: &Node, backends: &'static BackendTypes) -> Vec<TrustReq
 
 struct Search {
     backends: &'static BackendTypes,
-    /// Each with whether it is an act (a program, address or path) rather than a setting or variable.
+    /// The flag says whether the part is an act (a program, address or path) rather than a setting or variable.
     found: Vec<(bool, TrustRequirement)>,
-    /// In `found`.
     acts: usize,
-    /// Not in `found`, because there are too many.
     unlisted: usize,
 }
 

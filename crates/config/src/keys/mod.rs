@@ -31,7 +31,7 @@ pub(crate) struct Key {
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
     pub(crate) status: Status,
-    /// As YAML; `None` if absence has its own meaning.
+    /// The default as YAML; `None` if leaving the key out has a meaning of its own.
     pub(crate) default: Option<&'static str>,
     pub(crate) about: &'static str,
     pub(crate) required: bool,
@@ -105,17 +105,16 @@ pub(crate) const POSITIVE: Range = Range { min: 0.0, above_min: true, max: f64::
 pub(crate) const NOT_NEGATIVE: Range = Range { min: 0.0, above_min: false, max: f64::INFINITY };
 const MAX_TOKENS: f64 = 1e12;
 pub(crate) const TOKENS: Range = Range { min: 1.0, above_min: false, max: MAX_TOKENS };
-/// Fits every integer type that is used for counts.
+/// This fits every integer type that is used for counts.
 const MAX_COUNT: f64 = 1_000_000.0;
 pub(crate) const COUNT: Range = Range { min: 1.0, above_min: false, max: MAX_COUNT };
 pub(crate) const COUNT_OR_ZERO: Range = Range { min: 0.0, above_min: false, max: MAX_COUNT };
-/// Keeps sums of times far from overflow.
+/// This limit keeps sums of times far from overflow.
 const YEAR: f64 = 31_536_000.0;
 pub(crate) const SECONDS: Range = Range { min: 0.0, above_min: true, max: YEAR };
 pub(crate) const SECONDS_OR_ZERO: Range = Range { min: 0.0, above_min: false, max: YEAR };
 
 impl Range {
-    /// Both ends are included.
     pub(crate) const fn between(min: f64, max: f64) -> Self {
         Self { min, above_min: false, max }
     }
@@ -125,7 +124,6 @@ impl Range {
         above && number <= self.max
     }
 
-    /// Such as "greater than 0".
     pub(crate) fn describe(self) -> String {
         let low = if self.above_min { "greater than" } else { "at least" };
         match (self.min.is_finite(), self.max.is_finite()) {

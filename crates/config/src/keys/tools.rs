@@ -10,7 +10,7 @@ pub(crate) const NO_MOUNTS: &str = "an agent could read mounted keys and send th
     revoked with `env_vars`, or name a directory in `context_paths`";
 pub(crate) const ALL_VARIABLES: &str = "name the variables in `env_vars`";
 
-/// For installing packages, if commands in the container have no network.
+/// The network for installing packages if commands in the container have none.
 pub(crate) const INSTALL_NETWORK: &str = "bridge";
 
 /// MassGen's default image, so that a config without an image means the same here.

@@ -20,7 +20,7 @@ const FILE_TOOLS: &[&str] = &[
 
 const RUN_COMMAND: &str = "run_command";
 
-/// With the equivalent built-in tool.
+/// MassGen's tools, each with the equivalent built-in tool.
 const MASSGEN_TOOLS: &[(&str, &str)] = &[
     ("read_text_file", "read_file"),
     ("read_multiple_files", "read_file"),
@@ -47,9 +47,7 @@ fn builtin_tools() -> impl Iterator<Item = &'static str> {
 pub(crate) struct ServerNode<'a> {
     pub(crate) node: &'a Node,
     pub(crate) path: String,
-    /// From the key or from `name`.
     name: Option<&'a str>,
-    /// The span of the server's name, or of the whole server.
     at: Span,
 }
 
@@ -59,7 +57,6 @@ enum Transport {
     Http,
 }
 
-/// Written as a list or as a map.
 pub(crate) fn servers<'a>(backend: &'a Node, path: &str) -> Vec<ServerNode<'a>> {
     let Some(servers) = backend.get("mcp_servers") else { return Vec::new() };
     let listed = servers.items().iter().enumerate().map(|(index, node)| {
@@ -82,7 +79,7 @@ pub(crate) fn servers<'a>(backend: &'a Node, path: &str) -> Vec<ServerNode<'a>> 
 }
 
 impl ServerNode<'_> {
-    /// Without a `type`: over HTTP if there is a `url` and no `command`.
+    /// Without a `type`, a server with a `url` and no `command` is reached over HTTP.
     fn transport(&self) -> Transport {
         match self.node.get("type").and_then(Node::as_text) {
             Some("stdio") => Transport::Stdio,
@@ -120,7 +117,7 @@ pub(crate) fn scalar(node: &Node) -> Option<String> {
     }
 }
 
-/// As MassGen reads a command line: split at blanks, except inside quotes.
+/// A command line is split at blanks, except inside quotes, as in MassGen.
 fn split(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

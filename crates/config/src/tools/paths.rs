@@ -12,7 +12,6 @@ use crate::tree::Node;
 pub(crate) struct ContextPathNode<'a> {
     node: &'a Node,
     pub(crate) location: String,
-    /// In an agent's section rather than in the team's.
     of_agent: bool,
 }
 
@@ -92,7 +91,7 @@ pub(crate) fn check(root: &Node, sink: &mut Sink<'_>) {
     }
 }
 
-/// Each path once: writable if any entry says so, with the protected paths of all entries.
+/// Each path occurs once: writable if any entry says so, with the protected paths of all entries.
 pub(crate) fn resolve(root: &Node) -> Vec<ContextPath> {
     let mut paths: Vec<ContextPath> = Vec::new();
     let mut indices: HashMap<&str, usize> = HashMap::new();
@@ -112,7 +111,6 @@ pub(crate) fn resolve(root: &Node) -> Vec<ContextPath> {
     paths
 }
 
-/// For comparing: `./docs/` is `docs`.
 fn normalized(path: &str) -> &str {
     let mut rest = path;
     while let Some(shorter) = rest.strip_prefix("./") {

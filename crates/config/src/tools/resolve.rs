@@ -13,7 +13,7 @@ use crate::memory;
 use crate::resolve::seconds;
 use crate::tree::Node;
 
-/// These remain with `exclude_file_operation_mcps`.
+/// The file tools that remain with `exclude_file_operation_mcps`.
 const FILE_TOOLS_WITH_COMMANDS: &[&str] = &["write_file", "edit_file"];
 
 /// The agent has file tools if `cwd` is set or if the team has context paths.

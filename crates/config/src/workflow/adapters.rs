@@ -8,9 +8,8 @@ use crate::diagnostic::{Problem, Sink};
 use crate::tools::{self, texts};
 use crate::tree::{Entry, Node, Value};
 
-/// In arguments: the id of the CLI agent's conversation.
+/// The placeholder in arguments for the id of the CLI agent's conversation.
 const SESSION: &str = "{session}";
-/// In bytes.
 const MAX_NAME_LENGTH: usize = 64;
 
 fn entries(root: &Node) -> impl Iterator<Item = &Entry> {
@@ -18,7 +17,6 @@ fn entries(root: &Node) -> impl Iterator<Item = &Entry> {
     all.iter().filter(|entry| matches!(entry.value.value, Value::Map(_)))
 }
 
-/// `built_in` are reserved names.
 pub(crate) fn check(root: &Node, built_in: impl Iterator<Item = &'static str>, sink: &mut Sink<'_>) {
     let built_in: Vec<&str> = built_in.collect();
     for entry in entries(root) {

@@ -11,7 +11,6 @@ use crate::secrets;
 use crate::tools::{self, texts};
 use crate::tree::{Node, Value};
 
-/// In bytes.
 const MAX_ID_LENGTH: usize = 64;
 /// Keys that only apply to programs.
 const PROGRAM_KEYS: &[&str] = &[
@@ -61,7 +60,6 @@ fn empty_lists(root: &Node, sink: &mut Sink<'_>) {
     }
 }
 
-/// Also reports task ids that are invalid or duplicate.
 fn template_scope<'a>(document: &Document<'a>, sink: &mut Sink<'_>) -> TemplateScope<'a> {
     let mut stages = HashMap::new();
     let mut lines: HashMap<&str, usize> = HashMap::new();

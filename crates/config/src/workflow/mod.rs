@@ -59,9 +59,9 @@ pub enum WorkflowAgent {
     Model,
     /// A CLI agent on this machine.
     Program {
-        /// The adapter.
+        /// The name of the adapter.
         adapter: String,
-        /// The model.
+        /// The model, if the config names one.
         model: Option<String>,
         /// The agent's own permissions, tools, prompt and reasoning effort.
         options: AgentOptions,
@@ -84,9 +84,9 @@ pub fn workflow_agents(config: &Config, kinds: &[AgentKind]) -> Vec<(AgentId, Wo
 /// A workflow without errors, whose runs are not resolved yet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkflowFile {
-    /// The name.
+    /// The name of the workflow.
     pub name: String,
-    /// Empty if the file has none.
+    /// The goal of the workflow; empty if the file has none.
     pub goal: String,
     /// The stages, in order.
     pub stages: Vec<WorkflowStage>,
@@ -95,23 +95,23 @@ pub struct WorkflowFile {
     processes: Vec<TrustRequirement>,
 }
 
-/// One stage.
+/// One stage of a workflow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkflowStage {
-    /// The name.
+    /// The name of the stage.
     pub name: String,
-    /// The tasks.
+    /// The tasks of the stage.
     pub tasks: Vec<WorkflowTask>,
 }
 
-/// One task.
+/// One task of a stage.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkflowTask {
-    /// The id.
+    /// The id of the task.
     pub id: String,
     /// What the task does.
     pub body: TaskBody,
-    /// The time limit.
+    /// The time limit of the task.
     pub timeout: Option<Millis>,
     /// Whether the workflow continues if the task fails.
     pub continue_on_failure: bool,
@@ -126,9 +126,9 @@ pub enum TaskBody {
     Run(Box<LaunchRun>),
     /// An agent of the config that is a model.
     Agent {
-        /// The agent.
+        /// The id of the agent.
         id: AgentId,
-        /// The prompt.
+        /// The prompt of the task.
         prompt: String,
     },
 }
@@ -179,7 +179,7 @@ fn single_agent_run(agent: AgentId, task: String) -> LaunchRun {
     }
 }
 
-/// Reads a workflow and reports all problems. Without an error, the workflow is returned.
+/// Reads a workflow and reports all its problems. The workflow is returned if there is no error.
 pub fn load_workflow(
     source: Source<'_>,
     surroundings: &WorkflowContext<'_>,
@@ -236,7 +236,8 @@ pub(crate) fn resolved(root: &Node) -> WorkflowFile {
     resolve::file(&Document::new(root, root, source, &surroundings))
 }
 
-/// Only in `env` and `cwd`, and not inside `run`: a prompt or a command may contain a `${…}` of its own.
+/// Variables are substituted only in `env` and `cwd`, and not inside `run`: a prompt or a command may contain a
+/// `${…}` of its own.
 fn substitute_env_and_cwd(root: &mut Node, variables: Variables<'_>) -> substitute::Substituted {
     let mut result = substitute::Substituted::default();
     let mut todo = vec![root];
@@ -261,20 +262,18 @@ fn substitute_env_and_cwd(root: &mut Node, variables: Variables<'_>) -> substitu
 }
 
 struct Document<'a> {
-    /// Variables in `env` and `cwd` are substituted.
+    /// The document with the variables in `env` and `cwd` substituted.
     root: &'a Node,
-    /// As written, without the values of variables.
+    /// The document as written, without the values of variables.
     written: &'a Node,
     source: Source<'a>,
     surroundings: &'a WorkflowContext<'a>,
-    /// The file's own adapters, then the config's.
     custom: Vec<CustomAdapter>,
 }
 
 struct TaskNode<'a> {
     node: &'a Node,
     path: String,
-    /// An index.
     stage: usize,
 }
 
@@ -351,7 +350,6 @@ impl<'a> TaskNode<'a> {
         self.node.get("agent").and_then(Node::as_text)
     }
 
-    /// The key has two spellings.
     fn mode(&self) -> Option<&'a Node> {
         self.node.get("executionMode").or_else(|| self.node.get("execution_mode"))
     }

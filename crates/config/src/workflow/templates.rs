@@ -8,10 +8,9 @@ use crate::limits;
 use crate::tree::{Node, Span};
 
 pub(super) struct TemplateScope<'a> {
-    /// By task id.
+    /// The index of each task's stage, by the id of the task.
     pub(super) stages: HashMap<&'a str, usize>,
     pub(super) has_goal: bool,
-    /// To locate a template within a value.
     pub(super) text: &'a str,
 }
 
@@ -109,7 +108,6 @@ impl<'a> Cursor<'a> {
 
 #[derive(Debug, PartialEq)]
 pub(super) struct Template<'a> {
-    /// With its braces.
     pub(super) written: &'a str,
     pub(super) name: &'a str,
 }
