@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// Of the request of one call, after the provider rejected a field.
+/// How often the request of one call is changed after the provider rejected a field.
 const CORRECTIONS: u32 = 3;
 
 pub(crate) struct ApiBackend<W> {
@@ -33,7 +33,7 @@ pub(crate) struct ApiBackend<W> {
     url: Url,
     /// The API key and the user's headers are marked sensitive, so that `Debug` output does not show them.
     headers: HeaderMap,
-    /// Removed from error messages.
+    /// Secrets to remove from error messages.
     secrets: Vec<Secret>,
     limits: CallLimits,
     price: Option<Price>,
@@ -50,9 +50,7 @@ struct Call<'a> {
     deadline: Instant,
     spent: Spent,
     retries: u32,
-    /// How many times the request was changed because the server rejected it.
     corrections: u32,
-    /// Shown to the user with the reply.
     notices: Vec<Notice>,
 }
 
@@ -60,7 +58,7 @@ struct Call<'a> {
 struct Spent {
     usage: Usage,
     limited: Duration,
-    /// Kept, so that the pause and the retry use the same random wait.
+    /// The same random number for the pause of all calls and for the retry of this call.
     random: f64,
 }
 
@@ -144,7 +142,8 @@ impl<W: Wire> ApiBackend<W> {
             }
             let times = (call.spent.limited, left);
             match decide_retry(&failure, &call.limits, call.retries, times, call.spent.random) {
-                // The next attempt has to wait for the pause, like all other calls with this API key.
+                // There is no wait here: like all calls with this API key, the next attempt waits for the pause in
+                // `throttle`.
                 RetryDecision::Retry(after) if failure.kind == BackendErrorKind::RateLimited => {
                     call.retries += 1;
                     on_delta(Delta::RateLimited { after, reason: &failure.what });
@@ -202,7 +201,6 @@ impl<W: Wire> ApiBackend<W> {
         );
     }
 
-    /// The message has already been cleaned of keys.
     fn log_failure(&self, failure: &CallFailure, ms: u64, retries: u32) {
         tracing::warn!(
             provider = self.info.kind,
@@ -386,7 +384,6 @@ fn is_loading(failure: &CallFailure) -> bool {
     failure.status == Some(503) && failure.what.to_ascii_lowercase().contains("loading model")
 }
 
-/// In lower case.
 const TOO_LONG: &[&str] = &[
     "context size",
     "context length",

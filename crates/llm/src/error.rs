@@ -6,7 +6,7 @@ use crate::prices::TokenCounts;
 use althing_protocol::BackendErrorKind;
 use std::time::Duration;
 
-/// Retrying does not help with any of these.
+/// Why a backend cannot be built; retrying does not help.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
     #[error("backend type `{kind}` is not supported")]
@@ -54,23 +54,22 @@ impl BuildError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RetryPolicy {
     Never,
-    /// Fewer if `max_retries` is lower.
+    /// At most this many retries; fewer if `max_retries` is lower.
     AtMost(u32),
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct CallFailure {
     pub(crate) kind: BackendErrorKind,
-    /// Without provider and model, which the backend prepends.
+    /// The message without provider and model, which the backend prepends.
     pub(crate) what: String,
-    /// None: the backend's hint for the kind.
+    /// If this is `None`, the backend's hint for the kind of failure is shown.
     pub(crate) hint: Option<Box<str>>,
     pub(crate) retry: RetryPolicy,
-    /// Requested by the provider.
+    /// The wait that the provider requests.
     pub(crate) after: Option<Duration>,
-    /// Used by the failed attempt.
     pub(crate) counted: TokenCounts,
-    /// If a response arrived.
+    /// The HTTP status, if a response arrived.
     pub(crate) status: Option<u16>,
 }
 

@@ -16,7 +16,6 @@ pub struct ParsedReply {
     pub end: Result<Reply, (BackendErrorKind, String)>,
 }
 
-/// None for a backend type without an HTTP API.
 pub fn streamed(kind: &str, pieces: &[&[u8]]) -> Option<ParsedReply> {
     match wire(kind)? {
         AnyWire::Chat(wire) => Some(stream(&wire, pieces)),
@@ -66,7 +65,6 @@ fn wire(kind: &str) -> Option<AnyWire> {
     })
 }
 
-/// The same steps as in a real attempt, without the network.
 fn stream<W: Wire>(wire: &W, pieces: &[&[u8]]) -> ParsedReply {
     let mut reply_stream = ReplyStream::new(wire.reader());
     parsed(|on_delta| {

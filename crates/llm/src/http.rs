@@ -15,11 +15,11 @@ use std::time::Duration;
 
 #[derive(Clone, Debug, Default)]
 pub struct HttpOptions {
-    /// In PEM format, for a private CA or a proxy.
+    /// More certificates in PEM format, for a private CA or a proxy.
     pub extra_ca_pem: Option<Vec<u8>>,
 }
 
-/// Cheap to clone; clones share connections.
+/// A client for model servers. Clones share connections.
 #[derive(Clone, Debug)]
 pub struct HttpClient {
     inner: Arc<Inner>,
@@ -28,7 +28,7 @@ pub struct HttpClient {
 #[derive(Debug)]
 struct Inner {
     tls: rustls::ClientConfig,
-    /// By connect timeout, which reqwest sets per client, and by whether they are for local servers.
+    /// By connect timeout, which reqwest sets per client, and by whether the client is for local servers.
     clients: Mutex<Vec<(Duration, bool, reqwest::Client)>>,
     /// By the hash from [`key_of`].
     throttles: Mutex<Vec<(u64, Arc<Throttle>)>>,
@@ -43,7 +43,7 @@ impl HttpClient {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// A proxy could not reach a local server.
+    /// For a local server, no proxy is used: the proxy could not reach it.
     pub(crate) fn client(&self, limit: Duration, local: bool) -> Result<reqwest::Client, BuildError> {
         let mut clients = self.inner.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, _, client)) =
@@ -67,12 +67,13 @@ impl HttpClient {
         Ok(client)
     }
 
-    /// For services other than models, such as a telemetry collector.
+    /// A client for services other than models, such as a telemetry collector.
     pub fn service(&self, host: &str, connect: Duration) -> Result<reqwest::Client, BuildError> {
         self.client(connect, is_local(host))
     }
 
-    /// Shared by all configs with the same API key at the same server and with the same `backend.type`.
+    /// The throttle is shared by all configs with the same API key at the same server and with the same
+    /// `backend.type`.
     pub(crate) fn throttle(&self, config: &BackendConfig, url: &Url) -> Result<Arc<Throttle>, BuildError> {
         let allowed = RateLimits::from_params(&config.params)?;
         let key = key_of(config, url);

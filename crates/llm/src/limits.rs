@@ -5,55 +5,56 @@ use crate::BuildError;
 use serde_json::{Map, Value};
 use std::time::Duration;
 
-/// Opening a connection, including name lookup and TLS. Key: `connect_timeout_seconds`.
+/// The limit for opening a connection, including name lookup and TLS. Key: `connect_timeout_seconds`.
 pub const CONNECT: Duration = Duration::from_secs(10);
-/// From the request to the response headers, including connecting. Key: `first_byte_timeout_seconds`.
+/// The limit from the request to the response headers, including connecting. Key: `first_byte_timeout_seconds`.
 pub const FIRST_BYTE: Duration = Duration::from_mins(2);
-/// Between two complete events or comments of the stream, and for the whole body of a reply that is not streamed.
-/// Bytes that complete no event do not reset this limit. Key: `idle_timeout_seconds`.
+/// The limit between two complete events or comments of the stream, and for the whole body of a reply that is not
+/// streamed. Key: `idle_timeout_seconds`.
 pub const IDLE: Duration = Duration::from_mins(2);
-/// All attempts of a call and the waits between them. Key: `request_timeout_seconds`.
+/// The limit for all attempts of a call and the waits between them. Key: `request_timeout_seconds`.
 pub const WHOLE_CALL: Duration = Duration::from_mins(30);
-/// After the model has finished the reply: the wait for the usage and the end of the stream.
+/// The wait for the usage and the end of the stream, after the model has finished the reply.
 pub const TAIL: Duration = Duration::from_secs(5);
-/// After the stream's end marker: the wait for the end of the HTTP body, without which the connection cannot be
+/// The wait for the end of the HTTP body after the stream's end marker. Without that end, the connection cannot be
 /// reused.
 pub const DRAIN: Duration = Duration::from_millis(100);
 pub const ERROR_BODY_TIME: Duration = Duration::from_secs(5);
-/// During detection.
+/// The limit for connecting while local servers are detected.
 pub const LOCAL_CONNECT: Duration = Duration::from_millis(200);
-/// For listing a server's models by name, including connecting.
+/// The limit for listing a server's models by name, including connecting.
 pub const LOCAL_WHOLE: Duration = Duration::from_secs(1);
-/// For each question to a local model server about what it is, including connecting.
+/// The limit for each question to a local model server about what it is, including connecting.
 pub const PROBE_WHOLE: Duration = Duration::from_secs(2);
 /// Replaces [`FIRST_BYTE`] for a recognized local server, which may have to load the model and to read a long prompt
-/// before it answers. Key: `first_byte_timeout_seconds`.
+/// first. Key: `first_byte_timeout_seconds`.
 pub const LOCAL_FIRST_BYTE: Duration = Duration::from_mins(10);
 /// How long a recognized local server may be silent before the call is shown as waiting.
 pub const WAITING_SHOWN: Duration = Duration::from_secs(5);
-/// Before a call is sent again to a server that is loading its model. Only the limit of the whole call ends these
-/// waits.
+/// The wait before a call is sent again to a server that is loading its model. Only the limit of the whole call ends
+/// these waits.
 pub const LOADING_WAIT: Duration = Duration::from_secs(1);
 pub const KEEP_ALIVE: Duration = Duration::from_secs(90);
 
-/// Does not apply to rate-limited calls. Key: `max_retries`, which can only lower this number.
+/// The limit does not apply to rate-limited calls. Key: `max_retries`, which can only lower this number.
 pub const MAX_RETRIES: u32 = 4;
-/// After failures where retrying is slow or rarely helps: no connection, a timeout, an empty reply.
+/// The limit after failures where retrying is slow or rarely helps: no connection, a timeout, an empty reply.
 pub const MAX_SLOW_RETRIES: u32 = 2;
-/// Doubles with each further retry. Key: `retry_base_ms`.
+/// The longest random wait before the first retry; doubles with each further retry. Key: `retry_base_ms`.
 pub const RETRY_BASE: Duration = Duration::from_millis(500);
 pub const RETRY_CAP: Duration = Duration::from_secs(20);
-/// In total per call. Key: `rate_limit_wait_seconds`.
+/// How long a call waits for rate limits in total. Key: `rate_limit_wait_seconds`.
 pub const RATE_LIMIT_WAIT: Duration = Duration::from_mins(5);
 /// If a provider requests a longer wait after a failure other than a rate limit, the call fails at once.
 pub const RETRY_AFTER_CAP: Duration = Duration::from_mins(1);
 
-/// Of one server-sent event, and of a reply that is not streamed. The largest allowed tool arguments fit even if
-/// every byte needs a backslash.
+/// The maximum size in bytes of one server-sent event, and of a reply that is not streamed. The largest allowed tool
+/// arguments fit even if every byte needs a backslash.
 pub const EVENT_BYTES: usize = 8 << 20;
-/// Of the text of one reply, and of its reasoning. The longest model outputs today are about 1 MiB.
+/// The maximum size in bytes of the text of one reply, and of its reasoning. The longest model outputs today are
+/// about 1 MiB.
 pub const TEXT_BYTES: usize = 4 << 20;
-/// Arguments, names and ids of all tool calls of one reply.
+/// The maximum total size in bytes of the arguments, names and ids of all tool calls of one reply.
 pub const ARGUMENT_BYTES: usize = 2 << 20;
 pub const TOOL_CALLS: usize = 128;
 /// A larger body of an error response is ignored.
@@ -67,7 +68,6 @@ pub(crate) struct CallLimits {
     pub(crate) idle: Duration,
     pub(crate) whole: Duration,
     pub(crate) max_retries: u32,
-    /// Unlimited, unless the config sets `max_retries`.
     pub(crate) rate_limit_retries: u32,
     pub(crate) rate_limit_wait: Duration,
     pub(crate) retry_base: Duration,

@@ -38,13 +38,13 @@ pub fn served_models<'a>(
 pub struct LocalServer {
     /// The backend type with which the server is used.
     pub kind: &'static str,
-    /// For people.
+    /// The name of the server program, for the user.
     pub title: &'static str,
-    /// Without those that write no text.
+    /// The models that write text.
     pub models: Vec<LocalModel>,
 }
 
-/// `base_url` ends in `/v1`. None if no known server program answers there.
+/// `base_url` ends in `/v1`. `None` if no known server program answers there.
 pub fn local_server<'a>(http: &'a HttpClient, base_url: &'a str) -> BoxFuture<'a, Option<LocalServer>> {
     Box::pin(async move {
         let (kind, mut models) = listed_models(http, base_url).await?;
@@ -62,7 +62,7 @@ pub fn local_server<'a>(http: &'a HttpClient, base_url: &'a str) -> BoxFuture<'a
     })
 }
 
-/// With the sizes of its models; None if it does not answer.
+/// The Ollama server with the sizes of its models; `None` if it does not answer.
 pub fn ollama_server<'a>(http: &'a HttpClient, base_url: &'a str) -> BoxFuture<'a, Option<LocalServer>> {
     Box::pin(async move {
         let mut models = listed_ollama_models(http, base_url).await?;

@@ -32,7 +32,7 @@ pub enum BuildWarning {
     NotSent { param: String, api: &'static str },
 }
 
-/// Except those that are null or false.
+/// Warns of parameters without effect, except those that are null or false.
 pub fn warnings(config: &BackendConfig) -> Vec<BuildWarning> {
     let Some(api) = provider(&config.kind).and_then(|provider| provider.api_for(config).ok()) else {
         return Vec::new();
@@ -91,12 +91,11 @@ impl<'a> Section<'a> {
         self.field("text", "verbosity").or_else(|| self.get("verbosity"))
     }
 
-    /// In tokens; some providers include reasoning.
+    /// The output limit in tokens; for some providers it includes reasoning.
     pub(crate) fn output_limit(self) -> Option<&'a Value> {
         ["max_tokens", "max_output_tokens", "max_completion_tokens"].iter().find_map(|key| self.get(key))
     }
 
-    /// In tokens.
     pub(crate) fn thinking_budget(self) -> Option<i64> {
         self.field("thinking", "budget_tokens")
             .or_else(|| self.get("thinking_budget"))
@@ -112,7 +111,7 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// In any API's notation.
+    /// Accepts the notation of any API.
     pub(crate) fn tool_choice(self) -> Option<ToolChoice<'a>> {
         let choice = self.get("tool_choice")?;
         let kind = choice.as_str().or_else(|| choice.get("type").and_then(Value::as_str));
@@ -126,14 +125,14 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// From `response_format` or `text.format`, in OpenAI's notation. The name may be null.
+    /// The schema from `response_format` or `text.format`, in OpenAI's notation. The name may be null.
     pub(crate) fn reply_schema(self) -> Option<(&'a Value, &'a Value)> {
         let format = self.get("response_format").or_else(|| self.field("text", "format"))?;
         let inner = format.get("json_schema").unwrap_or(format);
         Some((inner.get("name").unwrap_or(&Value::Null), inner.get("schema")?))
     }
 
-    /// Except for the fields in `ours`.
+    /// `extra_body` cannot set the fields in `ours`.
     pub(crate) fn add_extra(self, body: &mut Map<String, Value>, ours: &[&str]) {
         if let Some(Value::Object(extra)) = self.get("extra_body") {
             for (key, value) in extra.iter().filter(|(key, _)| !ours.contains(&key.as_str())) {
@@ -187,7 +186,6 @@ impl UnsupportedFields {
         optional.iter().any(|field| names(&message, field) && self.add(field))
     }
 
-    /// Returns false if the field was omitted already.
     pub(crate) fn add(&self, field: &'static str) -> bool {
         let mut unsupported = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let new = !unsupported.contains(&field);
@@ -218,7 +216,6 @@ impl UnsupportedFields {
     }
 }
 
-/// As a separate word.
 fn names(text: &str, field: &str) -> bool {
     text.match_indices(field).any(|(at, _)| {
         let word = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_');

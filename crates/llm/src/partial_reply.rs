@@ -23,7 +23,7 @@ pub(crate) enum FinishReason {
     Good,
     /// The output limit was reached.
     Length,
-    /// With the provider's reason.
+    /// The provider withheld the reply, for this reason.
     Withheld(String),
     /// The provider could not parse the model's output, or stopped for an unusual reason; with the provider's term.
     Garbled(String),
@@ -35,7 +35,7 @@ pub(crate) struct PartialReply {
     reasoning: String,
     calls: ToolCallAssembler,
     finish: Option<FinishReason>,
-    /// As reported by the provider.
+    /// The token counts that the provider reported.
     pub(crate) counted: Option<TokenCounts>,
     /// Whether the provider signaled the end of the stream.
     pub(crate) done: bool,
@@ -86,7 +86,6 @@ impl PartialReply {
         self.text.trim().is_empty() && self.calls.is_empty()
     }
 
-    /// As reported by the provider, else estimated.
     fn count(&self, input_estimate: u64) -> TokenCounts {
         let reasoning = estimate_tokens(&self.reasoning);
         let output = estimate_tokens(&self.text) + self.calls.estimated_tokens() + reasoning;

@@ -12,7 +12,7 @@ pub struct PriceTable {
 }
 
 impl PriceTable {
-    /// The user's prices take precedence.
+    /// Prices of `own`, the user's prices, take precedence.
     pub fn new(own: &BTreeMap<String, Price>) -> Self {
         Self { own: own.iter().map(|(model, price)| (model.to_ascii_lowercase(), *price)).collect() }
     }
@@ -65,27 +65,27 @@ pub fn is_known_model(name: &str) -> bool {
         || (PriceTable::default().price(bare).is_some() && !names.any(is_typo))
 }
 
-/// None if no name is similar enough for a typo.
+/// `None` if no name is similar enough for a typo.
 pub fn similar_model(name: &str) -> Option<&'static str> {
     althing_text::nearest(&name.to_ascii_lowercase(), BUILT_IN_PRICES.iter().map(|(known, ..)| *known))
 }
 
-/// As reported by the provider, or estimated.
+/// Token counts that the provider reported, or estimates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TokenCounts {
-    /// Includes cache reads and writes.
+    /// The input tokens, including cache reads and writes.
     pub(crate) input: u64,
-    /// Read from the cache.
+    /// The input tokens that were read from the cache.
     pub(crate) cached: u64,
-    /// Written to the cache, which some providers charge extra for.
+    /// The input tokens that were written to the cache, which some providers charge extra for.
     pub(crate) cache_written: u64,
-    /// Includes reasoning.
+    /// The output tokens, including reasoning.
     pub(crate) output: u64,
     pub(crate) reasoning: u64,
 }
 
-/// Relative to an input token: a token written to Anthropic's five-minute cache. Other providers report no cache
-/// writes.
+/// The price of a token written to Anthropic's five-minute cache, relative to an input token. Other providers report
+/// no cache writes.
 const CACHE_WRITE: f64 = 1.25;
 
 impl TokenCounts {
@@ -141,7 +141,6 @@ const SAME_PRICE: &[&str] = &[
     "versatile",
 ];
 
-/// `rest` is empty, a date, or consists of words in [`SAME_PRICE`], but is not a further version number.
 fn same_version(rest: &str) -> bool {
     let Some(mark) = rest.chars().next() else { return true };
     let tail = rest.get(mark.len_utf8()..).unwrap_or_default();
@@ -155,7 +154,6 @@ fn same_version(rest: &str) -> bool {
     }
 }
 
-/// Name, and prices for input, cached input and output.
 type PriceRow = (&'static str, f64, f64, f64);
 
 #[rustfmt::skip]

@@ -7,12 +7,12 @@ use serde_json::Value;
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-/// Replies whose state is stored.
+/// The maximum number of replies whose state is stored.
 const MOST: usize = 256;
-/// Of all stored states together.
+/// The maximum size of all stored states together, in bytes.
 const MOST_BYTES: usize = 16 << 20;
 
-/// Newest last.
+/// The newest state is last.
 #[derive(Debug, Default)]
 pub(crate) struct ProviderStates(Mutex<VecDeque<StoredState>>);
 
@@ -24,7 +24,6 @@ struct StoredState {
 }
 
 impl ProviderStates {
-    /// Without calls, nothing is stored.
     pub(crate) fn store(&self, calls: &[ToolCall], value: Value) {
         if calls.is_empty() {
             return;
@@ -38,8 +37,8 @@ impl ProviderStates {
         }
     }
 
-    /// For exactly these calls. None if their reply had no state, if another process received the reply, or if newer
-    /// states have displaced it.
+    /// Finds the state of the reply with exactly these calls. `None` if the reply had no state, another process
+    /// received it, or newer states have displaced it.
     pub(crate) fn find(&self, calls: &[ToolCall]) -> Option<Value> {
         let states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let same = |state: &&StoredState| state.ids.iter().eq(calls.iter().map(|call| &call.id));

@@ -11,11 +11,11 @@ pub(crate) struct Provider {
     /// The default API.
     pub(crate) api: Api,
     pub(crate) key_header: KeyHeader,
-    /// Usually contains the key; None if users usually run the server themselves. Used in hints.
+    /// The variable that usually contains the key, for hints; `None` if users usually run the server themselves.
     pub(crate) key_variable: Option<&'static str>,
     /// How `reasoning: {effort: …}` is sent in chat completions.
     pub(crate) reasoning: Reasoning,
-    /// In chat completions.
+    /// How an output limit is sent in chat completions.
     pub(crate) output_limit: OutputLimit,
 }
 
@@ -25,7 +25,7 @@ pub(crate) enum Api {
     Chat,
     /// Chat completions at Azure's URLs.
     AzureChat,
-    /// OpenAI's Responses.
+    /// OpenAI's Responses API.
     Responses,
     Messages,
     /// Google's `streamGenerateContent`.
@@ -50,7 +50,7 @@ pub(crate) enum Reasoning {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OutputLimit {
     MaxTokens,
-    /// Includes reasoning, and is the only one that reasoning models accept.
+    /// This limit includes reasoning, and is the only one that reasoning models accept.
     MaxCompletionTokens,
 }
 
@@ -95,7 +95,6 @@ pub(crate) static PROVIDERS: &[Provider] = &[
     own("inference"),
 ];
 
-/// None if that type has no HTTP API.
 pub(crate) fn provider(kind: &str) -> Option<&'static Provider> {
     PROVIDERS.iter().find(|provider| provider.kind == kind)
 }

@@ -9,7 +9,6 @@ use std::time::{Duration, SystemTime};
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum RetryDecision {
     Retry(Duration),
-    /// With an optional remark for the message.
     GiveUp(Option<String>),
 }
 
@@ -56,7 +55,7 @@ pub(crate) fn decide_retry(
     RetryDecision::Retry(wait)
 }
 
-/// Never earlier than requested, and calls that were rejected at the same time retry at different times.
+/// The wait is never shorter than requested, and calls that were rejected at the same time retry at different times.
 fn with_jitter(after: Duration, limits: &CallLimits, random: f64) -> Duration {
     after + after.mul_f64(0.1 * random) + backoff(limits.retry_base, 0, random)
 }
@@ -107,12 +106,12 @@ fn tries(n: u32) -> String {
     if n == 1 { "1 try".to_owned() } else { format!("{n} tries") }
 }
 
-/// Exponential, with full jitter.
+/// The wait grows exponentially, with full jitter.
 fn backoff(base: Duration, retries: u32, random: f64) -> Duration {
     base.saturating_mul(1u32.checked_shl(retries).unwrap_or(u32::MAX)).min(RETRY_CAP).mul_f64(random)
 }
 
-/// `retry-after-ms`, or `Retry-After` in seconds or as a date.
+/// Reads `retry-after-ms`, or `Retry-After` in seconds or as a date.
 pub(crate) fn requested_wait(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     if let Some(ms) = text("retry-after-ms").and_then(|text| text.parse::<f64>().ok()) {

@@ -5,7 +5,7 @@ use crate::limits::EVENT_BYTES;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SseItem<'a> {
-    /// Lines are joined by `\n`. The consumer checks the UTF-8.
+    /// The data of an event, with its lines joined by `\n`. The consumer checks the UTF-8.
     Data(&'a [u8]),
     /// A sign of life without content.
     Comment,
@@ -16,11 +16,11 @@ pub(crate) struct EventTooLarge;
 
 #[derive(Debug)]
 pub(crate) struct SseReader {
-    /// Incomplete.
+    /// The incomplete line at the end of the last chunk.
     line: Vec<u8>,
-    /// Of the incomplete event.
+    /// The data of the incomplete event.
     data: Vec<u8>,
-    /// An empty data line counts, too.
+    /// True also after an empty data line.
     has_data: bool,
     /// An LF right after a CR at the end of the last chunk belongs to the same line ending.
     after_cr: bool,

@@ -5,7 +5,7 @@ use serde::{Deserialize, de};
 use std::borrow::Cow;
 use std::fmt;
 
-/// Borrowed unless it contains escapes. `Option<Cow<str>>` would always copy.
+/// The text is borrowed unless it contains escapes. `Option<Cow<str>>` would always copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Text<'a>(pub(crate) Cow<'a, str>);
 

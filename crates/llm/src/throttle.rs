@@ -13,14 +13,14 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 const MINUTE: Duration = Duration::from_mins(1);
 
-/// Of the requests that waited for the same probe.
+/// The time over which the requests that waited for the same probe are spread.
 const SPREAD: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RateLimits {
-    /// `max_concurrent_requests`.
+    /// The limit `max_concurrent_requests`.
     pub(crate) at_once: Option<usize>,
-    /// `requests_per_minute`.
+    /// The limit `requests_per_minute`.
     pub(crate) per_minute: Option<usize>,
 }
 
@@ -48,13 +48,12 @@ pub(crate) struct Throttle {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Pause {
-    /// None if the provider accepts requests.
+    /// `None` if the provider accepts requests.
     until: Option<Instant>,
     /// Whether a probe is in progress.
     probed: bool,
 }
 
-/// Returned when dropped.
 #[derive(Debug)]
 pub(crate) struct Permit<'t> {
     _running: Option<OwnedSemaphorePermit>,
@@ -65,7 +64,7 @@ pub(crate) struct Permit<'t> {
 }
 
 impl Permit<'_> {
-    /// Not rejected because of the rate limit.
+    /// The request was not rejected because of the rate limit.
     pub(crate) fn accepted(&self) {
         if let Some(throttle) = self.probes {
             throttle.lock_pause().until = None;
@@ -97,7 +96,7 @@ impl Throttle {
         self.pause.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Longer if a longer pause is under way.
+    /// If a longer pause is under way, it stays.
     pub(crate) fn pause(&self, wait: Duration) {
         let mut pause = self.lock_pause();
         pause.until = pause.until.max(Instant::now().checked_add(wait));
@@ -114,7 +113,7 @@ impl Throttle {
         loop {
             let changed = self.pause_changed.notified();
             tokio::pin!(changed);
-            // Enabled before the state is read, so that no notification is missed.
+            // The notification is enabled before the state is read, so that none is missed.
             changed.as_mut().enable();
             let until = {
                 let mut pause = self.lock_pause();

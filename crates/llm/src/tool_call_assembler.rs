@@ -9,7 +9,6 @@ use std::collections::HashSet;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Fragment<'a> {
-    /// The provider's index of the call.
     pub(crate) index: Option<u32>,
     pub(crate) id: &'a str,
     pub(crate) name: &'a str,
@@ -104,7 +103,7 @@ impl ToolCallAssembler {
         SlotMatch::Known(at)
     }
 
-    /// Each has a name and a unique id.
+    /// Each call has a name and a unique id.
     pub(crate) fn finish(self) -> Result<Vec<ToolCall>, CallFailure> {
         let mut seen = HashSet::new();
         let mut calls = Vec::with_capacity(self.slots.len());

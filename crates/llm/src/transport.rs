@@ -21,9 +21,9 @@ const UNLIMITED: Duration = Duration::from_hours(1000);
 pub(crate) struct Attempt<'a> {
     pub(crate) client: &'a reqwest::Client,
     pub(crate) limits: &'a CallLimits,
-    /// Of the whole call.
+    /// The deadline of the whole call.
     pub(crate) deadline: Instant,
-    /// For replies without token counts.
+    /// The estimated input tokens, for replies without token counts.
     pub(crate) input_estimate: u64,
     pub(crate) wire_info: &'static WireInfo,
     /// Whether a long silence before the reply is reported.
@@ -112,7 +112,8 @@ impl Attempt<'_> {
             let chunk = tokio::select! {
                 biased;
                 chunk = response.chunk() => chunk,
-                // Checked when this timer fires, so that the clock need not be read for every event.
+                // The deadlines are checked when this timer fires, so that the clock need not be read for every
+                // event.
                 () = &mut alarm => {
                     let now = Instant::now();
                     let due = watch.due_at(now);
@@ -189,9 +190,7 @@ struct IdleWatch {
     idle: Duration,
     deadline: Instant,
     alive: Instant,
-    /// Since the last check.
     moved: bool,
-    /// When the reply was found to be complete.
     finished: Option<Instant>,
 }
 
@@ -234,7 +233,7 @@ fn body_kind(response: &Response) -> BodyKind {
             BodyKind::Stream
         }
         "application/json" => BodyKind::Whole,
-        // Unchanged and complete, so that a secret in it is recognized and masked.
+        // A short value is kept unchanged and complete, so that a secret in it is recognized and masked.
         _ if value.len() <= 60 => BodyKind::Other(value.to_owned()),
         _ => BodyKind::Other("an unknown content type".to_owned()),
     }
@@ -246,7 +245,6 @@ pub(crate) enum BodyError {
     Broken(reqwest::Error),
 }
 
-/// A partial body is dropped.
 pub(crate) async fn read_body(
     mut response: Response,
     limit: usize,
@@ -289,7 +287,6 @@ pub(crate) fn transport_failure(error: &reqwest::Error, limits: &CallLimits) -> 
     CallFailure::new(BackendErrorKind::Cut, format!("the connection broke: {reason}"))
 }
 
-/// The outer errors only wrap the root cause.
 pub(crate) fn innermost(error: &reqwest::Error) -> String {
     let mut cause: &dyn Error = error;
     while let Some(next) = cause.source() {

@@ -13,11 +13,11 @@ use serde_json::Value;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct WireInfo {
-    /// Appended to `base_url`; or the beginning of what is appended.
+    /// The path that is appended to `base_url`, or its beginning.
     pub(crate) path: &'static str,
     /// The usual end of `base_url`.
     pub(crate) base: &'static str,
-    /// For messages.
+    /// The name of the API, for messages.
     pub(crate) api: &'static str,
 }
 
@@ -64,7 +64,7 @@ pub(crate) trait StreamReader: Send {
 pub(crate) struct FinishedReply {
     pub(crate) reply: Reply,
     pub(crate) counted: TokenCounts,
-    /// To be passed to [`Wire::store_provider_state`].
+    /// The state is passed to [`Wire::store_provider_state`].
     pub(crate) provider_state: Option<Value>,
 }
 
@@ -75,7 +75,7 @@ pub(crate) fn unreadable(error: &serde_json::Error) -> CallFailure {
     )
 }
 
-/// Without a trailing slash.
+/// The address has no trailing slash.
 pub(crate) fn address(config: &BackendConfig) -> Result<Url, BuildError> {
     let kind = || config.kind.clone();
     let base = config.base_url.as_deref().ok_or_else(|| BuildError::NoAddress { kind: kind() })?;

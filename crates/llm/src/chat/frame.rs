@@ -24,14 +24,13 @@ pub(crate) struct ChatFrame<'a> {
     pub(crate) prompt_progress: Option<IgnoredAny>,
 }
 
-/// We request only one choice.
 #[derive(Debug, Deserialize)]
 pub(crate) struct ChatChoice<'a> {
     #[serde(default)]
     pub(crate) index: Option<u32>,
     #[serde(borrow, default)]
     pub(crate) delta: Option<ChatDelta<'a>>,
-    /// Replaces `delta` if a server does not stream.
+    /// Used instead of `delta` by a server that does not stream.
     #[serde(borrow, default)]
     pub(crate) message: Option<ChatDelta<'a>>,
     #[serde(borrow, default)]
@@ -74,7 +73,6 @@ pub(crate) struct FunctionPiece<'a> {
 }
 
 impl CallPiece<'_> {
-    /// May be a fragment.
     pub(crate) fn arguments(&self) -> Result<Cow<'_, str>, CallFailure> {
         match self.function.as_ref().and_then(|function| function.arguments) {
             None => Ok(Cow::Borrowed("")),

@@ -22,12 +22,12 @@ use std::sync::{Mutex, PoisonError};
 static INFO: WireInfo =
     WireInfo { path: "/chat/completions", base: "/v1", api: "an OpenAI-compatible chat-completions API" };
 
-/// Used if the config names none: the last version that is not a preview.
+/// The version if the config names none: the last one that is not a preview.
 const AZURE_VERSION: &str = "2024-10-21";
 
 pub(crate) struct Chat {
     params: ChatParams,
-    /// Learned from rejections and used for later calls.
+    /// The dialect is learned from rejections and used for later calls.
     dialect: Mutex<Dialect>,
 }
 

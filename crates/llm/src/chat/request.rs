@@ -11,8 +11,8 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 
-/// Copied from the config. `max_completion_tokens` may be renamed; `tool_choice` and `parallel_tool_calls` are sent
-/// only with tools.
+/// Parameters that are copied from the config. `max_completion_tokens` may be renamed; `tool_choice` and
+/// `parallel_tool_calls` are sent only with tools.
 pub(crate) const SENT: &[&str] = &[
     "temperature",
     "top_p",
@@ -69,7 +69,7 @@ pub(crate) struct Dialect {
 }
 
 impl Dialect {
-    /// None if the rejection names nothing that can be expressed differently.
+    /// `None` if the rejection names nothing that can be expressed differently.
     pub(crate) fn learn(self, refusal: &str) -> Option<Self> {
         if self.stream_options && (refusal.contains("stream_options") || refusal.contains("include_usage")) {
             return Some(Self { stream_options: false, ..self });
@@ -90,7 +90,7 @@ impl Dialect {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ChatParams {
     sent: Map<String, Value>,
-    /// Stored separately because its name depends on the dialect.
+    /// The value is stored separately, because its name depends on the dialect.
     max_tokens: Option<Value>,
 }
 
@@ -249,8 +249,8 @@ impl Serialize for Messages<'_> {
 #[derive(Serialize)]
 struct Wire<'a> {
     role: &'static str,
-    /// Null rather than absent if an assistant message contains only tool calls, because some servers require the
-    /// key.
+    /// The content is null rather than absent if an assistant message contains only tool calls, because some servers
+    /// require the key.
     content: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_calls: Option<Calls<'a>>,

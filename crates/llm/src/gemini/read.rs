@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// Prefix of ids that we assign to calls without one.
+/// The prefix of ids that Althing assigns to calls without one.
 pub(crate) const OUR_ID: &str = "althing-";
 
 #[derive(Debug, Deserialize)]
@@ -96,7 +96,7 @@ struct GeminiUsage {
 pub(crate) struct GeminiReader {
     partial_reply: PartialReply,
     calls: u32,
-    /// To send back, without unsigned thought summaries; empty if they are too large.
+    /// The parts to send back with the next request, without unsigned thought summaries; empty if they are too large.
     parts: Vec<Value>,
     bytes: usize,
 }
@@ -166,7 +166,7 @@ impl GeminiReader {
     fn call(&mut self, call: &Call<'_>, on_delta: &mut DeltaSink<'_>) -> Result<(), CallFailure> {
         let id = match &call.id {
             Some(id) if !id.as_str().is_empty() => id.as_str().to_owned(),
-            // Random, so that it is unique across replies: stored provider state is looked up by id.
+            // The id is random, so that it is unique across replies: stored provider state is looked up by id.
             _ => format!("{OUR_ID}{:08x}-{}", fastrand::u32(..), self.calls),
         };
         let decoded: Text<'_>;

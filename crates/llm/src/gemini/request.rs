@@ -30,7 +30,7 @@ pub(crate) const KNOWN: &[&str] = &[
     "enable_code_execution",
 ];
 
-/// Our name and the API's name.
+/// Althing's name and the API's name.
 const SENT: &[(&str, &str)] = &[
     ("temperature", "temperature"),
     ("top_p", "topP"),
@@ -40,7 +40,7 @@ const SENT: &[(&str, &str)] = &[
     ("presence_penalty", "presencePenalty"),
 ];
 
-/// For Gemini 2.5, which thinks with a budget.
+/// Thinking budgets in tokens, for Gemini 2.5.
 const EFFORT_BUDGETS: &[(&str, i64)] = &[
     ("none", 0),
     ("minimal", 512),
@@ -61,7 +61,7 @@ const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 pub(crate) struct GeminiParams {
     always: Map<String, Value>,
     calling: Option<Value>,
-    /// Run by the provider.
+    /// Tools that the provider runs.
     hosted: Vec<Value>,
     /// Whether the model is Gemini 3 or later, or its name contains no version. Gemini 3 signs its thoughts, has
     /// thinking levels, and accepts provider tools together with ours.
@@ -194,7 +194,7 @@ impl GeminiParams {
     }
 }
 
-/// Ids that we assigned mean nothing to the provider.
+/// Ids that Althing assigned mean nothing to the provider.
 fn provider_id(id: &str) -> Option<&str> {
     (!id.starts_with(super::read::OUR_ID)).then_some(id)
 }
@@ -238,7 +238,6 @@ fn thinking(section: Section<'_>, is_gen3: bool) -> Option<Value> {
     Some(config)
 }
 
-/// `gemini-2.5-pro` is 2; None if the name does not contain a version.
 fn major_version(name: &str) -> Option<u32> {
     let (_, rest) = name.rsplit_once("gemini-")?;
     rest.split(['.', '-']).next()?.parse().ok()

@@ -5,7 +5,7 @@
 use crate::params::put;
 use serde_json::{Map, Value, json};
 
-/// Including references, because a schema may refer to itself.
+/// The depth includes references, because a schema may refer to itself.
 const DEEPEST: usize = 12;
 
 const PLAIN: &[&str] = &[
@@ -22,7 +22,7 @@ const PLAIN: &[&str] = &[
     "maximum",
 ];
 
-/// None if there are none: Gemini rejects an object without properties.
+/// `None` if there are no parameters: Gemini rejects an object without properties.
 pub(crate) fn parameters(schema: &Value) -> Option<Value> {
     let fitted = fit(schema, schema, 0);
     let has_some = fitted.get("properties").and_then(Value::as_object).is_some_and(|all| !all.is_empty());

@@ -9,11 +9,11 @@ use reqwest::{Client, Method, StatusCode, Url};
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
-/// For a model that is not loaded and does not set a context length. Ollama shortens longer prompts without saying
-/// so.
+/// Ollama's context length, in tokens, for a model that is not loaded and does not set one. Ollama shortens longer
+/// prompts without saying so.
 const OLLAMA_CONTEXT: u64 = 4096;
 
-/// Per model, unless `OLLAMA_NUM_PARALLEL` is set for Ollama.
+/// The default number of concurrent calls per model, unless `OLLAMA_NUM_PARALLEL` is set for Ollama.
 const OLLAMA_SLOTS: usize = 1;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub(crate) enum ServerKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct ServerFacts {
     pub(crate) server: ServerKind,
-    /// Of one call, in tokens.
+    /// The context length of one call, in tokens.
     pub(crate) context: Option<u64>,
     /// How many calls the server serves at once.
     pub(crate) slots: Option<usize>,
@@ -43,12 +43,12 @@ pub(crate) struct ServerFacts {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LocalModel {
     pub name: String,
-    /// Of the model's file.
+    /// The size of the model's file.
     pub bytes: Option<u64>,
     pub parameters: Option<u64>,
-    /// A loaded model needs no more memory.
+    /// Whether the model is in memory already.
     pub is_loaded: bool,
-    /// Embedding models write no text.
+    /// False for embedding models, which write no text.
     pub is_chat: bool,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct Probe {
 #[derive(Debug)]
 struct Asked {
     client: Client,
-    /// Of the OpenAI-compatible API; ends in `/v1`.
+    /// The address of the OpenAI-compatible API; ends in `/v1`.
     base: Url,
     headers: HeaderMap,
 }
@@ -84,7 +84,7 @@ impl Probe {
         Self { server, model: model.to_owned() }
     }
 
-    /// None if the server may answer later.
+    /// `None` if the server may answer later.
     pub(super) async fn ask(&self) -> Option<ServerFacts> {
         match self.server.facts_of(&self.model).await {
             Ok(facts) => Some(facts),
@@ -100,7 +100,7 @@ pub(crate) async fn listed_ollama_models(http: &HttpClient, base_url: &str) -> O
     Asked { client, base, headers: HeaderMap::new() }.ollama_models().await
 }
 
-/// None if nothing answers there.
+/// `None` if nothing answers there.
 pub(crate) async fn listed_models(
     http: &HttpClient,
     base_url: &str,
@@ -144,7 +144,7 @@ impl Asked {
                     ..facts
                 }
             }
-            // Unless it is told otherwise, it serves one call at a time, and cuts a reply when the next call arrives.
+            // By default, llama-cpp-python serves one call at a time, and cuts a reply when the next call arrives.
             ServerKind::LlamaCppPython => ServerFacts { slots: Some(1), ..facts },
             ServerKind::Ollama => self.ollama_facts(model, facts).await,
             ServerKind::LmStudio => {
@@ -213,7 +213,6 @@ impl Asked {
         self.send(Method::GET, url, None).await
     }
 
-    /// A path of the server's own API, outside of `/v1`.
     async fn get_root(&self, path: &str) -> Result<Value, NoAnswer> {
         self.send(Method::GET, self.root(path), None).await
     }
@@ -252,7 +251,6 @@ impl Asked {
     }
 }
 
-/// By the owner that the server names in its list of models.
 fn server_kind(list: &Value) -> ServerKind {
     let owner = entries(list, "data").first().map(|entry| text(entry, "owned_by")).unwrap_or_default();
     match owner {
@@ -298,12 +296,10 @@ fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// `llama3.2` is `llama3.2:latest`.
 fn is_same_ollama_model(one: &str, other: &str) -> bool {
     one.trim_end_matches(":latest") == other.trim_end_matches(":latest")
 }
 
-/// Such as `1.5b`, `135M` or `30B-A3B` (the largest counts).
 fn parameters_in(name: &str) -> Option<u64> {
     let lower = name.to_ascii_lowercase();
     let words = lower.split(|c: char| !c.is_ascii_alphanumeric() && c != '.');

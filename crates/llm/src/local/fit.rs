@@ -4,7 +4,7 @@
 
 use althing_protocol::{Message, ModelRequest};
 
-/// Fewer than usual, so that code and other languages fit too.
+/// Fewer bytes per token than usual, so that code and other languages fit too.
 const BYTES_PER_TOKEN: u64 = 3;
 /// What a model's template adds to each message, in tokens.
 const PER_MESSAGE: u64 = 8;
@@ -32,7 +32,6 @@ fn bytes(message: &Message) -> usize {
     }
 }
 
-/// As far as that is possible.
 pub(super) fn fit(request: &mut ModelRequest, limit: u64) {
     if estimate(request) <= limit {
         return;

@@ -27,7 +27,6 @@ const SMALL_MODEL: u64 = 4_000_000_000;
 
 #[derive(Debug, Default)]
 pub(crate) struct ModelState {
-    /// None until the server was asked.
     facts: AsyncMutex<Option<Arc<ServerFacts>>>,
     known: Mutex<Known>,
     slots: OnceLock<Arc<Semaphore>>,
@@ -41,7 +40,7 @@ struct Known {
     shrink: u32,
 }
 
-/// Of the whole process, by address and model.
+/// The states of the whole process, by address and model.
 static STATES: Mutex<Vec<(Url, String, Arc<ModelState>)>> = Mutex::new(Vec::new());
 
 fn state_of(url: &Url, model: &str) -> Arc<ModelState> {
@@ -57,13 +56,12 @@ fn state_of(url: &Url, model: &str) -> Arc<ModelState> {
 
 #[derive(Debug)]
 pub(crate) struct LocalCalls {
-    /// `tool_calling`; None means `auto`.
+    /// The parameter `tool_calling`; `None` means `auto`.
     setting: Option<CallForm>,
     /// Whether `auto` may move from one form to another, and written calls are understood with native calls too.
     pub(crate) adapts: bool,
     context: Option<u64>,
     at_once: Option<usize>,
-    /// None if the server is not asked about itself.
     probe: Option<Probe>,
     state: Arc<ModelState>,
 }
@@ -111,7 +109,7 @@ impl LocalCalls {
         self.state.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asked once, and again if the server could not be reached.
+    /// The server is asked once, and again if it could not be reached.
     pub(crate) async fn facts(&self) -> Arc<ServerFacts> {
         let Some(probe) = &self.probe else { return Arc::default() };
         let mut facts = self.state.facts.lock().await;
@@ -136,7 +134,7 @@ impl LocalCalls {
         })
     }
 
-    /// Returns the notice about the change; None if another call has moved already, or if the form cannot change.
+    /// Returns the notice about the change; `None` if another call has moved already, or if the form cannot change.
     pub(crate) fn move_down(&self, from: CallForm, name: &str, why: &str) -> Option<Notice> {
         let below = from.below().filter(|_| self.adapts)?;
         let mut known = self.known();
@@ -153,12 +151,10 @@ impl LocalCalls {
         Some(Notice { level: NoticeLevel::Info, text: format!("{name}: {why}; {how}"), hint: Some(hint) })
     }
 
-    /// Since the form was chosen.
     pub(crate) fn has_moved(&self, form: CallForm) -> bool {
         self.known().form.is_some_and(|now| now > form)
     }
 
-    /// In tokens.
     pub(crate) fn context(&self, facts: &ServerFacts) -> Option<u64> {
         self.context.or(facts.context)
     }
@@ -174,13 +170,12 @@ impl LocalCalls {
         self.known().shrink.min(80)
     }
 
-    /// None if the number of concurrent calls is not limited.
     fn slots(&self, facts: &ServerFacts) -> Option<&Arc<Semaphore>> {
         let at_once = self.at_once.or(facts.slots)?;
         Some(self.state.slots.get_or_init(|| Arc::new(Semaphore::new(at_once))))
     }
 
-    /// An error if no slot is free now; `Ok(None)` if the number is not limited.
+    /// Fails if no slot is free now; `Ok(None)` if the number of calls is not limited.
     pub(crate) fn try_slot(
         &self,
         facts: &ServerFacts,

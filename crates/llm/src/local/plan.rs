@@ -17,9 +17,9 @@ const LEAST_REPLY: u64 = 256;
 /// What a request contains beyond the conversation and the backend's parameters.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct RequestShape {
-    /// Replaces the one of the parameters.
+    /// Replaces the `response_format` of the parameters.
     pub(crate) response_format: Option<Value>,
-    /// If the parameters contain none.
+    /// The output limit if the parameters contain none.
     pub(crate) max_tokens: Option<u64>,
     /// If `tool_choice` demands a call, llama.cpp writes up to the output limit.
     pub(crate) no_required_call: bool,
@@ -75,7 +75,7 @@ impl<'a> CallPlan<'a> {
         Self { form, request: asked, shape, tools, reads_text }
     }
 
-    /// None: everything is shown.
+    /// `None` if everything is shown.
     pub(crate) fn view(&self) -> Option<CallStream> {
         match self.form {
             CallForm::Schema => Some(CallStream::of_schema()),
@@ -88,7 +88,7 @@ impl<'a> CallPlan<'a> {
             return Finding::AsAsked;
         }
         let read = match self.form {
-            // Half a call may do harm.
+            // Half a call may do harm, so a reply that was cut is not read for calls.
             _ if reply.cut => None,
             CallForm::Schema => read_schema_reply(&reply.text, self.tools),
             CallForm::Text | CallForm::Native => written_calls(&reply.text, self.tools),

@@ -25,7 +25,7 @@ use std::sync::{Mutex, PoisonError};
 static INFO: WireInfo = WireInfo { path: "/v1/messages", base: ".com", api: "an Anthropic Messages API" };
 
 const VERSION: &str = "2023-06-01";
-/// Required by the code-execution tool.
+/// The code-execution tool requires this header value.
 const CODE_EXECUTION_BETA: &str = "code-execution-2025-08-25";
 
 /// Fields that not every model accepts and that a request can omit.
@@ -36,7 +36,7 @@ pub(crate) struct Messages {
     params: MessagesParams,
     unsupported: UnsupportedFields,
     states: ProviderStates,
-    /// As configured, until a rejection shows what the model accepts.
+    /// The form of thinking is the configured one until a rejection shows what the model accepts.
     thinking: Mutex<Thinking>,
 }
 

@@ -4,7 +4,7 @@
 use crate::params::Section;
 use serde_json::{Value, json};
 
-/// For models that think with a budget.
+/// Thinking budgets in tokens, for models that think with a budget.
 const EFFORT_BUDGETS: &[(&str, u64)] = &[
     ("minimal", 1024),
     ("low", 4096),
@@ -15,9 +15,10 @@ const EFFORT_BUDGETS: &[(&str, u64)] = &[
 ];
 /// The API accepts no smaller budget.
 const LEAST_BUDGET: u64 = 1024;
-/// If thinking is enabled without a budget or an effort, and after a model rejected adaptive thinking.
+/// The budget in tokens if thinking is enabled without a budget or an effort, and after a model rejected adaptive
+/// thinking.
 const DEFAULT_BUDGET: u64 = 10_000;
-/// For models that could write more.
+/// The output limit in tokens for models that could write more.
 const DEFAULT_OUTPUT: u64 = 32_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +30,7 @@ pub(crate) enum Thinking {
     Adaptive {
         shown: bool,
     },
-    /// In tokens.
+    /// A thinking budget in tokens.
     Budget(u64),
 }
 
@@ -48,7 +49,7 @@ impl Thinking {
         matches!(self, Self::Adaptive { .. } | Self::Budget(_))
     }
 
-    /// What to send instead after this rejection; None if the rejection is not about this form of thinking.
+    /// What to send instead after this rejection; `None` if the rejection is not about this form of thinking.
     pub(crate) fn learn(self, refusal: &str) -> Option<Self> {
         let message = refusal.to_ascii_lowercase();
         let refused = message.contains("thinking")
@@ -97,7 +98,7 @@ impl Claude {
         self.version >= if self.opus { (4, 5) } else { (4, 6) }
     }
 
-    /// `temperature`, `top_p` and `top_k`.
+    /// Whether the model accepts `temperature`, `top_p` and `top_k`.
     pub(crate) fn accepts_sampling(self) -> bool {
         self.version < (4, 7)
     }
@@ -170,7 +171,6 @@ impl Claude {
     }
 }
 
-/// A version, not a date.
 fn is_version(word: &str) -> bool {
     (1..=2).contains(&word.len()) && word.bytes().all(|byte| byte.is_ascii_digit())
 }

@@ -31,7 +31,7 @@ struct MessagesEvent<'a> {
     error: Option<&'a RawValue>,
 }
 
-/// Empty at the start of a stream, complete from a server that does not stream.
+/// The message is empty at the start of a stream, and complete from a server that does not stream.
 #[derive(Debug, Deserialize)]
 struct Whole<'a> {
     #[serde(borrow, default)]
@@ -90,16 +90,9 @@ struct MessagesUsage {
 
 #[derive(Debug)]
 enum OpenBlock {
-    /// Blocks that need no state.
     Other,
-    Thinking {
-        text: String,
-        signature: String,
-    },
-    Call {
-        input: String,
-        began: bool,
-    },
+    Thinking { text: String, signature: String },
+    Call { input: String, began: bool },
 }
 
 #[derive(Debug, Default)]
@@ -107,7 +100,7 @@ pub(crate) struct MessagesReader {
     partial_reply: PartialReply,
     fast_path: FastPath,
     open: Vec<(u32, OpenBlock)>,
-    /// To send back.
+    /// The thoughts to send back with the next request.
     thoughts: Vec<Value>,
     /// Whether the reply has blocks other than text, thoughts and our tool calls, usually of tools that the provider
     /// ran; the thoughts cannot be sent back without those blocks.

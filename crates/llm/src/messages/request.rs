@@ -41,7 +41,7 @@ pub(crate) struct MessagesParams {
     /// With thinking, the API accepts only the defaults of these parameters.
     unless_thinking: Map<String, Value>,
     tool_choice: Option<Value>,
-    /// Run by the provider.
+    /// Tools that the provider runs.
     hosted: Vec<Value>,
     pub(crate) thinking: Thinking,
 }
@@ -227,7 +227,7 @@ fn assistant(text: &str, calls: &[ToolCall], states: &ProviderStates) -> Vec<Val
     blocks
 }
 
-/// The id may have come from another provider.
+/// The id may come from another provider, whose ids this API may reject.
 fn fit_id(id: &str) -> Cow<'_, str> {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if id.chars().all(fits) {

@@ -11,7 +11,7 @@ use std::fmt::Write;
 
 const SUMMED_UP: usize = 20;
 
-/// Three, so that three agents give three different answers.
+/// There are three temperaments, so that three agents give three different answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Temperament {
     /// Lists considerations and next steps, and refines its first answer once.
@@ -195,7 +195,6 @@ pub(super) fn refined(own: &ShownAnswer<'_>, prompt_input: &OfflinePromptInput<'
     text
 }
 
-/// None if the prompt shows no answers.
 pub(super) fn presentation(prompt_input: &OfflinePromptInput<'_>) -> Option<String> {
     let base = prompt_input.own.or_else(|| ranking(prompt_input).first().copied())?;
     let mut text = labeled();
@@ -302,7 +301,7 @@ fn labeled() -> String {
     format!("{LABEL}\n")
 }
 
-/// So that labels do not accumulate.
+/// Removes the label, so that labels do not accumulate.
 fn unlabeled(text: &str) -> &str {
     let mut text = text.trim();
     while let Some(rest) = text.strip_prefix(LABEL) {

@@ -131,7 +131,6 @@ fn new_answer_call(tool: &ToolSpec, content: &str, temperament: Temperament, rem
     Action::Call { remark: remark.to_owned(), tool: tool.name.clone(), arguments }
 }
 
-/// Not shown as completed in the prompt, and not updated by an earlier call.
 fn unfinished<'a>(update: &'a ToolSpec, request: &ModelRequest) -> Option<&'a str> {
     let is_done = |id: &str| {
         request.messages.iter().any(|message| match message {
@@ -151,7 +150,6 @@ fn allowed<'a>(tool: &'a ToolSpec, pointer: &str) -> Vec<&'a str> {
     values.into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-/// `usual` if the tool has it, else the first required one.
 fn first_parameter(tool: &ToolSpec, usual: &str) -> String {
     let properties = tool.parameters.get("properties");
     if properties.is_some_and(|properties| properties.get(usual).is_some()) {

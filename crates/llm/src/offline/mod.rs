@@ -19,12 +19,11 @@ use std::time::Duration;
 pub(crate) const KIND: &str = "offline";
 /// The first line of every answer, summary and chat reply.
 pub(crate) const LABEL: &str = "[offline model: not an AI]";
-/// In bytes, approximately.
 const CHUNK: usize = 24;
 
 pub(crate) struct OfflineBackend {
     info: BackendInfo,
-    /// Between chunks, for demonstrations. Key: `chunk_delay_ms`.
+    /// The pause between chunks, for demonstrations. Key: `chunk_delay_ms`.
     delay: Duration,
 }
 
@@ -87,7 +86,6 @@ impl Backend for OfflineBackend {
     }
 }
 
-/// Chunks end between words.
 fn chunks(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {

@@ -14,16 +14,15 @@ pub(super) struct ShownAnswer<'a> {
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct OfflinePromptInput<'a> {
-    /// The last user message if the prompt has no markers.
     pub(super) task: &'a str,
-    /// The newest of each agent, ordered by agent.
+    /// The newest answer of each agent, ordered by agent.
     pub(super) answers: Vec<ShownAnswer<'a>>,
     pub(super) own: Option<ShownAnswer<'a>>,
-    /// Of successful tool calls. In a prompt without markers, only those since the last user message.
+    /// The results of successful tool calls. In a prompt without markers, only those since the last user message.
     pub(super) results: Vec<&'a str>,
     /// The user's messages in a conversation to summarize; empty if the prompt has a task of its own.
     pub(super) conversation: Vec<&'a str>,
-    /// Failed tool calls. In a prompt without markers, only those since the last user message.
+    /// The number of failed tool calls. In a prompt without markers, only those since the last user message.
     pub(super) errors: usize,
 }
 

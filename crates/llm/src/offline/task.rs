@@ -3,11 +3,11 @@
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Task<'a> {
-    /// The first 200 characters on one line, without final punctuation.
+    /// The first 200 characters of the task on one line, without final punctuation.
     pub(super) line: String,
-    /// Without the leading instruction ("compare three ways to").
+    /// The task without the leading instruction ("compare three ways to").
     pub(super) subject: String,
-    /// Those that the task names ("A, B or C"), or as many generic ones as it asks for.
+    /// The options that the task names ("A, B or C"), or as many generic ones as it asks for.
     pub(super) options: Vec<String>,
     pub(super) file: Option<&'a str>,
 }
@@ -61,7 +61,6 @@ const WORK: &[&str] = &[
     "write",
 ];
 
-/// Words that may precede the verb.
 const POLITE: &[&str] = &[
     "please", "can", "could", "would", "will", "you", "now", "then", "let's", "lets", "us", "i", "want",
     "need", "to", "just", "also", "and", "ok", "okay",
@@ -70,7 +69,6 @@ const POLITE: &[&str] = &[
 const NUMBERS: &[(&str, usize)] =
     &[("two", 2), ("three", 3), ("four", 4), ("five", 5), ("2", 2), ("3", 3), ("4", 4), ("5", 5)];
 
-/// As in "three ways to".
 const COUNTED: &[&str] = &[
     "ways",
     "options",
@@ -86,7 +84,7 @@ const COUNTED: &[&str] = &[
     "tips",
 ];
 
-/// For a task that asks for options without naming them.
+/// The generic options, for a task that asks for options without naming them.
 const UNNAMED: &[&str] = &[
     "The smallest thing that works, by hand",
     "An existing standard or tool, as it comes",

@@ -72,10 +72,8 @@ struct ResponsesItem<'a> {
     name: Option<Text<'a>>,
     #[serde(borrow, default)]
     arguments: Option<Text<'a>>,
-    /// Text or refusal.
     #[serde(borrow, default)]
     content: Option<Text<'a>>,
-    /// In a reasoning item.
     #[serde(borrow, default)]
     summary: Option<Text<'a>>,
 }

@@ -31,7 +31,6 @@ pub(crate) const KNOWN: &[&str] = &[
     "enable_code_execution",
 ];
 
-/// Sent unchanged.
 const SENT: &[&str] = &[
     "temperature",
     "top_p",
@@ -50,7 +49,7 @@ const RESERVED: &[&str] = &["model", "instructions", "input", "tools", "stream"]
 pub(crate) struct ResponsesParams {
     always: Map<String, Value>,
     with_tools: Map<String, Value>,
-    /// Run by the provider.
+    /// Tools that the provider runs.
     hosted: Vec<Value>,
     /// xAI has no `instructions` field, so the system prompt is sent as the first message.
     system_in_input: bool,
@@ -108,7 +107,6 @@ impl ResponsesParams {
     }
 }
 
-/// None if no field has a value.
 fn object<'a>(fields: impl IntoIterator<Item = (&'static str, Option<&'a str>)>) -> Option<Value> {
     let object: Map<String, Value> =
         fields.into_iter().filter_map(|(key, value)| Some((key.to_owned(), json!(value?)))).collect();

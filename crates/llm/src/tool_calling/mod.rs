@@ -14,7 +14,7 @@ pub(crate) use stream::CallStream;
 use crate::BuildError;
 use serde_json::{Map, Value};
 
-/// From the form that needs the most support to the one that needs none.
+/// The forms are ordered from the one that needs the most support to the one that needs none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum CallForm {
     /// The provider's own tool calls.
@@ -43,7 +43,6 @@ impl CallForm {
     }
 }
 
-/// None means `auto`.
 pub(crate) fn from_params(params: &Map<String, Value>) -> Result<Option<CallForm>, BuildError> {
     match params.get("tool_calling").filter(|value| !value.is_null()).map(|value| value.as_str()) {
         None | Some(Some("auto")) => Ok(None),
@@ -57,7 +56,6 @@ pub(crate) fn from_params(params: &Map<String, Value>) -> Result<Option<CallForm
     }
 }
 
-/// In lower case.
 const REJECTED_TOOLS: &[&str] = &["tool", "function call", "jinja"];
 const REJECTED_SCHEMA: &[&str] =
     &["response_format", "json_schema", "json schema", "grammar", "schema", "guided", "format"];

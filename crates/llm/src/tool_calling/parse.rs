@@ -14,7 +14,7 @@ const MAX_NESTING: usize = 64;
 const NAMES: &[&str] = &["name", "tool", "tool_name", "function", "action"];
 const ARGUMENTS: &[&str] = &["arguments", "parameters", "args", "input", "tool_input", "action_input"];
 
-/// Removed with the call.
+/// Marks before a call, which are removed with the call.
 const OPENINGS: &[&str] = &[
     "<tool_call>",
     "<tools>",
@@ -35,11 +35,11 @@ const CLOSINGS: &[&str] =
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct WrittenReply {
     pub(crate) calls: Vec<ToolCall>,
-    /// Without the calls.
+    /// The text of the reply without the calls.
     pub(crate) text: String,
 }
 
-/// For a reply that was asked to follow the schema of `prompt::call_schema`; None if it does not.
+/// Reads a reply that was asked to follow the schema of `prompt::call_schema`; `None` if it does not.
 pub(crate) fn read_schema_reply(text: &str, tools: &[ToolSpec]) -> Option<WrittenReply> {
     if let Ok(Value::Object(object)) = serde_json::from_str(text.trim())
         && let (1, Some(Value::String(text))) = (object.len(), object.get("text"))
@@ -49,7 +49,6 @@ pub(crate) fn read_schema_reply(text: &str, tools: &[ToolSpec]) -> Option<Writte
     written_calls(text, tools)
 }
 
-/// None if there are none.
 pub(crate) fn written_calls(text: &str, tools: &[ToolSpec]) -> Option<WrittenReply> {
     if text.len() > ARGUMENT_BYTES {
         return None;
@@ -101,7 +100,7 @@ fn next_place(text: &str, from: usize) -> Option<usize> {
     })
 }
 
-/// Also returns the brackets that the value lacks if the text ends first.
+/// The second value contains the brackets that the value lacks if the text ends first.
 fn json_end(text: &str) -> Option<(usize, String)> {
     let mut open = Vec::new();
     let (mut in_string, mut escaped) = (false, false);
@@ -163,7 +162,7 @@ fn escaped_controls(json: &str) -> String {
     out
 }
 
-/// None if any part is not a call to an offered tool.
+/// `None` if any part is not a call to an offered tool.
 fn calls_in(value: &Value, tools: &[ToolSpec]) -> Option<Vec<(String, Map<String, Value>)>> {
     match value {
         Value::Array(items) if !items.is_empty() && items.len() <= TOOL_CALLS => {

@@ -17,7 +17,7 @@ fn allows_text(tools: &[ToolSpec]) -> bool {
     !tools.iter().any(|tool| ENDINGS.contains(&tool.name.as_str()))
 }
 
-/// One of the offered calls or, where that is acceptable, a text.
+/// The schema allows one of the offered calls or, where that is acceptable, a text.
 pub(crate) fn call_schema(tools: &[ToolSpec]) -> Value {
     let object = |properties: Value, required: Value| json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
     let mut options: Vec<Value> = tools
@@ -36,7 +36,7 @@ pub(crate) fn call_schema(tools: &[ToolSpec]) -> Value {
     }
 }
 
-/// Allows no unknown fields, unless the schema says otherwise.
+/// The result allows no unknown fields, unless the schema says otherwise.
 fn closed(schema: &Value) -> Value {
     let mut schema = schema.clone();
     if let Some(rules) = schema.as_object_mut()
@@ -125,7 +125,6 @@ fn type_words(rule: &Value) -> String {
     }
 }
 
-/// With the required arguments, or all of them if none is required.
 fn example(tool: &ToolSpec) -> Value {
     let properties = tool.parameters.get("properties").and_then(Value::as_object);
     let all: Vec<(&String, &Value)> = properties.into_iter().flatten().collect();

@@ -3,7 +3,7 @@
 
 use althing_protocol::{Delta, DeltaSink};
 
-/// Readable arguments, and the text of a reply without a call.
+/// The readable arguments, and the text of a reply without a call.
 const SHOWN: &[&str] = &["content", "text", "reason"];
 
 /// A line with such a beginning may be a written call.
@@ -36,7 +36,6 @@ impl CallStream {
         }
     }
 
-    /// None for replies without a schema.
     pub(crate) fn readable(self) -> Option<String> {
         match self {
             Self::Json(view) => Some(view.shown),
@@ -50,10 +49,9 @@ impl CallStream {
 pub(crate) struct JsonView {
     shown: String,
     depth: usize,
-    /// At depth 1 and at depth 2.
+    /// The current keys at depth 1 and at depth 2.
     keys: [String; 2],
     in_string: bool,
-    /// A value, not a key.
     is_value: bool,
     after_colon: bool,
     text: String,

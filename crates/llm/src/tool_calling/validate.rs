@@ -5,7 +5,6 @@ use serde_json::{Map, Value};
 
 const MAX_DEPTH: usize = 16;
 
-/// They match the schema, and are not a copy of it.
 pub(super) fn are_arguments(arguments: &Map<String, Value>, schema: &Value) -> bool {
     !is_schema_copy(arguments, schema) && object_fits(arguments, schema, 0)
 }

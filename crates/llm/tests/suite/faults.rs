@@ -29,7 +29,7 @@ async fn run(kind: &str, case: FaultCase, always: bool, http: HttpClient) -> (Ca
     let limits = json!({
         "connect_timeout_seconds": 5, "first_byte_timeout_seconds": 2, "idle_timeout_seconds": 2,
         "request_timeout_seconds": if case.fault == Fault::EndlessStream { 2 } else { 20 },
-        // Long enough that a port which refuses for 150 ms is open again within the allowed retries.
+        // With this wait, a port that refuses for 150 ms is open again within the allowed retries.
         "retry_base_ms": 300, "max_retries": 4,
     });
     let backend =
@@ -38,10 +38,10 @@ async fn run(kind: &str, case: FaultCase, always: bool, http: HttpClient) -> (Ca
     (called, server.request_count())
 }
 
-/// In all tests of this file together. With more on few processors, slow cases would be mistaken for silence.
+/// The slots of all tests of this file together. With more on few processors, slow cases would be mistaken for
+/// silence.
 static SLOTS: Semaphore = Semaphore::const_new(64);
 
-/// Returns all failures.
 async fn complaints(
     kind: &'static str,
     always: bool,

@@ -33,7 +33,7 @@ async fn one_call_in_a_process_of_its_own() {
     println!("{}", reported(&outcome));
 }
 
-/// With these variables and no other proxy variables. Returns the reply or the error.
+/// The child has these variables and no other proxy variables.
 async fn child(url: &str, variables: &[(&str, &str)]) -> String {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args([CHILD, "--exact", "--nocapture"]).env("ALTHING_TEST_URL", url);
@@ -76,7 +76,7 @@ async fn proxy(target: SocketAddr) -> (String, Arc<Mutex<Vec<String>>>) {
     (address, asked)
 }
 
-/// For `https://model.test`, in front of another server. Also returns the CA certificate (PEM).
+/// A TLS server for `https://model.test` in front of another server. Also returns the CA certificate (PEM).
 async fn tls_in_front_of(target: SocketAddr) -> (SocketAddr, String) {
     let mut authority = CertificateParams::new(Vec::new()).unwrap();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

@@ -10,13 +10,12 @@ use std::time::{Duration, Instant};
 
 pub(crate) const LONG: Duration = althing_testkit::wait::PATIENCE;
 
-/// May appear only in the header that carries the key.
+/// This key may appear only in the header that carries the key.
 pub(crate) const KEY: &str = "sk-test";
 
-/// One per wire format; `openai` uses Responses.
+/// One backend type per wire format; `openai` uses Responses.
 pub(crate) const KINDS: [&str; 4] = ["chatcompletion", "openai", "claude", "gemini"];
 
-/// With quick retries.
 pub(crate) fn config_of(kind: &str, base_url: &str, params: Value) -> BackendConfig {
     let api = params.get("api").cloned().unwrap_or_default();
     let mut section = config(base_url, params);
@@ -25,7 +24,6 @@ pub(crate) fn config_of(kind: &str, base_url: &str, params: Value) -> BackendCon
     section
 }
 
-/// With quick retries.
 pub(crate) fn config(base_url: &str, params: Value) -> BackendConfig {
     let mut all =
         Map::from_iter([("retry_base_ms".to_owned(), json!(10)), ("api".to_owned(), json!("chat"))]);
@@ -67,10 +65,10 @@ pub(crate) fn request(text: &str) -> ModelRequest {
 #[derive(Debug)]
 pub(crate) struct Called {
     pub(crate) result: Result<Reply, BackendError>,
-    /// Since the last retry.
+    /// The text since the last retry.
     pub(crate) text: String,
     pub(crate) reasoning: String,
-    /// Since the last retry.
+    /// The tools since the last retry.
     pub(crate) tools: Vec<String>,
     pub(crate) retries: Vec<Retry>,
     pub(crate) waits: Vec<String>,

@@ -345,7 +345,6 @@ async fn calls_wait_for_a_free_slot_of_the_server_and_say_so() {
     }
 }
 
-/// Gives the future the chance to make progress.
 async fn futures_poll<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
     for _ in 0..100 {
         tokio::select! {

@@ -6,7 +6,7 @@ use althing_protocol::{BackendErrorKind as Kind, Message, ModelRequest, ToolCall
 use althing_testkit::{FakeModel, Finish, Reply, Script, Usage as Counted};
 use serde_json::{Value, json};
 
-/// Prices for input, cached input and output.
+/// The prices are for input, cached input and output.
 fn priced(kind: &str) -> (&'static str, [f64; 3]) {
     match kind {
         "claude" => ("claude-sonnet-4-5", [3.0, 0.3, 15.0]),
@@ -245,7 +245,7 @@ async fn a_tool_call_and_its_result_go_back_and_forth_on_every_wire() {
         }
         assert_eq!(call(&*backend, &request).await.reply().text, "Done.", "{kind}");
         let sent = server.requests()[1].body().to_string();
-        // Ids that we assigned, because the provider sent none, are not sent back.
+        // Ids that Althing assigned, because the provider sent none, are not sent back.
         assert!(
             ids.iter().all(|id| sent.contains(id.as_str()) != id.starts_with("althing-")),
             "{kind}: {sent}"

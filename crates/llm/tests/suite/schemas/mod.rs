@@ -16,12 +16,9 @@ pub(crate) enum Shape {
     Flag,
     Word(&'static [&'static str]),
     List(Box<Shape>),
-    /// With any keys.
     Map(Box<Shape>),
-    /// With these keys and no others.
     Object(Vec<Field>),
     OneOf(Vec<Shape>),
-    /// Recursive.
     Again(fn() -> Shape),
 }
 
