@@ -18,10 +18,10 @@ use futures_util::future::{join, join_all};
 use std::path::Path;
 use std::time::Duration;
 
-/// For a CLI agent to print its version.
+/// The time for a CLI agent to print its version.
 const VERSION_LIMIT: Duration = Duration::from_secs(10);
 const OFFLINE: &str = " (--offline)";
-/// In the text output; the JSON output has all models.
+/// How many models the text output names; the JSON output has all models.
 const SHOWN_MODELS: usize = 6;
 
 /// A backend or a sandbox, and whether it is usable on this machine.
@@ -31,18 +31,18 @@ pub struct Availability {
     pub name: String,
     /// The name shown to people.
     pub title: String,
-    /// Whether it is usable.
+    /// Whether the backend or sandbox is usable.
     pub usable: bool,
-    /// What makes it usable, or what is missing.
+    /// What makes the backend or sandbox usable, or what is missing.
     pub note: String,
-    /// For a CLI agent: the path of its executable.
+    /// The path of the executable, for a CLI agent.
     pub path: Option<String>,
-    /// For a CLI agent: its version.
+    /// The version, for a CLI agent.
     pub version: Option<String>,
-    /// For an installed CLI agent: false if nothing shows that the user has signed in; true if something does, or if
+    /// For an installed CLI agent, false if nothing shows that the user has signed in, and true if something does or
     /// Althing cannot tell.
     pub signed_in: Option<bool>,
-    /// For a local server that answers and has models: their names.
+    /// The names of the models, for a local server that answers and has models.
     pub models: Option<Vec<String>>,
 }
 
@@ -145,7 +145,7 @@ fn mark_landlock_problem(row: &mut Availability) {
     }
 }
 
-/// None if the backend is not a local server that Althing supports.
+/// `None` if the backend is not a local server that Althing supports.
 async fn server(backend: &BackendType, http: &HttpClient, app: &AppContext) -> Option<Availability> {
     let usual = backend.base_url.filter(|_| backend.is_local() && backend.is_supported())?;
     let title = backend.title;

@@ -12,9 +12,9 @@ const MAX_LINKS: usize = 40;
 
 /// The directories that relative paths and `~` are resolved against.
 pub struct BaseDirs {
-    /// Relative paths are resolved against it.
+    /// The directory that relative paths are resolved against.
     pub cwd: PathBuf,
-    /// `~` stands for it.
+    /// The directory that `~` stands for.
     pub home: Option<PathBuf>,
 }
 
@@ -76,7 +76,6 @@ fn ancestors_after_dots(path: &Path) -> impl Iterator<Item = &Path> {
     path.ancestors().take(names + 1)
 }
 
-/// Textually, without looking at links.
 fn without_dots(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {

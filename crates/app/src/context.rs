@@ -26,7 +26,7 @@ pub struct AppContext {
     notify: Notify,
     /// What this process has checked, and what the user has accepted with `--trust`.
     pub(crate) acceptance: Arc<Acceptance>,
-    /// None if there is no person to ask.
+    /// `None` if there is no person to ask.
     pub(crate) ask_trust: Option<AskTrust>,
 }
 

@@ -101,8 +101,8 @@ pub fn readable_dirs(cwd: &Path, home: Option<&Path>, project: Option<&Path>) ->
     dirs
 }
 
-/// For a context path that no person approved. Fails if the path does not exist, if a link leads out of `dirs` or to
-/// a file that often contains secrets, or if the directory contains such a file.
+/// Checks a context path that no person approved. Fails if it does not exist, if a link leads out of `dirs` or to a
+/// file that often contains secrets, or if the directory contains such a file.
 fn confined_path(path: &str, dirs: &[PathBuf]) -> Result<PathBuf, String> {
     let Some(real) = canonical(Path::new(path)) else {
         return Err(format!("`context_paths`: `{path}` does not exist, or cannot be accessed."));
@@ -110,7 +110,7 @@ fn confined_path(path: &str, dirs: &[PathBuf]) -> Result<PathBuf, String> {
     let below = dirs.iter().find_map(|dir| real.strip_prefix(dir).ok());
     let is_open = match below {
         Some(below) => private_name(below).is_none(),
-        // Not a link: exactly this path was allowed at the launch.
+        // Outside `dirs`, exactly this path was allowed at the launch, so it must not lead elsewhere through a link.
         None => real == Path::new(path),
     };
     if !is_open {

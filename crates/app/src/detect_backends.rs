@@ -21,10 +21,11 @@ pub fn detect_backends(environment: &Environment) -> DetectedBackends {
     }
 }
 
-/// LM Studio, llama-server and vLLM.
+/// The usual addresses of LM Studio, llama-server and vLLM.
 const USUAL_SERVERS: &str = "http://localhost:1234/v1,http://localhost:8080/v1,http://localhost:8000/v1";
 
-/// Addresses of model servers other than Ollama, separated by commas; `none`: no addresses.
+/// The variable with the addresses of model servers other than Ollama, separated by commas; `none` means no
+/// addresses.
 const SERVERS_VARIABLE: &str = "ALTHING_LOCAL_SERVERS";
 
 const LOCAL_KINDS: &[(&str, &str)] = &[

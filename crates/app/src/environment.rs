@@ -27,8 +27,8 @@ pub struct Environment {
     /// Whether stderr is a terminal.
     pub stderr_is_terminal: bool,
     variables: BTreeMap<String, String>,
-    /// From `.env` in the working directory. Another person may have written that file, so it is used only for
-    /// secrets.
+    /// The variables from `.env` in the working directory. Another person may have written that file, so it is used
+    /// only for secrets.
     found: BTreeMap<String, String>,
 }
 
@@ -76,9 +76,9 @@ impl Environment {
         Ok(found)
     }
 
-    /// A variable's value for a place that is meant for a secret; None if unset or empty. Falls back to `.env` in the
-    /// working directory only if the user has not set the variable: with a stranger's API key in place of the user's,
-    /// the stranger could read what the user sends.
+    /// A variable's value for a place that is meant for a secret. `.env` in the working directory counts only if the
+    /// user has not set the variable: with a stranger's API key in place of the user's, the stranger could read what
+    /// the user sends.
     pub fn secret(&self, name: &str) -> Option<String> {
         let found = || self.found.get(name).filter(|value| may_be_found_secret(value)).cloned();
         self.variable(name).or_else(found)
@@ -127,7 +127,7 @@ impl Environment {
         althing_runner::adapter::find_program(name, &self.path()).is_some()
     }
 
-    /// `PATH`; empty if not set.
+    /// The value of `PATH`; empty if not set.
     pub fn path(&self) -> String {
         self.variable("PATH").unwrap_or_default()
     }
@@ -163,7 +163,7 @@ impl Environment {
         self.user_dir("XDG_STATE_HOME", ".local/state")
     }
 
-    /// [`Self::config_dir`] and [`Self::user_state_dir`].
+    /// The directories of the user's configs and of the user's state.
     pub fn own_dirs(&self) -> Vec<PathBuf> {
         self.config_dir().into_iter().chain(self.user_state_dir()).collect()
     }

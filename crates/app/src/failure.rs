@@ -3,7 +3,7 @@
 use althing_config::ConfigReport;
 use althing_protocol::JournalError;
 
-/// Decides the exit status of the command line.
+/// The kind of a failure, which decides the exit status of the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
     /// Bad usage, config or input file, or stored state that cannot be read or written.
@@ -33,7 +33,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure of the kind [`FailureKind::Usage`].
+    /// Makes a failure of the kind [`FailureKind::Usage`].
     pub fn usage(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -44,12 +44,12 @@ impl Failure {
         }
     }
 
-    /// A failure of the kind [`FailureKind::NoAnswer`].
+    /// Makes a failure of the kind [`FailureKind::NoAnswer`].
     pub fn no_answer(message: impl Into<String>) -> Self {
         Self { kind: FailureKind::NoAnswer, ..Self::usage(message) }
     }
 
-    /// A session could not be created, opened or read.
+    /// Makes a failure from the error of a session that could not be created, opened or read.
     pub fn stored(error: JournalError) -> Self {
         Self::usage(error.message).maybe_hint(error.hint)
     }

@@ -10,13 +10,13 @@ use althing_llm::PriceTable;
 use althing_protocol::{AGENT_KINDS, AgentId, AgentKind, BackendConfig, ExecutionMode, ProgramSpec, Usage};
 use althing_runner::ModelPrices;
 
-/// For CLI agents that report tokens but no cost.
+/// The prices are for CLI agents that report tokens but no cost.
 pub(crate) fn model_prices(team: &Team) -> ModelPrices {
     let prices = PriceTable::new(&team.config.prices);
     ModelPrices::new(move |name: &str, usage: &Usage| prices.cost(name, usage))
 }
 
-/// `model` is the model that will be called; None for a CLI agent that uses its own default model.
+/// `model` is the model that will be called; `None` for a CLI agent that uses its own default model.
 pub(crate) fn check(
     id: &AgentId,
     config: &BackendConfig,

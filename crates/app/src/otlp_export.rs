@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
-/// After a signal, when the user is already waiting for the exit.
+/// The time limit after a signal, when the user is already waiting for the exit.
 const INTERRUPTED_EXIT_TIMEOUT: Duration = Duration::from_millis(400);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -69,7 +69,6 @@ pub fn prepare(app: &AppContext) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The whole value, and what follows a scheme such as `Bearer`.
 fn header_secrets(value: &str) -> impl Iterator<Item = &str> {
     [Some(value), value.split_once(' ').map(|(_, rest)| rest)].into_iter().flatten()
 }

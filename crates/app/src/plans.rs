@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 pub struct StoredPlans {
     pub state_dir: PathBuf,
-    /// Its user state directory records which plans this user made.
+    /// The environment, whose user state directory records which plans this user made.
     pub environment: Environment,
 }
 
@@ -37,7 +37,7 @@ impl Plans for StoredPlans {
     }
 }
 
-/// By asking for the execution, the user approves the plan.
+/// Loads a plan. By asking for the execution, the user approves the plan.
 pub fn load_for_execution(which: &str, app: &AppContext) -> Result<StoredPlan, Failure> {
     let failed = |error: PlanStoreError| Failure::usage(error.to_string()).maybe_hint(error.hint());
     app.refuse_linked_state()?;

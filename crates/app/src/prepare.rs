@@ -17,7 +17,7 @@ use althing_protocol::LaunchRun;
 use althing_workspace::StoredPlan;
 use std::sync::Arc;
 
-/// In bytes.
+/// The maximum size of a task, in bytes.
 pub const MAX_TASK_BYTES: u64 = 4 << 20;
 
 /// A run whose team is known, but whose task may still have to be read.

@@ -41,7 +41,8 @@ pub fn from_settings(app: &AppContext) -> Result<Option<Arc<Project>>, Failure> 
     open(&dir, app).map(Some)
 }
 
-/// For a session that is resumed; None if it has no project. Fails if the directory was replaced by a link.
+/// Opens the project of a session that is resumed; `None` if it has no project. Fails if the directory was replaced
+/// by a link.
 pub fn reopen(dir: Option<&str>, app: &AppContext) -> Result<Option<Arc<Project>>, Failure> {
     let reopen = |dir: &str| {
         refuse_replaced(Path::new(dir)).map_err(|replaced| Failure::usage(replaced.to_string()))?;

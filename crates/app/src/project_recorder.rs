@@ -20,13 +20,13 @@ pub struct ProjectRecorder {
     project: Option<Arc<Project>>,
     notify: Notify,
     plans: HashMap<TaskId, ExecutingPlan>,
-    /// Their files and results belong to the runs that started them, so the project records neither.
+    /// Subagents' files and results belong to the runs that started them, so the project records neither.
     subagents: HashSet<TaskId>,
 }
 
 struct ExecutingPlan {
     plan: PlanRef,
-    /// Held until the run ends; None if the lock could not be taken (the run continues nevertheless).
+    /// The lock is held until the run ends; `None` if it could not be taken (the run continues nevertheless).
     _lock: Option<PlanLock>,
 }
 

@@ -7,7 +7,7 @@ use althing_view::report::{Places, SessionReport, markdown, run_blocks, session_
 use std::path::Path;
 use std::sync::Arc;
 
-/// None if the log does not begin with the opening of the session.
+/// The report of a session; `None` if the log does not begin with the opening of the session.
 pub fn session_report(id: &SessionId, events: &[Arc<Event>], app: &AppContext) -> Option<SessionReport> {
     report_in(&app.session_dir(id), events)
 }

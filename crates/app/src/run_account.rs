@@ -46,13 +46,12 @@ impl RunAccount {
         self.limit.is_some()
     }
 
-    /// What the next run may cost, in millionths of a US dollar; None without a limit.
+    /// What the next run may cost, in millionths of a US dollar; `None` without a limit.
     pub(crate) fn left(&self) -> Option<u64> {
         let spent = (sum(&self.runs()) * 1e6).ceil() as u64;
         self.limit.map(|limit| limit.saturating_sub(spent))
     }
 
-    /// None if a further run may start.
     pub(crate) fn problem(&self) -> Option<String> {
         let limit = self.limit.filter(|_| self.left() == Some(0))?;
         Some(format!(

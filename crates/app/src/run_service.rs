@@ -52,7 +52,7 @@ impl LocalRunService {
         &self.team_spec
     }
 
-    /// None if `run` is not a run id, if its session cannot be read, or if this user neither started nor trusts the
+    /// `None` if `run` is not a run id, if its session cannot be read, or if this user neither started nor trusts the
     /// session: its log could name any directory as a workspace.
     async fn events(&self, run: &str) -> Option<Vec<Arc<Event>>> {
         let (session, _) = split_run_id(run)?;
@@ -182,7 +182,7 @@ fn fold(events: &[Arc<Event>]) -> (ProgressLines, Option<String>) {
     (lines, progress)
 }
 
-/// None if the session has no such run, or if the run is not over. A planning run whose plan is to be executed is
+/// `None` if the session has no such run, or if the run is not over. A planning run whose plan is to be executed is
 /// over only when the execution is over, or counts as cancelled if it was cancelled before the execution started.
 fn outcome(session: &SessionView, task: &TaskId) -> Option<RunOutcome> {
     let mut result = session.result(task)?.clone();
@@ -237,7 +237,7 @@ impl RunService for LocalRunService {
                     service::blocking(check).await.err().map(|failure| failure.message)
                 }
             };
-            // Do not ask for an approval if the launch would fail even with it.
+            // No approval is asked for if the launch would fail even with it.
             refused.filter(|_| check_texts(launch).is_ok() && resolve(Consent::Person).is_ok())
         })
     }
@@ -263,7 +263,8 @@ impl RunService for LocalRunService {
     fn follow<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<Box<dyn RunFeed>>> {
         Box::pin(async move {
             let (session, task) = split_run_id(run)?;
-            // Subscribed before reading from disk: if the run ends in between, one of the two shows its end.
+            // The feed is subscribed before reading from disk: if the run ends in between, one of the two shows its
+            // end.
             let id = SessionId::new(session);
             let live = self.sessions.follow(&id, Seq(0), Interest::Everything).await.ok();
             let events = self.events(run).await?;
@@ -328,7 +329,7 @@ impl RunService for LocalRunService {
 }
 
 struct RunFollower {
-    /// None if the session cannot be followed, or if no more events will arrive.
+    /// `None` if the session cannot be followed, or if no more events will arrive.
     live: Option<Box<dyn EventStream>>,
     lines: ProgressLines,
     task: TaskId,

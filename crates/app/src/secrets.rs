@@ -10,8 +10,8 @@ use std::borrow::Cow;
 use std::io::Write;
 use std::sync::{Arc, PoisonError, RwLock};
 
-// Static, because the panic hook has no other way to reach the masker. Built only when it is needed, because that
-// takes some milliseconds.
+// The masker is static, because the panic hook has no other way to reach it. It is built only when it is needed,
+// because that takes some milliseconds.
 static MASKER: RwLock<Option<Arc<Masker>>> = RwLock::new(None);
 static KNOWN: RwLock<Vec<Secret>> = RwLock::new(Vec::new());
 

@@ -20,9 +20,9 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// For the log of a session in another process.
+/// How often the log of a session in another process is read.
 const POLL: Duration = Duration::from_millis(250);
-/// For callers that ask late how a session ended.
+/// How many ended sessions are remembered, for callers that ask late how a session ended.
 const MAX_ENDED: usize = 64;
 
 /// The port through which front ends use sessions.
@@ -78,15 +78,15 @@ fn not_running_here(id: &SessionId) -> Failure {
 
 const GUARDS_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// None if the session's thread panicked, or if no thread could be started to wait for it.
+/// `None` if the session's thread panicked, or if no thread could be started to wait for it.
 type ThreadEnd = Option<SessionEnd>;
 
 struct LaunchedSession {
-    /// None once the session has ended.
+    /// `None` once the session has ended.
     engine: Option<Arc<dyn Engine>>,
     envs: Arc<SessionEnvs>,
     end: watch::Receiver<Option<ThreadEnd>>,
-    /// From before the session was resumed, until a front end takes them.
+    /// The events from before the session was resumed, until a front end takes them.
     recorded: Vec<Arc<Event>>,
 }
 
@@ -96,7 +96,7 @@ pub struct LocalSessions {
     team: Option<Arc<Team>>,
     project: Option<Arc<Project>>,
     launched: Arc<Mutex<BTreeMap<SessionId, LaunchedSession>>>,
-    /// One task per session: waits for its end, then closes the agents' environments.
+    /// One task per session, which waits for the session's end and then closes the agents' environments.
     closing: Mutex<JoinSet<()>>,
 }
 
@@ -154,8 +154,8 @@ impl LocalSessions {
         });
     }
 
-    /// For a process that must exit now: closes everything that was started for agents, without waiting for the
-    /// sessions to end.
+    /// Closes everything that was started for agents, without waiting for the sessions to end, for a process that
+    /// must exit now.
     pub async fn abandon(&self) {
         let envs: Vec<Arc<SessionEnvs>> = lock(&self.launched).values().map(|one| one.envs.clone()).collect();
         for envs in envs {
@@ -163,7 +163,6 @@ impl LocalSessions {
         }
     }
 
-    /// Creates no state directory.
     async fn stored(&self, id: &SessionId) -> Result<(Arc<dyn SessionStore>, StoredSession), Failure> {
         let (app, id) = (self.app.clone(), id.clone());
         blocking(move || {
@@ -363,7 +362,6 @@ mod tests {
     use super::*;
     use althing_protocol::{Fact, OwnedSession, Timestamp};
 
-    /// Returns these replies, last first.
     struct Replies(Mutex<Vec<Result<StoredSession, JournalErrorKind>>>);
 
     fn error(kind: JournalErrorKind) -> JournalError {

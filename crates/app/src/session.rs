@@ -40,15 +40,15 @@ const DISK_TIMEOUT: Duration = Duration::from_secs(60);
 /// A team's agents as members of a run, with their backends and tools.
 #[derive(Default)]
 pub struct TeamBackends {
-    /// As members of a run.
+    /// The agents as members of a run.
     pub members: Vec<Member>,
-    /// By agent.
+    /// The backends of the agents.
     pub backends: Backends,
-    /// By agent.
+    /// The tools of the agents.
     pub tools: TeamTools,
     /// Whether the client was made with [`http_options`] (for TLS), and the client.
     http: Option<(bool, HttpClient)>,
-    /// For CLI agents: how they are started, and the MCP endpoints with Althing's tools.
+    /// How CLI agents are started, and the MCP endpoints with Althing's tools for them.
     programs: Option<(Arc<ProgramStarter>, Arc<AgentEndpoints>)>,
 }
 
@@ -204,8 +204,8 @@ impl TeamBackends {
     }
 }
 
-/// The kernel sends it to a process that writes beyond its limit on file sizes (`ulimit -f`). The number is the same
-/// on Linux and macOS.
+/// The kernel sends this signal to a process that writes beyond its limit on file sizes (`ulimit -f`). The number is
+/// the same on Linux and macOS.
 const SIGXFSZ: i32 = 25;
 
 /// A single-threaded Tokio runtime. Also makes this process survive `SIGXFSZ`: a write beyond the limit on file sizes
@@ -269,7 +269,7 @@ pub(crate) async fn session_envs(
 }
 
 pub(crate) struct NewSession {
-    /// None: a new id.
+    /// `None` means a new id.
     pub id: Option<SessionId>,
     pub kind: SessionKind,
     pub goal: String,
@@ -281,7 +281,7 @@ pub(crate) struct StartedSession {
     pub id: SessionId,
     pub orchestrator: Orchestrator,
     pub envs: Arc<SessionEnvs>,
-    /// Empty for a new session.
+    /// The recorded events; empty for a new session.
     pub recorded: Vec<Arc<Event>>,
 }
 

@@ -29,9 +29,9 @@ pub enum SessionRequest {
     Chat(ChatRequest),
     /// A workflow.
     Workflow(Box<Workflow>),
-    /// Resume a session that stopped.
+    /// Resumes a session that stopped.
     Resume(SessionId),
-    /// Retry a task of a workflow that is over.
+    /// Retries a task of a workflow that is over.
     Retry(SessionId, TaskId),
 }
 
@@ -39,7 +39,7 @@ pub enum SessionRequest {
 pub struct RunRequest {
     /// The arguments of `launch_run`.
     pub launch: LaunchRun,
-    /// From the config, the project, and a person's grants.
+    /// Context paths from the config, the project, and a person's grants.
     pub context_paths: Vec<ContextPath>,
     /// The stored plan to execute.
     pub plan: Option<PlanRun>,
@@ -47,9 +47,9 @@ pub struct RunRequest {
     pub history: Vec<Exchange>,
     /// Whether a person consented to the run's permissions.
     pub consent: Consent,
-    /// In millionths of a US dollar; the config and the settings may set a lower limit.
+    /// The cost limit in millionths of a US dollar; the config and the settings may set a lower limit.
     pub cost_micro_usd: Option<u64>,
-    /// The id of the new session; None: a generated one.
+    /// The id of the new session; if this is `None`, one is generated.
     pub session: Option<SessionId>,
 }
 

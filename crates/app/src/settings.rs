@@ -9,21 +9,21 @@ use std::path::PathBuf;
 pub struct Settings {
     /// The config file that the user named.
     pub config: Option<PathBuf>,
-    /// Use only the built-in offline model. With `config`, the config is simulated.
+    /// Whether to use only the built-in offline model. With `config`, the config is simulated.
     pub offline: bool,
     /// Models to make agents of, as `TYPE:NAME`, instead of a config.
     pub model: Vec<String>,
-    /// One agent works alone.
+    /// The agent that works alone, if one does.
     pub single_agent: Option<SingleAgent>,
-    /// Refinement is off.
+    /// Whether refinement is off.
     pub quick: bool,
-    /// Agents plan, and change nothing.
+    /// Whether agents plan and change nothing.
     pub plan: bool,
-    /// Agents plan, then the plan is executed.
+    /// Whether agents plan and then the plan is executed.
     pub plan_and_execute: bool,
     /// The stored plan to execute: its directory, its id, or `latest`.
     pub execute_plan: Option<String>,
-    /// Only these agents take part; all if empty.
+    /// The agents that take part; all if empty.
     pub agents: Vec<String>,
     /// The time limit of a whole run, in seconds.
     pub orchestrator_timeout: Option<u64>,
@@ -37,14 +37,14 @@ pub struct Settings {
     pub project: Option<PathBuf>,
     /// The conversation or run to continue.
     pub session: Option<String>,
-    /// Continue the newest conversation or run that no process uses.
+    /// Whether to continue the newest conversation or run that no process uses.
     pub continue_newest: bool,
-    /// If no sandbox works, run commands (which are otherwise refused) and CLI agents (which are otherwise restricted
-    /// by their own rules) with all rights of the user.
+    /// Whether to run commands and CLI agents with all rights of the user if no sandbox works. Otherwise, commands
+    /// are then refused and CLI agents restricted by their own rules.
     pub unconfined: bool,
     /// The OpenTelemetry collector to send spans to.
     pub otlp: Option<String>,
-    /// Accept what was found in the working directory: a config, session or plan.
+    /// Whether to accept what was found in the working directory: a config, session or plan.
     pub trust: bool,
 }
 

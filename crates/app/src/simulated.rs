@@ -54,7 +54,6 @@ impl ToolHost for SimulatedTools {
     }
 }
 
-/// Each program succeeds at once, and its output says that it was simulated.
 pub(crate) struct SimulatedPrograms;
 
 impl Programs for SimulatedPrograms {

@@ -42,11 +42,11 @@ pub struct Team {
     pub notes: Vec<String>,
     /// Whether to show progress as plain lines even on a terminal.
     pub plain: bool,
-    /// Includes agents that do not take part.
+    /// The agents for workflows, including those that do not take part.
     workflow_agents: Vec<(AgentId, WorkflowAgent)>,
 }
 
-/// In millionths of a US dollar.
+/// The limit of `--max-cost`, in millionths of a US dollar.
 pub(crate) fn max_cost(app: &AppContext) -> Option<u64> {
     app.settings.max_cost.map(micro_usd)
 }
@@ -124,7 +124,7 @@ fn file_of(source: &str) -> Option<&Path> {
 enum ConfigOrigin {
     Named,
     Own,
-    /// Found in the working directory, where anyone may have put it.
+    /// The config was found in the working directory, where anyone may have put it.
     Found,
 }
 
@@ -292,7 +292,7 @@ fn load(source: &str, text: &str, environment: &Environment) -> Result<Team, Fai
     })
 }
 
-/// The agents and their tools stay.
+/// Replaces the models; the agents and their tools stay.
 fn use_offline_model(config: &mut Config) {
     for agent in &mut config.agents {
         // A CLI agent always works in a workspace, and so does the agent that replaces it.
@@ -344,7 +344,6 @@ struct UsableConfig {
     config: Config,
     /// What the user has to trust if the config was found, not named.
     trust_needed: Vec<String>,
-    /// Warnings.
     problems: Vec<String>,
     plain: bool,
 }

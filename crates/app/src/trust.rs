@@ -36,9 +36,7 @@ pub struct Acceptance(Mutex<Accepted>);
 
 #[derive(Default)]
 struct Accepted {
-    /// Paths and digests of configs to remember.
     configs: Vec<(PathBuf, String)>,
-    /// Lines to remember, for sessions and plans.
     lines: Vec<String>,
     /// Real paths of the sessions that this command may use.
     sessions: Vec<PathBuf>,
@@ -52,7 +50,7 @@ impl Acceptance {
     }
 }
 
-/// None if nobody can be asked. `key` identifies what was found. `remember` is called if the person accepts it for
+/// `None` if nobody can be asked. `key` identifies what was found. `remember` is called if the person accepts it for
 /// later commands, too.
 fn ask(
     question: &TrustQuestion,
@@ -141,7 +139,7 @@ impl Trust<'_> {
         if let Some(dir) = store.parent() {
             create_private_dir(dir).map_err(failed)?;
         }
-        // Appended, so that no earlier entry can be lost.
+        // The line is appended, so that no earlier entry can be lost.
         let opened = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(&store);
         opened.and_then(|mut file| writeln!(file, "{}", self.line())).map_err(failed)
     }
@@ -163,7 +161,7 @@ pub fn remember_own(dir: &Path, environment: &Environment) {
     }
 }
 
-/// Random data of the kernel, so that nobody can compute a token, for example from session ids.
+/// The token is random data of the kernel, so that nobody can compute it, for example from session ids.
 fn write_token(dir: &Path) -> io::Result<Vec<u8>> {
     let mut random = [0; 16];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
@@ -203,7 +201,7 @@ pub fn forget(real: &Path, environment: &Environment) {
     }
 }
 
-/// Holds a lock, so that no other process's line is lost.
+/// A lock is held, so that no other process's line is lost.
 fn locked(file: &Path, change: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     if let Some(dir) = file.parent() {
         create_private_dir(dir)?;
@@ -248,7 +246,7 @@ pub fn remember_again(dir: &Path, app: &AppContext) {
     }
 }
 
-/// None if the session or plan is too large or cannot be read.
+/// `None` if the session or plan is too large or cannot be read.
 fn accepted_line(dir: &Path) -> Option<String> {
     let real = dir.canonicalize().ok()?;
     match contents_digest(&real) {
@@ -453,7 +451,7 @@ pub(crate) fn one_line(path: &Path) -> String {
     line
 }
 
-/// Empty if the file cannot be read, so that trust is asked for again.
+/// Returns an empty text if the file cannot be read, so that trust is asked for again.
 fn read_remembered(file: &Path) -> String {
     std::fs::read_to_string(file).unwrap_or_else(|error| {
         if error.kind() != io::ErrorKind::NotFound {

@@ -13,18 +13,18 @@ use std::sync::Arc;
 pub struct TrustQuestion {
     /// What was found, and where.
     pub what: String,
-    /// What it would do, one line each.
+    /// What the found thing would do, one line each.
     pub would: Vec<String>,
 }
 
 /// A person's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrustAnswer {
-    /// Use it in this command.
+    /// Use what was found in this command.
     Once,
-    /// Use it in this command and, as long as it does not change, in later ones.
+    /// Use what was found in this command and, as long as it does not change, in later ones.
     Always,
-    /// Do not use it.
+    /// Do not use what was found.
     No,
 }
 

@@ -16,7 +16,7 @@ const COMMAND: &str = "command";
 #[derive(Clone, Default)]
 pub(crate) struct SessionDirs {
     pub(crate) work: Vec<PathBuf>,
-    /// Real paths.
+    /// The real paths of the directories where agents may write.
     pub(crate) agents_write: Vec<PathBuf>,
     /// Whether the session starts CLI agents without a sandbox.
     pub(crate) has_unconfined_agents: bool,

@@ -10,7 +10,8 @@ use std::path::Path;
 
 const MAX_FILE_BYTES: u64 = 1_000_000;
 
-/// Fails if the config names a variable that is not set, or a file that cannot be read.
+/// The variables for an agent's container. Fails if the config names a variable that is not set, or a file that
+/// cannot be read.
 pub fn container_variables(
     config: &DockerConfig,
     environment: &Environment,

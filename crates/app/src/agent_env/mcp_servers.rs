@@ -32,7 +32,7 @@ const PYTHON_LIMIT: Duration = Duration::from_secs(10);
 pub struct AgentServers {
     pub host: Arc<McpToolHost>,
     spawner: Arc<GuardedSpawner>,
-    /// None if the write protection never changes.
+    /// `None` if the write protection never changes.
     policy: Option<ProtectionPolicy>,
 }
 
@@ -63,8 +63,8 @@ impl AgentServers {
     }
 }
 
-/// If a server does not start, or has the same name as an earlier server of the agent, the agent works without that
-/// server, and the user gets a notice.
+/// Starts an agent's servers. If a server does not start, or has the same name as an earlier server of the agent, the
+/// agent works without that server, and the user gets a notice.
 pub async fn start_mcp_servers(
     configs: &[McpServerConfig],
     workspace: &str,
@@ -101,7 +101,7 @@ impl ProtectionPolicy {
         Self { grant, sandbox: sandbox.clone() }
     }
 
-    /// None if the sandbox is not bubblewrap.
+    /// The write protection for this access; `None` if the sandbox is not bubblewrap.
     pub async fn protection(&self, access: ContextAccess) -> Result<Option<WriteProtection>, String> {
         let Self { grant, sandbox } = self.clone();
         let looked =

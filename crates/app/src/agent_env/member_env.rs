@@ -24,7 +24,7 @@ pub(super) struct MemberEnv {
     pub(super) guidance: Mutex<Guidance>,
     pub(super) memory: Option<Memory>,
     pub(super) container: Option<Arc<Container>>,
-    /// None if the config has none, if the run only plans, or if the servers are simulated.
+    /// `None` if the config has none, if the run only plans, or if the servers are simulated.
     pub(super) servers: Option<AgentServers>,
     pub(super) notify: AgentNotifier,
 }
@@ -70,7 +70,7 @@ impl AgentEnv for MemberEnv {
 
     fn snapshot(&self, label: AnswerLabel) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async move {
-            // Save the notes even if the snapshot of the files fails.
+            // The notes are saved even if the snapshot of the files fails.
             let snapshot = self.local.take_snapshot(label).await;
             let notes = self.save_own_notes().await;
             snapshot.and(notes)

@@ -259,7 +259,6 @@ impl SessionEnvs {
         }
     }
 
-    /// Also returns whether commands can run.
     async fn command_tools(
         &self,
         config: &CommandsConfig,

@@ -29,7 +29,6 @@ const TEXTS: [&str; 16] = [
 ];
 /// Separates the arguments from the words of the shell script that the command starts.
 const END: &str = ";";
-/// In bytes.
 const MAX_SCRIPT: u64 = 64 << 10;
 /// The first version of Python that obeys `PYTHONSAFEPATH`.
 pub const SAFE_PYTHON: u32 = 11;
@@ -83,7 +82,6 @@ pub struct CommandLine<'a> {
     lookup: Lookup<'a>,
     executable: Option<PathBuf>,
     words: Vec<String>,
-    /// The directories that relative paths may be relative to.
     bases: Vec<PathBuf>,
 }
 
@@ -100,11 +98,11 @@ pub struct Script {
 /// Whether an interpreter may load files that are next to its script even if `PYTHONSAFEPATH` is set.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Neighbors {
-    /// It loads only what the script names.
+    /// The interpreter loads only what the script names.
     Ignored,
-    /// It may load them, for this reason.
+    /// The interpreter may load them, for this reason.
     Loaded(String),
-    /// This Python ignores them from version 3.[`SAFE_PYTHON`] on.
+    /// A Python that ignores them from version 3.[`SAFE_PYTHON`] on.
     DependsOnVersion(PathBuf),
 }
 
@@ -195,7 +193,6 @@ impl<'a> CommandLine<'a> {
         found
     }
 
-    /// The script of the interpreter whose name is the word at `index`.
     fn run_by(&self, index: usize) -> Option<Script> {
         let interpreter = self.words.get(index).filter(|word| is_one_of(word, &INTERPRETERS))?;
         let is_shell = is_one_of(interpreter, &SHELLS);
@@ -316,7 +313,7 @@ fn python_version(executable: &Path) -> Option<u32> {
     minor_version(&real.file_name()?.to_string_lossy())
 }
 
-/// The `13` of `python3.13` or `Python 3.13.1`.
+/// `python3.13` and `Python 3.13.1` have the minor version 13.
 pub fn minor_version(text: &str) -> Option<u32> {
     let digits = text.split_once("3.")?.1;
     digits.split(|end: char| !end.is_ascii_digit()).next()?.parse().ok()

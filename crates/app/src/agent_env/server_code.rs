@@ -37,7 +37,7 @@ pub fn server_dir(config_file: &Path) -> Option<PathBuf> {
     Some(real_path(dir))
 }
 
-/// `lookup.base` must be the directory in which the server starts.
+/// The code of a server. `lookup.base` must be the directory in which the server starts.
 pub fn server_code(config: &McpServerConfig, workspace: &str, lookup: Lookup<'_>) -> CodeInUse {
     let McpTransport::Stdio { command, args, env, .. } = &config.transport else {
         return CodeInUse::default();

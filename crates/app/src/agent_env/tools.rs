@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// Searched for skills in addition to the configured directory.
+/// This directory is searched for skills in addition to the configured one.
 const USUAL_SKILLS: &str = ".agent/skills";
 
 /// The tools of a team.
@@ -27,8 +27,8 @@ pub struct TeamTools {
     /// The files of the session's config and workflow, and the code of custom adapters. No agent may write them,
     /// because the next start would use them.
     pub code_in_use: CodeInUse,
-    /// The directory that the paths of MCP servers without `cwd` are relative to; None: the directory in which the
-    /// session was started.
+    /// The directory that the paths of MCP servers without `cwd` are relative to; `None` means the directory in which
+    /// the session was started.
     pub server_dir: Option<PathBuf>,
     /// Whether commands and MCP servers are only simulated.
     pub simulated: bool,
@@ -39,10 +39,10 @@ pub struct TeamTools {
 /// Abilities that every agent with tools has in addition to its own tools.
 #[derive(Clone, Default)]
 pub struct SharedAbilities {
-    /// Empty if the config does not turn skills on.
+    /// The skills directories; empty if the config does not turn skills on.
     pub skills: Vec<String>,
     pub instructions: bool,
-    /// In bytes; None: the default.
+    /// The maximum size of a snapshot in bytes; `None` means the default.
     pub max_snapshot_bytes: Option<u64>,
     pub memory: bool,
     pub tasks: Option<TaskPlanning>,

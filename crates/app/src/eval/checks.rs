@@ -12,7 +12,7 @@ pub struct CheckedAnswer<'a> {
     pub conclusion: Option<&'a str>,
 }
 
-/// None if only a command can tell.
+/// `None` if only a command can tell.
 pub(super) fn is_right(check: &Check, answer: CheckedAnswer<'_>) -> Option<bool> {
     let CheckedAnswer { text, conclusion } = answer;
     Some(match check {
@@ -41,7 +41,6 @@ fn without_markup(text: &str) -> String {
     text.trim().trim_matches(['*', '`', '_', '#']).trim().to_owned()
 }
 
-/// Commas may separate thousands.
 pub(super) fn last_number(text: &str) -> Option<f64> {
     let end = text.rfind(|c: char| c.is_ascii_digit())? + 1;
     let head = text.get(..end)?;

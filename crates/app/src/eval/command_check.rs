@@ -19,7 +19,6 @@ pub(super) struct CommandChecks {
 }
 
 impl CommandChecks {
-    /// Fails if there is no sandbox and the user did not accept commands without one.
     pub(super) async fn new(app: &AppContext) -> Result<Self, Failure> {
         let accepted = app.settings.unconfined.then(AcceptedByUser::explicitly);
         let sandboxes = Sandboxes::detect(&std::env::temp_dir(), accepted).await;
@@ -43,7 +42,7 @@ impl CommandChecks {
     ) -> Result<bool, Failure> {
         let dir = self.dir.join(format!("{:016x}", fastrand::u64(..)));
         let right = self.run(&dir, (task, command, timeout), answer).await;
-        // Best effort: the parent directory is removed at the end.
+        // An error does not matter: the parent directory is removed at the end.
         let _ = std::fs::remove_dir_all(&dir);
         right
     }
@@ -88,7 +87,7 @@ impl CommandChecks {
 
 impl Drop for CommandChecks {
     fn drop(&mut self) {
-        // Best effort: what is left is in the system's directory for temporary files.
+        // An error does not matter: what is left is in the system's directory for temporary files.
         let _ = std::fs::remove_dir_all(&self.dir);
     }
 }

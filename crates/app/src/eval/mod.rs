@@ -40,7 +40,7 @@ use std::time::{Duration, Instant};
 pub struct EvalRequest {
     /// The file of tasks.
     pub tasks: PathBuf,
-    /// The configs of the teams; empty: the one team of the settings.
+    /// The configs of the teams; if empty, the team of the settings is used.
     pub teams: Vec<PathBuf>,
     /// How often each team answers each task.
     pub repeat: u32,
@@ -80,13 +80,13 @@ impl Stopping {
 /// The progress of an evaluation.
 #[derive(Clone, Copy, Debug)]
 pub struct EvalProgress {
-    /// Runs that are over.
+    /// The number of runs that are over.
     pub done: usize,
-    /// All runs.
+    /// The number of all runs.
     pub total: usize,
     /// The cost of all runs so far, in US dollars.
     pub cost_usd: f64,
-    /// Estimated; None while nothing is known.
+    /// The estimated remaining time; `None` while nothing is known.
     pub left: Option<Duration>,
 }
 
@@ -146,7 +146,7 @@ impl Eval {
         }
         let id: String = team::digest(&identity).chars().take(16).collect();
         let record = RefCell::new(Record::open(&id, app)?);
-        // Tasks in the outer loop: a stopped evaluation has compared all teams on the same tasks.
+        // The tasks are in the outer loop, so that a stopped evaluation has compared all teams on the same tasks.
         let mut cells = Vec::new();
         for repeat in 1..=request.repeat {
             for task in &tasks {
@@ -254,14 +254,14 @@ impl Eval {
         }
     }
 
-    /// None if nothing was recorded, or if the evaluation ignores earlier runs.
+    /// `None` if nothing was recorded, or if the evaluation ignores earlier runs.
     fn recorded(&self, cell: &Cell) -> Result<Option<(SessionId, RunOutcome)>, Failure> {
         let known = self.record.borrow().session(cell).cloned().filter(|_| !self.fresh);
         let (Some(id), Some(team)) = (known, self.teams.get(cell.team)) else { return Ok(None) };
         Ok(read(&id, &team.app)?.map(|outcome| (id, outcome)))
     }
 
-    /// Starts a run, or continues the session `begun`. None if the run was stopped before its end.
+    /// Starts a run, or continues the session `begun`. `None` if the run was stopped before its end.
     async fn run_cell(
         &self,
         cell: &Cell,
@@ -342,7 +342,7 @@ fn cost_of(cost: f64) -> f64 {
     if cost.is_finite() { cost.max(0.0) } else { 0.0 }
 }
 
-/// None if the session does not exist or has recorded nothing.
+/// `None` if the session does not exist or has recorded nothing.
 fn read(id: &SessionId, app: &AppContext) -> Result<Option<RunOutcome>, Failure> {
     let Some(store) = app.existing_store()? else { return Ok(None) };
     if store.summary(id).map_err(Failure::stored)?.is_none() {
@@ -362,7 +362,7 @@ fn name_of(team: &Team, app: &AppContext) -> String {
 }
 
 impl EvalStop {
-    /// For the exit status.
+    /// The kind of failure, which decides the exit status.
     pub fn kind(&self) -> FailureKind {
         match self {
             Self::Asked => FailureKind::Interrupted,

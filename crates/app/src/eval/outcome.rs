@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// A rule for counting recorded ballots, with its name on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NamedRule {
-    /// Its name on the command line.
+    /// The name of the rule on the command line.
     pub name: &'static str,
     /// How ballots are counted.
     pub rule: Rule,
@@ -52,7 +52,7 @@ impl std::str::FromStr for NamedRule {
 /// The outcome of a run.
 #[derive(Clone, Debug)]
 pub struct RunOutcome {
-    /// None if the run is not over.
+    /// The result; `None` if the run is not over.
     pub result: Option<RunResult>,
     /// The usage of the whole session.
     pub usage: Usage,
@@ -65,7 +65,7 @@ pub struct RunOutcome {
 }
 
 impl RunOutcome {
-    /// None if the events contain no such run.
+    /// The outcome of a run; `None` if the events contain no such run.
     pub fn of(session: &SessionId, run: &TaskId, events: &[Arc<Event>]) -> Option<Self> {
         let mut decider = None;
         let mut view = SessionView::without_transcript();

@@ -21,7 +21,7 @@ pub struct Cell {
     pub team: usize,
     /// The id of the task.
     pub task: String,
-    /// Counted from 1.
+    /// The number of the repetition, counted from 1.
     pub repeat: u32,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Record {
 
 impl Record {
     pub(super) fn open(id: &str, app: &AppContext) -> Result<Self, Failure> {
-        // Refuses a found state directory with links, and creates the directory with its `.gitignore`.
+        // This refuses a found state directory with links, and creates the directory with its `.gitignore`.
         app.store()?;
         let evals = app.state_dir().join("evals");
         let dir = evals.join(id);

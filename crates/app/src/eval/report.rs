@@ -18,9 +18,9 @@ pub struct EvalReport {
     pub id: String,
     /// The number of tasks.
     pub tasks: usize,
-    /// All runs, whether they are over or not.
+    /// The number of all runs, whether they are over or not.
     pub runs: usize,
-    /// In the order of the command line.
+    /// The teams in the order of the command line.
     pub teams: Vec<TeamReport>,
 }
 
@@ -29,11 +29,11 @@ pub struct EvalReport {
 pub struct TeamReport {
     /// The name of the team.
     pub name: String,
-    /// Runs that are over.
+    /// The number of runs that are over.
     pub runs: u64,
-    /// Runs that are over and gave no answer.
+    /// The number of runs that are over and gave no answer.
     pub without_answer: u64,
-    /// Runs decided without a vote, because all conclusions were equal.
+    /// The number of runs decided without a vote, because all conclusions were equal.
     pub unanimous: u64,
     /// What all runs used.
     pub usage: Usage,
@@ -60,16 +60,16 @@ pub struct RuleRow {
     pub right_count: u64,
     /// The share of votes with a tie for the first place; None without a vote.
     pub ties: Option<f64>,
-    /// Against the first row of the first team, on the runs that both have finished.
+    /// The comparison with the first row of the first team, on the runs that both have finished.
     pub compared: Option<Comparison>,
 }
 
 /// One finished run of a team.
 #[derive(Clone, Debug)]
 pub struct CellReport {
-    /// The task.
+    /// The id of the task.
     pub task: String,
-    /// Counted from 1.
+    /// The number of the repetition, counted from 1.
     pub repeat: u32,
     /// The session of the run.
     pub session: SessionId,
@@ -78,7 +78,7 @@ pub struct CellReport {
 }
 
 impl RuleRow {
-    /// In US dollars; None if no answer was right, or if a call has no known price.
+    /// The cost per right answer in US dollars; `None` if no answer was right, or if a call has no known price.
     pub fn cost_per_right(&self, usage: &Usage) -> Option<f64> {
         (self.right_count > 0 && usage.unpriced_calls == 0).then(|| usage.cost_usd / self.right_count as f64)
     }

@@ -32,11 +32,11 @@ pub fn share(right: u64, all: u64) -> Option<Share> {
 /// How two ways of answering the same tasks compare.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Comparison {
-    /// Pairs that only the first got right.
+    /// The number of pairs that only the first got right.
     pub only_first: u64,
-    /// Pairs that only the second got right.
+    /// The number of pairs that only the second got right.
     pub only_second: u64,
-    /// All pairs.
+    /// The number of all pairs.
     pub pairs: u64,
 }
 
@@ -48,14 +48,14 @@ impl Comparison {
         self.only_second += u64::from(second && !first);
     }
 
-    /// `McNemar`'s exact test, two-sided.
+    /// The p-value of `McNemar`'s exact two-sided test.
     pub fn p_value(&self) -> f64 {
         let n = self.only_first + self.only_second;
         let fewer = self.only_first.min(self.only_second);
         if n == 0 {
             return 1.0;
         }
-        // Logarithms, so that large numbers do not overflow.
+        // Logarithms are used so that large numbers do not overflow.
         let half = -(n as f64) * std::f64::consts::LN_2;
         let (mut log_choose, mut sum) = (0.0, 0.0);
         for k in 0..=fewer {

@@ -18,7 +18,7 @@ const MAX_COMMAND_TIMEOUT: Duration = Duration::from_secs(600);
 /// A task and how its answers are checked.
 #[derive(Clone, Debug)]
 pub struct EvalTask {
-    /// Unique in its file.
+    /// The id, which is unique in the file.
     pub id: String,
     /// The text that a team is given.
     pub task: String,
@@ -34,18 +34,18 @@ pub enum Check {
     /// The conclusion, the last line or the whole answer is this text. Case, white space, the format of numbers, a
     /// final period and surrounding Markdown are ignored.
     Exact(String),
-    /// The last number in the conclusion or, if it has none, in the answer.
+    /// The last number in the conclusion or, if it has none, in the answer is this number.
     Number(f64),
-    /// The last choice in the conclusion or, if it has none, in the answer.
+    /// The last choice in the conclusion or, if it has none, in the answer is this choice.
     Choice(String),
-    /// The answer contains a match.
+    /// The answer contains a match of this pattern.
     Regex(Box<Regex>),
     /// A shell command exits with status 0. It runs in the sandbox, in a directory with only `answer.txt` and
     /// `task.json`.
     Command {
         /// The command, for the shell.
         command: String,
-        /// How long it may take.
+        /// The time limit of the command.
         timeout: Duration,
     },
 }

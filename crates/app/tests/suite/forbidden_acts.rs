@@ -106,7 +106,7 @@ fn exempt_act(kind: Kind, path: &str) -> Option<&'static str> {
     }
 }
 
-/// None if the kind has no means to try.
+/// `None` if this kind of agent has no means to try.
 fn reaches_network(kind: Kind, phase: Phase) -> Option<bool> {
     match kind {
         FileTools | ChatFileTools => None,
@@ -118,8 +118,7 @@ fn reaches_network(kind: Kind, phase: Phase) -> Option<bool> {
 }
 
 /// A description, the path that is written to, and the phases in which that is forbidden. `{own}` and `{other}` stand
-/// for the agent's own workspace and another agent's. What is forbidden in [`Planning`] is also forbidden in
-/// [`PlanningFirst`].
+/// for the agent's own workspace and another agent's.
 type Act = (&'static str, &'static str, &'static [Phase]);
 
 const ACTS: [Act; 13] = [
@@ -150,10 +149,10 @@ const ACTS: [Act; 13] = [
     ("write the workspace", "{own}/note.txt", &[Planning]),
 ];
 
-/// In a read-only context path inside the project.
+/// A file in a read-only context path inside the project.
 const READ_ONLY_INSIDE: &str = "project/nest/er/docs/page.txt";
 
-/// Runs code later; the user named it as a writable context path.
+/// A file that runs code later, and that the user named as a writable context path.
 const NAMED: &str = "project/src/.envrc";
 
 /// The CLI agents of these tests call none of Althing's tools.
@@ -376,7 +375,6 @@ impl World {
         })
     }
 
-    /// Returns the CLI agent's output and error.
     async fn headless(&self, kind: Kind, env: BTreeMap<String, String>) -> String {
         let agent_env = self.agent_env(kind).1;
         let dir = self.base.join("state/members");
@@ -461,7 +459,6 @@ impl World {
         std::fs::read_to_string(self.at(kind, path)).is_ok_and(|text| text == "changed")
     }
 
-    /// Returns the output of the attempt, and whether it reached a listener of this test.
     async fn reach_network(&self, kind: Kind) -> (String, bool) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
@@ -477,7 +474,6 @@ impl World {
     }
 }
 
-/// Stops the listener.
 const OVER: &[u8] = b"over";
 
 fn attempt_arrived(listener: &TcpListener) -> bool {
@@ -509,7 +505,6 @@ fn chat(backend: &str, run: &RunSpec) -> ChatSpec {
     ChatSpec { agent: Some(agent), team, project: None, modes: ModeChoice::default(), history: Vec::new() }
 }
 
-/// Returns the acts with the wrong outcome.
 async fn try_acts(world: &World, kind: Kind, sandbox_name: SandboxName) -> Vec<String> {
     let mut failures = Vec::new();
     let mut fail = |act: &str, output: &str| {
@@ -591,7 +586,6 @@ async fn try_acts(world: &World, kind: Kind, sandbox_name: SandboxName) -> Vec<S
     failures
 }
 
-/// Returns the files that run code later and that were neither prevented nor reported.
 async fn make_what_runs_code(world: &World, sandbox_name: SandboxName) -> Vec<String> {
     let mut made = Vec::new();
     let members = [FileTools, Command, McpServer, CliHeadless];
@@ -654,7 +648,6 @@ impl TestSandbox {
     }
 }
 
-/// All except those that `ALTHING_TEST_WITHOUT` excludes.
 fn sandboxes() -> impl Iterator<Item = SandboxName> {
     SANDBOXES.into_iter().filter(|sandbox_name| !is_excluded(&format!("{sandbox_name:?}").to_lowercase()))
 }

@@ -11,10 +11,9 @@ use serde_json::{Map, Value, json};
 const KINDS: [&str; 8] =
     ["chatcompletion", "openrouter", "azure_openai", "openai", "grok", "claude", "gemini", "offline"];
 
-/// Wrong for every parameter that Althing itself interprets.
+/// A value that is wrong for every parameter that Althing itself interprets.
 const WRONG: &str = "no such value";
 
-/// Path, headers, body.
 type Sent = (String, Vec<(String, String)>, Value);
 
 fn samples(schema: &Value) -> Vec<Value> {

@@ -163,7 +163,7 @@ fn wants_reply(message: &ClientJsonRpcMessage) -> Wants {
     }
 }
 
-/// The statuses that have a meaning in MCP.
+/// Handles the statuses that have a meaning in MCP.
 fn refuse(response: &Response, in_session: bool) -> Result<(), HttpFailure> {
     let status = response.status();
     if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
@@ -227,7 +227,7 @@ fn without_address(error: reqwest::Error) -> HttpFailure {
     StreamableHttpError::Client(error.without_url())
 }
 
-/// The URL may contain a key.
+/// The URL is removed, because it may contain a key.
 fn without_url(error: HttpFailure) -> HttpFailure {
     match error {
         StreamableHttpError::Client(error) => without_address(error),

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) struct BoundedRequests<T> {
     /// `None` after the transport was closed because of the limit.
     transport: Option<T>,
-    /// Not replied to by `rmcp` yet.
+    /// Requests of the server to which `rmcp` has not replied yet.
     open: HashSet<RequestId>,
     /// One more reference for each reply that the server has not taken yet.
     sending: Arc<()>,
@@ -86,7 +86,7 @@ impl<T: Transport<RoleClient> + 'static> Transport<RoleClient> for BoundedReques
         }
     }
 
-    /// None if the connection has ended or there are too many requests. Cancel-safe if the transport is.
+    /// `None` if the connection has ended or there are too many requests. Cancel-safe if the transport is.
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
         let message = self.transport.as_mut()?.receive().await?;
         if self.count(&message) {
@@ -97,7 +97,7 @@ impl<T: Transport<RoleClient> + 'static> Transport<RoleClient> for BoundedReques
             limits::UNANSWERED
         ));
         self.closed.cancel();
-        // Dropped and not closed: closing waits for the server.
+        // The transport is dropped and not closed, because closing waits for the server.
         self.transport = None;
         None
     }

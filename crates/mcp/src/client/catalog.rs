@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 pub(crate) struct CatalogEntry {
-    /// Index into the agent's servers.
+    /// The index into the agent's servers.
     pub(crate) server: usize,
     pub(crate) spec: ToolSpec,
     pub(crate) info: ToolInfo,

@@ -26,16 +26,15 @@ use tokio::time::{Instant, timeout};
 
 pub(crate) struct Connection {
     peer: Peer<RoleClient>,
-    /// Dropping it ends the connection; `close` also waits.
+    /// Dropping the service ends the connection; `close` also waits.
     service: Mutex<Option<RunningService<RoleClient, Client>>>,
-    /// Only for a stdio server.
+    /// Set only for a stdio server.
     process: Option<SupervisedProcess>,
     exit_reason: Arc<ExitReason>,
     log: Arc<ServerLog>,
-    /// Lists the tools again when they change.
+    /// The task that lists the tools again when they change.
     refresher: AbortHandle,
     since: Instant,
-    /// Whether the end of the connection has been reported.
     end_reported: AtomicBool,
 }
 
@@ -110,7 +109,7 @@ impl Connection {
         self.process.is_some() || !self.is_up()
     }
 
-    /// For a connection that is still open. Clears the reason for the next exchange.
+    /// Why an exchange failed while the connection stays open. Clears the reason for the next exchange.
     pub(crate) fn take_failure(&self) -> Option<String> {
         self.exit_reason.take()
     }
@@ -123,7 +122,6 @@ impl Connection {
         self.peer.peer_info().map(|info| info.protocol_version.as_str().to_owned())
     }
 
-    /// Shortened.
     pub(crate) fn instructions(&self) -> Option<String> {
         let info = self.peer.peer_info()?;
         info.instructions.as_deref().map(|text| truncate_chars(text.trim(), limits::INSTRUCTIONS))
@@ -149,7 +147,7 @@ impl Connection {
         answer
     }
 
-    /// Phrased to follow the server's name. Waits briefly until the reason is known.
+    /// The text follows the server's name. Waits briefly until the reason is known.
     pub(crate) async fn ending(&self) -> String {
         handshake::ending(&self.exit_reason, self.process.as_ref()).await
     }
@@ -158,7 +156,6 @@ impl Connection {
         self.log.last()
     }
 
-    /// True for the first caller only, so that the end is reported once.
     pub(crate) fn mark_end_reported(&self) -> bool {
         !self.end_reported.swap(true, Ordering::Relaxed)
     }

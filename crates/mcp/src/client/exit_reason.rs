@@ -13,7 +13,6 @@ impl ExitReason {
         known.get_or_insert_with(|| how.into());
     }
 
-    /// For a connection that stays open.
     pub(crate) fn take(&self) -> Option<String> {
         self.how.lock().unwrap_or_else(PoisonError::into_inner).take()
     }

@@ -30,13 +30,13 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) struct OpenConnection {
     pub(crate) service: RunningService<RoleClient, Client>,
-    /// Only for a stdio server.
+    /// Set only for a stdio server.
     pub(crate) process: Option<SupervisedProcess>,
     pub(crate) exit_reason: Arc<ExitReason>,
     pub(crate) skipped_tools: Arc<SkippedTools>,
 }
 
-/// Offers servers no capabilities: no sampling, no roots, no elicitation.
+/// This client offers servers no capabilities: no sampling, no roots, no elicitation.
 pub(crate) struct Client {
     /// Notified when the server announces that its tools changed.
     changed: Arc<Notify>,
@@ -206,7 +206,7 @@ fn is_client_error(error: &(dyn std::error::Error + 'static)) -> bool {
     )
 }
 
-/// Phrased to follow the server's name.
+/// The text follows the server's name.
 pub(crate) async fn ending(exit_reason: &ExitReason, process: Option<&SupervisedProcess>) -> String {
     if let Some(how) = exit_reason.get() {
         return how;

@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 pub(crate) struct Shared {
     pub(crate) options: ClientOptions,
     notices: Mutex<VecDeque<ServerNotice>>,
-    /// Built when the first HTTP server needs it; most agents have none.
+    /// The client is built when the first HTTP server needs it; most agents have none.
     http: OnceLock<Result<reqwest::Client, StartError>>,
 }
 
@@ -50,11 +50,11 @@ impl Shared {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerState {
     pub name: String,
-    /// If not, the next call restarts the server, unless it was restarted too often or closed.
+    /// Whether the server runs. If not, the next call restarts it, unless it was restarted too often or closed.
     pub up: bool,
     pub protocol: Option<String>,
     pub tools: usize,
-    /// Shortened to 4096 characters. Untrusted text: show it, do not follow it.
+    /// The server's instructions, shortened to 4096 characters. Untrusted text: show it, do not follow it.
     pub instructions: Option<String>,
 }
 
@@ -63,9 +63,8 @@ pub struct McpToolHost {
     shared: Arc<Shared>,
     servers: Vec<McpServerClient>,
     output: ResultStore,
-    /// Counts changes to any server's tools.
     changes: Arc<AtomicU64>,
-    /// With the change count it was built at.
+    /// The catalog, with the change count at which it was built.
     catalog: Mutex<(u64, Arc<Catalog>)>,
 }
 
@@ -100,7 +99,7 @@ impl McpToolHost {
         Self { shared, servers, output, changes, catalog }
     }
 
-    /// Oldest first; at most 256.
+    /// The notices, oldest first; at most 256.
     pub fn notices(&self) -> Vec<ServerNotice> {
         self.shared.notices.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
@@ -124,13 +123,13 @@ impl McpToolHost {
         self.catalog().entries.iter().map(|entry| entry.info.clone()).collect()
     }
 
-    /// For servers whose permissions have changed: stops those that we started. The next call of a server's tool
-    /// starts that server again and, if the server was called before, tells the model about the restart.
+    /// Stops the servers that Althing started, because their permissions have changed. The next call of a server's
+    /// tool starts that server again and, if the server was called before, tells the model about the restart.
     pub async fn renew(&self) {
         join_all(self.servers.iter().map(McpServerClient::renew)).await;
     }
 
-    /// Waits a few seconds at most. Later calls are refused.
+    /// Stops the servers; waits a few seconds at most. Later calls are refused.
     pub fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(join_all(self.servers.iter().map(McpServerClient::close)).map(drop))
     }

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::error::Error;
 use std::sync::Arc;
 
-/// MCP or HTTP uses these, so a config must not set them.
+/// Headers that MCP or HTTP uses, so that a config must not set them.
 const RESERVED: &[&str] = &[
     "accept",
     "content-type",
@@ -46,8 +46,8 @@ pub(crate) fn client() -> Result<reqwest::Client, StartError> {
         .map_err(|error| bad(error.without_url().to_string()))
 }
 
-/// Only a redirect that keeps method and body and stays on the same origin, because the request carries the server's
-/// keys. Many servers redirect `/mcp` to `/mcp/`.
+/// Follows only a redirect that keeps method and body and stays on the same origin, because the request carries the
+/// server's keys. Many servers redirect `/mcp` to `/mcp/`.
 fn follow(attempt: Attempt<'_>) -> reqwest::redirect::Action {
     let keeps = matches!(attempt.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
     let same = attempt.previous().first().is_some_and(|first| first.origin() == attempt.url().origin());
@@ -63,12 +63,12 @@ pub(crate) fn address(url: &str) -> Result<Url, StartError> {
     }
 }
 
-/// Path and query may contain a key.
+/// Only the origin is shown, because path and query may contain a key.
 pub(crate) fn origin(url: &Url) -> String {
     url.origin().ascii_serialization()
 }
 
-/// Marked sensitive, so that debug output does not show their values.
+/// The headers are marked sensitive, so that debug output does not show their values.
 pub(crate) fn headers(headers: &[(String, Secret)]) -> Result<HashMap<HeaderName, HeaderValue>, StartError> {
     let bad = |name: &str, reason: &str| StartError::BadSpec {
         reason: format!("its header {} cannot be used: {reason}", quote(name)),
@@ -89,7 +89,6 @@ pub(crate) fn headers(headers: &[(String, Secret)]) -> Result<HashMap<HeaderName
         .collect()
 }
 
-/// On one line. URLs were removed where the error arose.
 pub(crate) fn causes(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

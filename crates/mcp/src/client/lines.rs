@@ -3,7 +3,7 @@
 use std::io;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
-/// Without the line ending.
+/// A line without its line ending.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum RawLine {
     Whole(Vec<u8>),
@@ -13,7 +13,7 @@ pub(crate) enum RawLine {
 
 pub(crate) struct LineReader<R> {
     reader: BufReader<R>,
-    /// Stored in `self` so that dropping the future loses nothing.
+    /// The beginning of the current line; stored in `self` so that dropping the future loses nothing.
     partial: Vec<u8>,
     limit: usize,
     skipping: bool,
@@ -28,7 +28,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         self.skipping = true;
     }
 
-    /// None at the end of the stream. An unterminated last line counts as a line.
+    /// `None` at the end of the stream. An unterminated last line counts as a line.
     pub(crate) async fn next(&mut self) -> io::Result<Option<RawLine>> {
         loop {
             if self.reader.buffer().is_empty() {
@@ -75,7 +75,7 @@ mod tests {
     use std::task::{Context, Poll};
     use tokio::io::ReadBuf;
 
-    /// Always ready, and never ends a line.
+    /// A stream that is always ready and never ends a line.
     struct Flood<'a> {
         reads: &'a AtomicUsize,
     }

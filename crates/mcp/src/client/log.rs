@@ -20,9 +20,9 @@ pub(crate) struct ServerLog {
 
 #[derive(Default)]
 struct LogState {
-    /// Includes output that no longer reaches the sink.
+    /// The number of bytes, including output that no longer reaches the sink.
     written: usize,
-    /// Quoted when the server dies.
+    /// The last lines, which are quoted when the server dies.
     last: VecDeque<String>,
 }
 
@@ -61,8 +61,8 @@ impl ServerLog {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).last.iter().cloned().collect()
     }
 
-    /// Reads to the end, so that the server never blocks on a full pipe; but not longer than `after` after the
-    /// shutdown, because an orphaned child may hold the stream open.
+    /// Reads to the end, so that the server never blocks on a full pipe; but for at most `after` from the shutdown
+    /// on, because an orphaned child may hold the stream open.
     pub(crate) async fn drain(
         self: Arc<Self>,
         stream: impl AsyncRead + Unpin,

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 const HASH_CHARS: usize = 8;
 
-/// None if the hashed name is taken as well.
+/// The name of a tool is `None` if its hashed name is taken as well.
 pub(crate) fn offered(tools: &[(&str, &str)]) -> Vec<Option<String>> {
     let plain: Vec<String> = tools.iter().map(|(server, tool)| plain(server, tool)).collect();
     let mut uses: HashMap<&str, usize> = HashMap::new();

@@ -24,7 +24,6 @@ pub enum NoticeKind {
         reason: String,
     },
     TooManyTools {
-        /// The number of tools offered.
         kept: usize,
     },
     /// The config names a tool that the server does not have.
@@ -178,7 +177,7 @@ fn quote_stderr(stderr_tail: &[String]) -> String {
     }
 }
 
-/// A server's text for use in our messages: printable, on one line, shortened.
+/// A server's text for use in Althing's messages: printable, on one line, shortened.
 pub(crate) fn quote(text: &str) -> String {
     truncate_chars(&text.replace(|c: char| !is_safe(c), " "), limits::QUOTE)
 }

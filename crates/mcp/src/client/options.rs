@@ -13,33 +13,35 @@ use std::time::Duration;
 /// Receives a server's name and one line of its stderr, or of its stdout that is not MCP. Called on the reading task,
 /// so it must not block.
 pub(crate) type StderrSink = Arc<dyn Fn(&str, &str) + Send + Sync>;
-/// Must not block.
+/// Receives each notice. Must not block.
 pub(crate) type NoticeSink = Arc<dyn Fn(&ServerNotice) + Send + Sync>;
 
 #[derive(Clone)]
 pub struct ClientOptions {
-    /// Child processes inherit only the allow-listed variables (`PATH`, `HOME`, `LANG`, …).
+    /// The environment of this process; child processes inherit only the allow-listed variables (`PATH`, `HOME`,
+    /// `LANG`, …).
     pub environment: Vec<(OsString, OsString)>,
     pub spawner: Arc<dyn Spawner>,
-    /// None builds one (rustls with ring, public roots, system proxies). A custom client should not follow redirects
-    /// to other origins, because the requests carry the servers' keys.
+    /// If this is `None`, a client is built (rustls with ring, public roots, system proxies). A custom client should
+    /// not follow redirects to other origins, because the requests carry the servers' keys.
     pub http: Option<reqwest::Client>,
-    /// None drops the servers' stderr, and their stdout that is not MCP.
+    /// If this is `None`, the servers' stderr is dropped, and their stdout that is not MCP.
     pub stderr: Option<StderrSink>,
-    /// Notices are also stored for [`McpToolHost::notices`](super::McpToolHost::notices).
+    /// Receives the notices, which are also stored for [`McpToolHost::notices`](super::McpToolHost::notices).
     pub on_notice: Option<NoticeSink>,
-    /// For full results that are too long for the model; None: they are not stored.
+    /// The directory for full results that are too long for the model; if this is `None`, they are not stored.
     pub output_dir: Option<PathBuf>,
-    /// Masks known secrets in stored results; None stores them unmasked.
+    /// Masks known secrets in stored results; if this is `None`, results are stored unmasked.
     pub output_masking: Option<Arc<dyn OutputMasking>>,
-    /// In total per call, however much progress it reports, unless the `call_timeout` of its server is longer.
+    /// The limit for a whole call, however much progress it reports, unless the `call_timeout` of its server is
+    /// longer.
     pub progress_cap: Duration,
     pub max_restarts: u32,
-    /// Between the first and the second restart; doubles with each further restart.
+    /// The pause between the first and the second restart; doubles with each further restart.
     pub restart_pause: Duration,
     /// If a server needs a restart at least this long after its last start, its restart count is reset.
     pub restarts_forgiven_after: Duration,
-    /// For each shutdown step of a process.
+    /// The limit for each shutdown step of a process.
     pub grace: Duration,
 }
 
@@ -67,7 +69,7 @@ impl ClientOptions {
 }
 
 impl fmt::Debug for ClientOptions {
-    /// Omits the environment, which contains keys.
+    /// The output omits the environment, which contains keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClientOptions")
             .field("output_dir", &self.output_dir)

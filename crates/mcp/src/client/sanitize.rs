@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 const MAX_REPORTED: usize = 32;
 
-/// Removed from tool lists, each with the reason.
+/// Tools that were removed from tool lists, each with the reason.
 #[derive(Debug, Default)]
 pub(crate) struct SkippedTools {
     tools: Mutex<Vec<(String, String)>>,
@@ -23,13 +23,13 @@ impl SkippedTools {
         }
     }
 
-    /// Since the last call.
+    /// Returns the tools that were removed since the last call.
     pub(crate) fn take(&self) -> Vec<(String, String)> {
         std::mem::take(&mut *self.tools.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// None if the line is not MCP. Revision 2025-03-26 allows an array of messages.
+/// `None` if the line is not MCP. Revision 2025-03-26 allows an array of messages.
 pub(crate) fn messages(line: &[u8], skipped_tools: &SkippedTools) -> Option<Vec<ServerJsonRpcMessage>> {
     match serde_json::from_slice(line).ok()? {
         Value::Array(batch) => batch.into_iter().map(|value| message(value, skipped_tools)).collect(),
@@ -37,13 +37,12 @@ pub(crate) fn messages(line: &[u8], skipped_tools: &SkippedTools) -> Option<Vec<
     }
 }
 
-/// None if it is not MCP.
 pub(crate) fn message(mut value: Value, skipped_tools: &SkippedTools) -> Option<ServerJsonRpcMessage> {
     repair(&mut value, skipped_tools);
     serde_json::from_value(value).ok()
 }
 
-/// For transports that parse messages themselves.
+/// This is for transports that parse messages themselves.
 pub(crate) fn text(text: String, skipped_tools: &SkippedTools) -> String {
     let Ok(mut value) = serde_json::from_str::<Value>(&text) else { return text };
     if repair(&mut value, skipped_tools) { value.to_string() } else { text }

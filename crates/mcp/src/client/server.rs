@@ -32,7 +32,7 @@ struct Restarts {
     used: u32,
     last: Option<Instant>,
     given_up_reported: bool,
-    /// Whether we stopped the process, to start it again with other permissions.
+    /// Whether Althing stopped the process, to start it again with other permissions.
     renewed: bool,
 }
 
@@ -49,12 +49,12 @@ impl McpServerClient {
         Ok(Self { spec, tool_set, shared, current, restarts, called })
     }
 
-    /// Open or not.
+    /// The connection, open or not.
     pub(crate) fn current(&self) -> Option<Arc<Connection>> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// By the server's own name for the tool.
+    /// `tool` is the server's own name for the tool.
     pub(crate) async fn call(&self, tool: &str, arguments: JsonObject) -> Rendered {
         let was_called = self.called.swap(true, Ordering::Relaxed);
         let (connection, restarted) = match self.usable().await {
@@ -73,7 +73,6 @@ impl McpServerClient {
         rendered
     }
 
-    /// For the model.
     async fn explain(&self, connection: &Connection, error: ServiceError) -> String {
         let name = quote(&self.spec.name);
         if self.current().is_none() {
@@ -114,7 +113,6 @@ impl McpServerClient {
         }
     }
 
-    /// The first call for a connection also issues the notice.
     async fn report_end(&self, connection: &Connection) -> String {
         let mut how = connection.ending().await;
         let stderr_tail = connection.stderr_tail();
@@ -127,7 +125,7 @@ impl McpServerClient {
         how
     }
 
-    /// Also returns a note if the server had to be restarted. The error is for the model.
+    /// Also returns a note for the model if the server had to be restarted. The error is for the model as well.
     async fn usable(&self) -> Result<(Arc<Connection>, Option<String>), String> {
         if let Some(connection) = self.current().filter(|connection| connection.is_up()) {
             return Ok((connection, None));
@@ -186,7 +184,6 @@ impl McpServerClient {
         }
     }
 
-    /// Does not count as a restart after a failure.
     async fn start_renewed(
         &self,
         restarts: &mut Restarts,
@@ -207,8 +204,8 @@ impl McpServerClient {
         Ok((connection, Some(note)))
     }
 
-    /// The permissions of a running process cannot be changed. The next call starts the server again; a server that
-    /// we did not start is left alone.
+    /// Stops the process, because the permissions of a running process cannot be changed; the next call starts it
+    /// again. A server that Althing did not start is left alone.
     pub(crate) async fn renew(&self) {
         let mut restarts = self.restarts.lock().await;
         if let Some(connection) = self.current().filter(|connection| connection.has_process()) {
@@ -222,7 +219,7 @@ impl McpServerClient {
     }
 
     pub(crate) async fn close(&self) {
-        // Prevents a concurrent restart.
+        // The lock prevents a concurrent restart.
         let _restarts = self.restarts.lock().await;
         let connection = self.current();
         self.put(None);
@@ -232,7 +229,7 @@ impl McpServerClient {
     }
 }
 
-/// After `used` restarts: starts with `first` and doubles with each restart, up to a limit.
+/// The pause after `used` restarts: starts with `first` and doubles with each restart, up to a limit.
 fn pause(first: Duration, used: u32) -> Duration {
     let doubled = first.saturating_mul(2_u32.saturating_pow(used.saturating_sub(1)));
     doubled.min(limits::RESTART_PAUSE_MAX)

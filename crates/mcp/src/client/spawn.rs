@@ -9,12 +9,12 @@ use std::path::PathBuf;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 pub struct SpawnRequest {
-    /// Looked up in the child's `PATH`.
+    /// The program, which is looked up in the child's `PATH`.
     pub program: String,
     pub args: Vec<String>,
     /// The complete environment: nothing else may be inherited.
     pub env: Vec<(OsString, OsString)>,
-    /// None means our working directory.
+    /// The working directory; `None` means that of this process.
     pub cwd: Option<PathBuf>,
 }
 
@@ -39,7 +39,7 @@ pub struct SpawnedProcess {
     pub process: Box<dyn ServerProcess>,
 }
 
-/// Dropping it kills the process and its descendants.
+/// A running server. Dropping it kills the process and its descendants.
 pub trait ServerProcess: Send {
     /// Returns how the process ended, phrased to follow a name: "exited with status 3". May be called again.
     fn wait(&mut self) -> BoxFuture<'_, String>;
@@ -52,6 +52,6 @@ pub trait ServerProcess: Send {
 }
 
 pub trait Spawner: Send + Sync {
-    /// [`io::ErrorKind::NotFound`] means that there is no such program.
+    /// The error [`io::ErrorKind::NotFound`] means that there is no such program.
     fn spawn<'a>(&'a self, request: &'a SpawnRequest) -> BoxFuture<'a, io::Result<SpawnedProcess>>;
 }

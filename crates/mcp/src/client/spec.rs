@@ -7,47 +7,47 @@ use std::time::Duration;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerSpec {
-    /// Part of the names of the server's tools.
+    /// The server's name, which becomes part of the names of its tools.
     pub name: String,
     pub transport: ServerTransport,
-    /// By the server's own names or as `mcp__server__tool`; None offers all.
+    /// The offered tools, by the server's own names or as `mcp__server__tool`; `None` offers all.
     pub allowed_tools: Option<Vec<String>>,
-    /// Overrides `allowed_tools`.
+    /// Tools that are not offered, even if `allowed_tools` names them.
     pub exclude_tools: Vec<String>,
-    /// For starting the server and listing its tools.
+    /// The limit for starting the server and listing its tools.
     pub start_timeout: Duration,
-    /// Without a response or progress.
+    /// The limit for a call without a response or progress.
     pub call_timeout: Duration,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerTransport {
     Stdio {
-        /// Looked up in the child's `PATH`.
+        /// The program, which is looked up in the child's `PATH`.
         command: String,
         args: Vec<String>,
-        /// In addition to the allow-listed ones. Secret, because configs put keys here.
+        /// Variables in addition to the allow-listed ones. Secret, because configs put keys here.
         env: Vec<(String, Secret)>,
-        /// None means our working directory.
+        /// The working directory; `None` means that of this process.
         cwd: Option<PathBuf>,
     },
-    /// Streamable HTTP.
+    /// The server is reached over streamable HTTP.
     Http {
-        /// Its query may contain a key, so messages show only the origin.
+        /// The address. Its query may contain a key, so messages show only the origin.
         url: String,
-        /// Sent with every request.
+        /// Headers that are sent with every request.
         headers: Vec<(String, Secret)>,
     },
 }
 
 impl ServerSpec {
-    /// With the default limits and all tools.
+    /// The spec has the default limits and offers all tools.
     pub fn stdio(name: impl Into<String>, command: impl Into<String>, args: Vec<String>) -> Self {
         let transport = ServerTransport::Stdio { command: command.into(), args, env: Vec::new(), cwd: None };
         Self::new(name.into(), transport)
     }
 
-    /// With the default limits and all tools.
+    /// The spec has the default limits and offers all tools.
     pub fn http(name: impl Into<String>, url: impl Into<String>) -> Self {
         Self::new(name.into(), ServerTransport::Http { url: url.into(), headers: Vec::new() })
     }
@@ -78,7 +78,7 @@ impl ServerSpec {
     }
 }
 
-/// Without starting servers, only the tools that `allowed_tools` names are known.
+/// The tools that `allowed_tools` names: others are known only once a server is started.
 pub fn named_tools(servers: &[ServerSpec]) -> Vec<String> {
     let own_name = |server: &ServerSpec, entry: &str| {
         let prefix = format!("mcp__{}__", server.name);

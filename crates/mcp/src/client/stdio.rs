@@ -18,11 +18,11 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) struct StdioTransport {
     lines: LineReader<Box<dyn AsyncRead + Send + Unpin>>,
-    /// Queue of the writing task: a message is written completely or not at all, even if its sender is dropped.
+    /// The queue of the writing task: a message is written completely or not at all, even if its sender is dropped.
     outbox: mpsc::Sender<Vec<u8>>,
     /// Messages of a batch that were not delivered yet.
     waiting: VecDeque<ServerJsonRpcMessage>,
-    /// Since the last message.
+    /// The number of bytes that are not MCP since the last message.
     noise: usize,
     shutdown: CancellationToken,
     exit_reason: Arc<ExitReason>,
@@ -85,7 +85,7 @@ impl Transport<RoleClient> for StdioTransport {
         }
     }
 
-    /// None when the server has ended or has to be stopped, or when the shutdown has started. Cancel-safe.
+    /// `None` when the server has ended or has to be stopped, or when the shutdown has started. Cancel-safe.
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
         loop {
             if let Some(message) = self.waiting.pop_front() {

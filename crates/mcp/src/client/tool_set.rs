@@ -20,7 +20,7 @@ pub(crate) struct ServerTool {
     pub(crate) destructive: Option<bool>,
 }
 
-/// Unverified hints of the server.
+/// A tool with the unverified hints of its server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolInfo {
     /// The name under which the tool is offered.
@@ -28,13 +28,13 @@ pub struct ToolInfo {
     pub server: String,
     /// The server's own name for the tool.
     pub tool: String,
-    /// The server states that the tool changes nothing.
+    /// Whether the server states that the tool changes nothing.
     pub read_only: Option<bool>,
-    /// The server states that the tool may destroy something.
+    /// Whether the server states that the tool may destroy something.
     pub destructive: Option<bool>,
 }
 
-/// Replaced after each listing.
+/// The tools of a server, replaced after each listing.
 pub(crate) struct ServerToolSet {
     tools: RwLock<Arc<Vec<ServerTool>>>,
     /// Shared by all tool sets of an agent, so that the catalog knows when it is stale.
@@ -64,7 +64,6 @@ pub(crate) struct ToolFilter<'a> {
     spec: &'a ServerSpec,
     chosen: Vec<ServerTool>,
     seen: HashSet<String>,
-    /// Config entries that have not matched a tool yet.
     unmatched: Vec<&'a String>,
     notices: Vec<NoticeKind>,
     full: bool,
@@ -106,7 +105,6 @@ impl<'a> ToolFilter<'a> {
         }
     }
 
-    /// Further pages are useless.
     pub(crate) fn is_full(&self) -> bool {
         self.full
     }

@@ -52,7 +52,7 @@ impl AgentEndpoints {
         let (listed, end) = (Arc::new(AtomicBool::new(false)), CancellationToken::new());
         let tools = Tools::new(specs, calls, listed.clone(), end.clone(), self.limits.keep_alive);
         let config = StreamableHttpServerConfig::default()
-            // Stateless: there is no session to expire, and a lost connection ends its call.
+            // Without sessions nothing can expire, and a lost connection ends its call.
             .with_legacy_session_mode(false)
             .with_sse_keep_alive(Some(self.limits.keep_alive))
             .with_sse_retry(None)
@@ -92,7 +92,6 @@ impl Endpoints for AgentEndpoints {
 
 #[derive(Default)]
 struct Routes {
-    // The lock is never held across an await.
     open: Mutex<HashMap<String, Route>>,
 }
 
@@ -119,7 +118,7 @@ struct OpenEndpoint {
     token: Secret,
     listed: Arc<AtomicBool>,
     routes: Arc<Routes>,
-    /// Cancels running calls when dropped.
+    /// Dropping the guard cancels running calls.
     _end: DropGuard,
 }
 

@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 
 pub(super) enum Approval {
     Given,
-    /// With the reason, for the client's model.
+    /// The run is denied, with the reason for the client's model.
     Denied(String),
     /// The client has to ask its user and repeat the call.
     Ask(Box<InputRequiredResult>),
@@ -24,7 +24,7 @@ pub(super) enum Approval {
 /// Open questions to clients of the newest revision, which ask the user and then repeat the call.
 #[derive(Default)]
 pub(super) struct Approvals {
-    /// By the state token that the client sends back. An answer is valid once, for exactly that run.
+    /// The runs by the state token that the client sends back. An answer is valid once, for exactly that run.
     open: Mutex<HashMap<String, LaunchRun>>,
 }
 

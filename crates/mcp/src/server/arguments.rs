@@ -6,7 +6,6 @@ use rmcp::model::JsonObject;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// An error contains all problems.
 pub(super) fn parse<T: DeserializeOwned>(schema: &Value, arguments: Option<JsonObject>) -> Result<T, String> {
     let mut arguments = arguments.unwrap_or_default();
     // Many clients send null for omitted parameters.

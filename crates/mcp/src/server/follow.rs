@@ -15,12 +15,12 @@ pub(super) enum WaitOutcome {
     StillRunning,
 }
 
-/// Only if the client asked for them.
+/// Sends progress only if the client asked for it.
 pub(super) struct ProgressReporter<'a> {
     context: &'a RequestContext<RoleServer>,
     token: Option<ProgressToken>,
     sent: f64,
-    /// Repeated when there is nothing new, because some clients abort a call after silence.
+    /// The last message is repeated when there is nothing new, because some clients abort a call after silence.
     last: String,
 }
 
@@ -44,7 +44,7 @@ impl<'a> ProgressReporter<'a> {
     }
 }
 
-/// Until the run ends, asks a question without a countdown, or the time is up.
+/// Returns when the run ends, asks a question without a countdown, or the time is up.
 pub(super) async fn follow(
     feed: &mut dyn RunFeed,
     at_most: Duration,
@@ -64,7 +64,6 @@ pub(super) async fn follow(
         };
         match news {
             RunUpdate::Line(line) => reporter.line(line).await,
-            // The run does not go on without an answer.
             RunUpdate::Question(interaction) if interaction.countdown.is_none() => {
                 return WaitOutcome::Question(interaction);
             }

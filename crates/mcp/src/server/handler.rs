@@ -12,7 +12,7 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
-/// Returns the guidance.
+/// The name of the prompt that returns the guidance.
 const PROMPT: &str = "orchestrate";
 
 /// All connections share one `AlthingServer`.

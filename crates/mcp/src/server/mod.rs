@@ -32,17 +32,17 @@ use tools::ToolDefinition;
 
 const PATH: &str = "/mcp";
 
-/// Few clients end their session.
+/// An idle session expires after this time, because few clients end their sessions.
 const SESSION: Duration = Duration::from_secs(12 * 60 * 60);
 
 #[derive(Clone, Debug)]
 pub struct ServeOptions {
     /// How to use `launch_run` well; sent as the server's instructions and as its prompt.
     pub guidance: String,
-    /// For `launch_run` and `run_result`.
+    /// How long `launch_run` and `run_result` wait.
     pub wait: Duration,
     pub require_approval: bool,
-    /// Of keepalive progress notifications.
+    /// The interval of keepalive progress notifications.
     pub keepalive: Duration,
 }
 
@@ -65,7 +65,6 @@ struct AlthingServer {
     tasks: TaskManager,
 }
 
-/// Clones share tasks and open approvals.
 #[derive(Clone)]
 pub struct McpServer(Arc<AlthingServer>);
 
@@ -109,7 +108,7 @@ impl McpServer {
         running.waiting().await.map(drop).map_err(|error| format!("the connection failed: {error}"))
     }
 
-    /// Serves clients that present the token, on the loopback interface. If `token` is None, one is generated.
+    /// Serves clients that present the token, on the loopback interface. If `token` is `None`, one is generated.
     pub fn listen(
         &self,
         address: SocketAddr,
@@ -159,7 +158,7 @@ impl McpServer {
     }
 }
 
-/// Dropping it ends every connection.
+/// Dropping the listener ends every connection.
 pub struct McpListener {
     url: String,
     token: Secret,

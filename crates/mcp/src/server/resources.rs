@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 const RUNS: &str = "althing://runs";
 
-/// Older runs can still be read.
+/// How many runs are listed; older runs can still be read.
 const LISTED: usize = 20;
 
 #[derive(Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// A run is identified by the id in its `RunResult`.
 pub trait RunService: Send + Sync {
-    /// The same as the chat agent's `launch_run`.
+    /// The tool, which is the same as the chat agent's `launch_run`.
     fn launch_tool(&self) -> ToolSpec;
 
     /// Resolves the symbolic links in a launch's paths: what a person is asked about is what is then started.
@@ -15,33 +15,33 @@ pub trait RunService: Send + Sync {
         Box::pin(async { launch })
     }
 
-    /// Why the run needs a person's approval, because it needs more access than runs have without it; None if it
+    /// Why the run needs a person's approval, because it needs more access than runs have without it; `None` if it
     /// needs none, or if an approval would not help.
     fn needs_approval<'a>(&'a self, launch: &'a LaunchRun) -> BoxFuture<'a, Option<String>> {
         let _ = launch;
         Box::pin(async { None })
     }
 
-    /// Everything that the person who approves the run must know. An error names what to change.
+    /// The question shows everything that the person who approves the run must know. An error names what to change.
     fn approval_question(&self, launch: &LaunchRun) -> Result<String, String>;
 
-    /// Returns the run's id as soon as it has one. `approved`: whether a person approved exactly this run. An error
-    /// names what to change.
+    /// Returns the run's id as soon as it has one. `approved` says whether a person approved exactly this run. An
+    /// error names what to change.
     fn launch(&self, launch: LaunchRun, approved: bool) -> BoxFuture<'_, Result<String, String>>;
 
-    /// None if there is no run with that id.
+    /// `None` if there is no run with that id.
     fn view<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<RunSummary>>;
 
-    /// Newest first, at most `most`.
+    /// The newest runs, at most `most`, newest first.
     fn list(&self, most: usize) -> BoxFuture<'_, Vec<RunSummary>>;
 
-    /// From now on; for an ended run, its end. None if there is no run with that id.
+    /// The updates from now on; for an ended run, its end. `None` if there is no run with that id.
     fn follow<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<Box<dyn RunFeed>>>;
 
-    /// Includes the run that executed the plan; None if the run has not ended or does not exist.
+    /// The result includes the run that executed the plan; `None` if the run has not ended or does not exist.
     fn result<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<RunOutcome>>;
 
-    /// For a model: a long answer is replaced by a summary with the path of the whole text.
+    /// The outcome for a model: a long answer is replaced by a summary with the path of the whole text.
     fn for_tool_result(&self, outcome: &RunOutcome) -> RunOutcome {
         outcome.clone()
     }
@@ -73,10 +73,10 @@ pub trait RunFeed: Send {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum RunUpdate {
-    /// For people.
+    /// A line of progress for people.
     Line(String),
     Question(Box<Interaction>),
-    /// Also the run that executes its plan, if any, has ended.
+    /// The run has ended, and so has the run that executes its plan, if there is one.
     Ended(Box<RunOutcome>),
 }
 
@@ -84,13 +84,13 @@ pub enum RunUpdate {
 pub struct RunOutcome {
     #[serde(flatten)]
     pub result: RunResult,
-    /// Of the run that executed the plan.
+    /// The result of the run that executed the plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub execution: Option<Box<RunResult>>,
 }
 
 impl RunOutcome {
-    /// Of the execution if there is one, else of the run.
+    /// The status of the execution if there is one, else of the run.
     pub fn status(&self) -> RunStatus {
         self.execution.as_ref().map_or(self.result.status, |execution| execution.status)
     }
@@ -100,28 +100,28 @@ impl RunOutcome {
 pub struct RunSummary {
     pub run_id: String,
     pub task: String,
-    /// None while the run is live.
+    /// `None` while the run is live.
     pub status: Option<RunStatus>,
-    /// The newest line.
+    /// The newest line of progress.
     pub progress: Option<String>,
-    /// Open questions.
+    /// The open questions.
     pub interactions: Vec<Interaction>,
     /// Whether the run has ended and has a workspace, which can be read.
     pub has_workspace: bool,
 }
 
-/// Clients may read it.
+/// A directory of a run that clients may read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RunDir {
     /// The run's log and results.
     Log,
-    /// Of the agent whose answer is the final answer.
+    /// The workspace of the agent whose answer is the final answer.
     Workspace,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunFile {
     Text(String),
-    /// With the paths of its entries.
+    /// A directory, with the paths of its entries.
     Directory(Vec<String>),
 }

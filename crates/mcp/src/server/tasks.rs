@@ -7,7 +7,7 @@ use rmcp::model::{CreateTaskResult, MetaObject};
 use rmcp::task_manager::{TaskContext, TaskExit, TaskManager, TaskOptions};
 use std::sync::Arc;
 
-/// In milliseconds.
+/// The interval in milliseconds at which clients should poll.
 const POLL: u64 = 1000;
 
 /// The task's metadata contains the run id, for `run_status` and the other tools.
@@ -18,7 +18,7 @@ pub(super) fn start(
     feed: Box<dyn RunFeed>,
 ) -> CreateTaskResult {
     let options = TaskOptions::new()
-        // Never expires: a run may take long, and its result stays stored.
+        // A task never expires: a run may take long, and its result stays stored.
         .with_ttl_ms(None)
         .with_poll_interval_ms(POLL)
         .with_status_message(format!("run {run} is in progress"));

@@ -18,7 +18,7 @@ pub(super) struct ToolDefinition {
     reads_only: bool,
 }
 
-/// In the order in which clients see them.
+/// The tools, in the order in which clients see them.
 pub(super) fn all(runs: &dyn RunService) -> Vec<ToolDefinition> {
     let launch = ToolSpec { name: LAUNCH.to_owned(), ..runs.launch_tool() };
     vec![
@@ -77,7 +77,7 @@ fn with_run(others: &Value, required: &[&str]) -> Value {
     json!({"type": "object", "additionalProperties": false, "properties": properties, "required": required})
 }
 
-/// Mirrors `Decision`.
+/// The schema mirrors `Decision`.
 fn decision() -> Value {
     let text = |description: &str| json!({"type": "string", "description": description});
     let others = json!({

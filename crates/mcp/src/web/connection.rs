@@ -22,14 +22,13 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-/// Shared by every connection of a listener.
 pub(super) struct ConnectionContext {
     pub(super) address: SocketAddr,
     pub(super) limits: WebLimits,
     pub(super) router: Arc<dyn Router>,
 }
 
-/// Until a request is admitted.
+/// A connection without an admitted request.
 #[derive(Clone, Default)]
 pub(super) struct PendingConnection {
     head: Arc<watch::Sender<RequestHead>>,

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 
 type Part = Result<Frame<Bytes>, Infallible>;
 
-/// Only for clients that accept event streams.
+/// Must be called only for a client that accepts event streams.
 pub(super) async fn answer(
     mut pending: BoxFuture<'static, HttpResponse>,
     limits: &WebLimits,

@@ -9,7 +9,7 @@ use http::{HeaderMap, StatusCode};
 use sha2::{Digest, Sha256};
 use std::net::SocketAddr;
 
-/// Stored as a digest, so that comparison time does not depend on the token.
+/// The token is stored as a digest, so that comparison time does not depend on the token.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Token([u8; 32]);
 
@@ -54,7 +54,7 @@ pub(super) fn check(parts: &Parts, address: SocketAddr) -> Result<Token, StatusC
     }
 }
 
-/// None unless the header occurs exactly once.
+/// `None` unless the header occurs exactly once.
 fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut all = headers.get_all(name).iter();
     match (all.next(), all.next()) {

@@ -4,19 +4,19 @@ use std::time::Duration;
 
 #[derive(Clone, Copy, Debug)]
 pub struct WebLimits {
-    /// For the request head.
+    /// The time for the request head.
     pub head: Duration,
-    /// For the request body.
+    /// The time for the request body.
     pub body: Duration,
-    /// Of the request body.
+    /// The maximum size of the request body.
     pub body_bytes: usize,
-    /// Further connections wait.
+    /// The maximum number of connections; further ones wait.
     pub connections: usize,
-    /// Connections without an admitted request. Beyond it, the oldest is closed.
+    /// The maximum number of connections without an admitted request. Beyond it, the oldest is closed.
     pub unauthenticated: usize,
-    /// Until an event stream is started, so that the client does not time out.
+    /// The time until an event stream is started, so that the client does not time out.
     pub first_byte: Duration,
-    /// Interval of keepalive comments on a silent stream.
+    /// The interval of keepalive comments on a silent stream.
     pub keep_alive: Duration,
 }
 
@@ -34,8 +34,8 @@ impl Default for WebLimits {
     }
 }
 
-/// For the client to read the end of a response and close its side.
+/// The time for the client to read the end of a response and close its side.
 pub(super) const LINGER: Duration = Duration::from_secs(1);
 
-/// After `accept` fails, usually because no file descriptors are left.
+/// The pause after `accept` fails, usually because no file descriptors are left.
 pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);

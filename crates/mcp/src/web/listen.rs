@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::sleep;
 
-/// On the loopback interface. Dropping this value closes the socket and every connection.
+/// A listener on the loopback interface. Dropping it closes the socket and every connection.
 pub(crate) struct Listener {
     address: SocketAddr,
     accepting: JoinHandle<()>,

@@ -22,11 +22,10 @@ use rmcp::transport::streamable_http_server::SessionManager;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-/// Complete or streaming.
 pub(crate) type HttpResponse = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
 pub(crate) trait Router: Send + Sync + 'static {
-    /// None both for an unknown path and for a wrong token, so that a client cannot find out which paths exist.
+    /// `None` both for an unknown path and for a wrong token, so that a client cannot find out which paths exist.
     fn find(&self, path: &str, token: &Token) -> Option<Arc<dyn Service>>;
 }
 

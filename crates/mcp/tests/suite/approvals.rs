@@ -13,7 +13,7 @@ fn approving() -> ServeOptions {
     ServeOptions { require_approval: true, ..patient() }
 }
 
-/// By a client of the newest revision that can ask its user.
+/// The call comes from a client of the newest revision that can ask its user.
 fn calling(params: Value) -> Value {
     let mut message = modern("tools/call", params);
     message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] =

@@ -68,7 +68,6 @@ fn bent(url: &str, token: &str, message: &Value) -> Vec<(String, Raw)> {
     all
 }
 
-/// One byte at a time: first a slow head, then a slow body.
 async fn slow(good: &Raw) -> Vec<(String, u16)> {
     let mut got = Vec::new();
     let head = good.head();
@@ -83,7 +82,6 @@ async fn slow(good: &Raw) -> Vec<(String, u16)> {
                 if writer.write_all(&[byte]).await.is_err() {
                     break;
                 }
-                // The pace of the attack, not a wait for a condition.
                 sleep(Duration::from_millis(20)).await;
             }
             writer
@@ -102,7 +100,6 @@ async fn read_half(mut reader: tokio::net::tcp::OwnedReadHalf) -> u16 {
     text.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status")
 }
 
-/// While they are open, a well-behaved client is served.
 async fn many(good: &Raw) -> Vec<(String, u16)> {
     let mut silent = Vec::new();
     for _ in 0..1000 {

@@ -18,7 +18,6 @@ fn served() -> String {
     program.display().to_string()
 }
 
-/// Stopped when dropped.
 struct Http {
     _child: Child,
     url: String,

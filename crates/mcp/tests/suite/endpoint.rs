@@ -208,7 +208,7 @@ async fn a_call_ends_with_its_connection_and_with_its_endpoint() {
     assert!(!read(stream).await.text.contains("\"result\""));
 }
 
-/// As the SDK of opencode sends it before it lists the tools. Streams are not offered.
+/// The SDK of opencode sends this request before it lists the tools. Streams are not offered.
 fn stream_request(endpoint: &dyn Endpoint) -> Vec<u8> {
     let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
     let mut request = Raw::post(endpoint.url(), endpoint.token().reveal(), &list)

@@ -9,7 +9,6 @@ use std::time::Instant;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
-/// Stopped when dropped.
 struct HttpFake {
     _child: Child,
     port: u16,

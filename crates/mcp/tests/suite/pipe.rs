@@ -15,9 +15,9 @@ pub struct Pipe {
     writer: WriteHalf<DuplexStream>,
     lines: Lines<BufReader<ReadHalf<DuplexStream>>>,
     next: u64,
-    /// Sent with every request of the newest revision.
+    /// The metadata that is sent with every request of the newest revision.
     meta: Option<Value>,
-    /// Sent by the server while a response was awaited.
+    /// Messages that the server sent while a response was awaited.
     pub other_messages: Vec<Value>,
 }
 
@@ -41,7 +41,6 @@ impl Pipe {
         (Self { writer, lines, next: 0, meta: None, other_messages: Vec::new() }, runs)
     }
 
-    /// Also returns the server's `initialize` result.
     pub async fn earlier(options: ServeOptions, capabilities: Value) -> (Self, Arc<Scripted>, Value) {
         let (mut pipe, runs) = Self::start(options);
         let hello = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities,
@@ -83,7 +82,6 @@ impl Pipe {
         id
     }
 
-    /// Other messages are stored.
     pub async fn answer(&mut self, id: u64) -> Value {
         loop {
             let message = self.receive().await;

@@ -66,7 +66,7 @@ async fn everything_over_stdio() {
     lasting(&host, "mcp__all__trigger-long-running-operation").await;
 }
 
-/// Takes longer than `call_timeout` and is not cancelled, because it reports progress.
+/// Calls a tool that takes longer than `call_timeout` and is not cancelled, because it reports progress.
 async fn lasting(host: &McpToolHost, name: &str) {
     let begin = Instant::now();
     let outcome = call(host, name, json!({"duration": 9, "steps": 18})).await;

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Long enough for a busy machine.
+/// The limit is long enough for a busy machine.
 pub const DEADLINE: Duration = Duration::from_secs(120);
 
 pub fn scale(usual: usize, nightly: usize) -> usize {
@@ -24,7 +24,7 @@ pub fn fake(name: &str, flags: &[&str]) -> ServerSpec {
     ServerSpec::stdio(name, "python3", args)
 }
 
-/// Stderr, and stdout that is not MCP.
+/// Records stderr, and stdout that is not MCP.
 #[derive(Clone, Default)]
 pub struct Recorder {
     lines: Arc<Mutex<Vec<(String, String)>>>,
@@ -44,7 +44,7 @@ impl Recorder {
     }
 }
 
-/// With short grace periods and restart pauses.
+/// The options have short grace periods and restart pauses.
 pub fn options() -> (ClientOptions, Recorder) {
     let recorder = Recorder::default();
     let lines = recorder.lines.clone();
@@ -70,7 +70,7 @@ pub async fn call(host: &McpToolHost, tool: &str, arguments: Value) -> ToolOutco
     call_named(host, &format!("mcp__fake__{tool}"), &arguments.to_string()).await
 }
 
-/// With the arguments exactly as a model wrote them.
+/// The arguments are sent exactly as given.
 pub async fn call_named(host: &McpToolHost, name: &str, arguments: &str) -> ToolOutcome {
     let call = ToolCall { id: "1".to_owned(), name: name.to_owned(), arguments: arguments.to_owned() };
     host.call(&call, ContextAccess::ReadOnly).await

@@ -73,7 +73,7 @@ pub struct Response {
 }
 
 impl Response {
-    /// JSON or an event stream.
+    /// The body may be JSON or an event stream.
     pub fn message(&self) -> Value {
         let mut lines = self.text.lines().map(|line| line.strip_prefix("data: ").unwrap_or(line));
         let found = lines.find_map(|line| {
@@ -115,7 +115,7 @@ pub fn modern(method: &str, params: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 }
 
-/// In the format of an earlier revision.
+/// The call has the format of an earlier revision.
 pub fn call(tool: &str, arguments: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}})
 }
