@@ -91,6 +91,7 @@ impl<'a> LocalTeam<'a> {
     }
 }
 
+/// The bytes that the model needs in addition to the memory that is in use.
 fn need(model: &DetectedModel) -> u64 {
     match model.bytes {
         Some(bytes) if !model.is_loaded => bytes.saturating_add(CONTEXT_BYTES),

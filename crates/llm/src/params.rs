@@ -96,6 +96,7 @@ impl<'a> Section<'a> {
         ["max_tokens", "max_output_tokens", "max_completion_tokens"].iter().find_map(|key| self.get(key))
     }
 
+    /// The budget in tokens.
     pub(crate) fn thinking_budget(self) -> Option<i64> {
         self.field("thinking", "budget_tokens")
             .or_else(|| self.get("thinking_budget"))

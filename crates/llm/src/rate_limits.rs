@@ -23,6 +23,7 @@ pub(crate) fn reset_wait(headers: &HeaderMap, now: SystemTime) -> Option<Duratio
     openai.into_iter().chain(anthropic).chain([plain]).flatten().max()
 }
 
+/// Reads OpenAI's "Please try again in 1m12.5s".
 pub(crate) fn wait_in_words(message: &str) -> Option<Duration> {
     let (_, rest) = message.split_once("try again in ").or_else(|| message.split_once("retry in "))?;
     let word = rest.split_whitespace().next()?;
@@ -31,6 +32,7 @@ pub(crate) fn wait_in_words(message: &str) -> Option<Duration> {
     if seconds { duration(&format!("{word}s")) } else { duration(word) }
 }
 
+/// Reads `20ms`, `7.66s`, `6m0s` or `1h2m3s`; a bare number counts seconds.
 fn duration(text: &str) -> Option<Duration> {
     if let Ok(seconds) = text.parse::<f64>() {
         return Duration::try_from_secs_f64(seconds).ok();
@@ -57,6 +59,7 @@ fn duration(text: &str) -> Option<Duration> {
     (!text.is_empty()).then_some(total)
 }
 
+/// Reads a duration, or a time since 1970 in seconds or milliseconds.
 fn since_or_after(text: &str, now: SystemTime) -> Option<Duration> {
     let number = text.parse::<f64>().ok();
     let Some(number) = number.filter(|number| *number > 1e9) else { return duration(text) };
@@ -65,6 +68,7 @@ fn since_or_after(text: &str, now: SystemTime) -> Option<Duration> {
     Some(at.duration_since(now).unwrap_or_default())
 }
 
+/// Reads `2026-01-31T23:59:59Z`, with or without fractions of a second, in UTC.
 fn time(text: &str) -> Option<SystemTime> {
     let (date, clock) = text.strip_suffix('Z').or_else(|| text.strip_suffix("+00:00"))?.split_once('T')?;
     let mut date = date.splitn(3, '-').map(str::parse::<i64>);

@@ -28,6 +28,7 @@ const COMMANDS: &[&str] =
     &["command_line_execution_mode", "command_line_network", "command_line_timeout_seconds"];
 /// The chat agent works on the files of its project or of the directory where Althing was started.
 const UNAVAILABLE: &[&str] = &["cwd", "enable_mcp_command_line", "context_paths"];
+/// The maximum length of a server's name, in bytes.
 const MAX_NAME_LENGTH: usize = 64;
 
 pub(crate) fn check(root: &Node, backends: &BackendTypes, purpose: LoadPurpose, sink: &mut Sink<'_>) {

@@ -10,6 +10,7 @@ use crate::tree::{Entry, Node, Value};
 
 /// The placeholder in arguments for the id of the CLI agent's conversation.
 const SESSION: &str = "{session}";
+/// The maximum length of an adapter's name, in bytes.
 const MAX_NAME_LENGTH: usize = 64;
 
 fn entries(root: &Node) -> impl Iterator<Item = &Entry> {

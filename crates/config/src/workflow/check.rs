@@ -11,6 +11,7 @@ use crate::secrets;
 use crate::tools::{self, texts};
 use crate::tree::{Node, Value};
 
+/// The maximum length of an id, in bytes.
 const MAX_ID_LENGTH: usize = 64;
 /// Keys that only apply to programs.
 const PROGRAM_KEYS: &[&str] = &[

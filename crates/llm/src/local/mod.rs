@@ -155,6 +155,7 @@ impl LocalCalls {
         self.known().form.is_some_and(|now| now > form)
     }
 
+    /// The context length in tokens.
     pub(crate) fn context(&self, facts: &ServerFacts) -> Option<u64> {
         self.context.or(facts.context)
     }

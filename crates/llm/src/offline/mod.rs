@@ -19,6 +19,7 @@ use std::time::Duration;
 pub(crate) const KIND: &str = "offline";
 /// The first line of every answer, summary and chat reply.
 pub(crate) const LABEL: &str = "[offline model: not an AI]";
+/// The approximate size of a chunk, in bytes.
 const CHUNK: usize = 24;
 
 pub(crate) struct OfflineBackend {
