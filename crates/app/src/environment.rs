@@ -48,7 +48,7 @@ impl Environment {
     }
 
     /// Reads the environment, then `.env` in the user's config directory, then `.env` in the working directory. The
-    /// first value of a variable counts.
+    /// first value of a variable counts; values from the working directory are used only for secrets.
     pub fn read() -> Result<Self, Failure> {
         let cwd = std::env::current_dir().map_err(|error| {
             Failure::usage(format!("the current directory cannot be used: {error}"))

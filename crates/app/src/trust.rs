@@ -275,7 +275,7 @@ fn remember(shown: &str, environment: &Environment) {
 }
 
 /// Refuses a found plan that this user neither made nor accepted, unless `--trust` is given or a person accepts it.
-/// Not for a plan that the user named by its path.
+/// A plan that the user named by its path needs no check.
 pub fn require_own_plan(dir: &Path, app: &AppContext) -> Result<(), Failure> {
     if is_remembered(dir, app) {
         return Ok(());

@@ -316,7 +316,7 @@ pub(crate) fn is_key_like(text: &str) -> bool {
         && text.chars().any(|c| c.is_ascii_digit())
 }
 
-/// Whether the password is written out, not only named as a variable.
+/// Whether the text is an address with a password that is written out, not only named as a variable.
 fn has_password(text: &str) -> bool {
     let Some((_, rest)) = text.split_once("://") else { return false };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();

@@ -29,6 +29,7 @@ const TEXTS: [&str; 16] = [
 ];
 /// Separates the arguments from the words of the shell script that the command starts.
 const END: &str = ";";
+/// The maximum size of a shell script that is searched for code, in bytes.
 const MAX_SCRIPT: u64 = 64 << 10;
 /// The first version of Python that obeys `PYTHONSAFEPATH`.
 pub const SAFE_PYTHON: u32 = 11;

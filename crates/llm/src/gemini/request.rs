@@ -64,7 +64,7 @@ pub(crate) struct GeminiParams {
     /// Tools that the provider runs.
     hosted: Vec<Value>,
     /// Whether the model is Gemini 3 or later, or its name contains no version. Gemini 3 signs its thoughts, has
-    /// thinking levels, and accepts provider tools together with ours.
+    /// thinking levels, and accepts provider tools together with Althing's.
     is_gen3: bool,
 }
 

@@ -24,7 +24,7 @@ pub(super) enum Approval {
 /// Open questions to clients of the newest revision, which ask the user and then repeat the call.
 #[derive(Default)]
 pub(super) struct Approvals {
-    /// The runs by the state token that the client sends back. An answer is valid once, for exactly that run.
+    /// The runs to approve, by the state token that the client sends back. An answer is valid once, for exactly that run.
     open: Mutex<HashMap<String, LaunchRun>>,
 }
 

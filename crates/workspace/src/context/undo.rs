@@ -35,7 +35,7 @@ pub struct UndoReport {
     pub resumed: bool,
 }
 
-/// Why an undo failed. Nothing has been undone, except after [`UndoError::Unfinished`].
+/// Why an undo failed. The failed undo changed nothing, except with [`UndoError::Unfinished`].
 #[derive(Debug, thiserror::Error)]
 pub enum UndoError {
     /// The run changed nothing.

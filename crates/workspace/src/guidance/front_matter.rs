@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 const MAX_DEPTH: usize = 16;
 
-/// Also returns the text after the front matter. `None` if the front matter is not valid YAML or is nested too
-/// deeply.
+/// Returns the fields, and the text after the front matter. `None` if the front matter is not valid YAML or is nested
+/// too deeply.
 pub(super) fn parse(text: &str) -> Option<(BTreeMap<String, String>, &str)> {
     let Some((yaml, rest)) = split(text) else { return Some((BTreeMap::new(), text)) };
     let mut options = Options::default();

@@ -40,8 +40,8 @@ struct Delivery<'a> {
 }
 
 impl ProjectWorkspace {
-    /// Copies the `deliverables/` of a workspace, if the directory exists. `run` becomes part of the names of files
-    /// that are stored next to edited ones.
+    /// Copies the `deliverables/` of a workspace, if that directory exists, into the project. `run` becomes part of
+    /// the names of files that are stored next to edited ones.
     pub fn deliver(&self, workspace: &Path, run: &str) -> Result<DeliveryReport, ProjectError> {
         if !is_plain_name(run) {
             return Err(ProjectError::Refused(format!("`{}` is not a run id", run.escape_debug())));
