@@ -33,7 +33,6 @@ pub(crate) struct ApiBackend<W> {
     url: Url,
     /// The API key and the user's headers are marked sensitive, so that `Debug` output does not show them.
     headers: HeaderMap,
-    /// Secrets to remove from error messages.
     secrets: Vec<Secret>,
     limits: CallLimits,
     price: Option<Price>,
@@ -160,7 +159,6 @@ impl<W: Wire> ApiBackend<W> {
         }
     }
 
-    /// Returns whether the call is to be sent again.
     fn corrects(&self, call: &mut Call<'_>, failure: &CallFailure) -> bool {
         let refused = matches!(failure.status, Some(400 | 422));
         if call.corrections >= CORRECTIONS {

@@ -69,7 +69,6 @@ pub(crate) struct CallFailure {
     /// The wait that the provider requests.
     pub(crate) after: Option<Duration>,
     pub(crate) counted: TokenCounts,
-    /// The HTTP status, if a response arrived.
     pub(crate) status: Option<u16>,
 }
 

@@ -30,7 +30,6 @@ struct Inner {
     tls: rustls::ClientConfig,
     /// By connect timeout, which reqwest sets per client, and by whether the client is for local servers.
     clients: Mutex<Vec<(Duration, bool, reqwest::Client)>>,
-    /// By the hash from [`key_of`].
     throttles: Mutex<Vec<(u64, Arc<Throttle>)>>,
 }
 

@@ -36,9 +36,7 @@ pub fn served_models<'a>(
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocalServer {
-    /// The backend type with which the server is used.
     pub kind: &'static str,
-    /// The name of the server program, for the user.
     pub title: &'static str,
     /// The models that write text.
     pub models: Vec<LocalModel>,

@@ -21,7 +21,6 @@ pub(crate) enum StreamEnd {
 pub(crate) enum FinishReason {
     /// The model finished, or waits for tool results.
     Good,
-    /// The output limit was reached.
     Length,
     /// The provider withheld the reply, for this reason.
     Withheld(String),
@@ -35,9 +34,7 @@ pub(crate) struct PartialReply {
     reasoning: String,
     calls: ToolCallAssembler,
     finish: Option<FinishReason>,
-    /// The token counts that the provider reported.
     pub(crate) counted: Option<TokenCounts>,
-    /// Whether the provider signaled the end of the stream.
     pub(crate) done: bool,
 }
 

@@ -65,7 +65,6 @@ pub fn is_known_model(name: &str) -> bool {
         || (PriceTable::default().price(bare).is_some() && !names.any(is_typo))
 }
 
-/// `None` if no name is similar enough for a typo.
 pub fn similar_model(name: &str) -> Option<&'static str> {
     althing_text::nearest(&name.to_ascii_lowercase(), BUILT_IN_PRICES.iter().map(|(known, ..)| *known))
 }
@@ -89,7 +88,6 @@ pub(crate) struct TokenCounts {
 const CACHE_WRITE: f64 = 1.25;
 
 impl TokenCounts {
-    /// The number of calls is counted by the caller.
     pub(crate) fn priced(self, price: Option<&Price>) -> Usage {
         let usage = Usage {
             input_tokens: self.input,

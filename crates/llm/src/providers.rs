@@ -6,9 +6,7 @@ use althing_protocol::BackendConfig;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Provider {
-    /// The config's `backend.type`.
     pub(crate) kind: &'static str,
-    /// The default API.
     pub(crate) api: Api,
     pub(crate) key_header: KeyHeader,
     /// The variable that usually contains the key, for hints; `None` if users usually run the server themselves.
@@ -25,7 +23,6 @@ pub(crate) enum Api {
     Chat,
     /// Chat completions at Azure's URLs.
     AzureChat,
-    /// OpenAI's Responses API.
     Responses,
     Messages,
     /// Google's `streamGenerateContent`.

@@ -18,7 +18,6 @@ pub(crate) struct EventTooLarge;
 pub(crate) struct SseReader {
     /// The incomplete line at the end of the last chunk.
     line: Vec<u8>,
-    /// The data of the incomplete event.
     data: Vec<u8>,
     /// True also after an empty data line.
     has_data: bool,
@@ -40,7 +39,6 @@ impl SseReader {
         Self { line: Vec::new(), data: Vec::new(), has_data: false, after_cr: false, at_start: true, limit }
     }
 
-    /// An error of `on_item` stops the parsing.
     pub(crate) fn feed<E: From<EventTooLarge>>(
         &mut self,
         mut bytes: &[u8],

@@ -18,9 +18,7 @@ const SPREAD: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RateLimits {
-    /// The limit `max_concurrent_requests`.
     pub(crate) at_once: Option<usize>,
-    /// The limit `requests_per_minute`.
     pub(crate) per_minute: Option<usize>,
 }
 
@@ -50,16 +48,13 @@ pub(crate) struct Throttle {
 struct Pause {
     /// `None` if the provider accepts requests.
     until: Option<Instant>,
-    /// Whether a probe is in progress.
     probed: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct Permit<'t> {
     _running: Option<OwnedSemaphorePermit>,
-    /// Set if this request is the probe.
     probes: Option<&'t Throttle>,
-    /// How long the request waited because of a pause.
     pub(crate) paused: Duration,
 }
 
@@ -107,7 +102,6 @@ impl Throttle {
         Some(left).filter(|left| !left.is_zero())
     }
 
-    /// Returns whether this request is the probe.
     async fn wait_for_pause(&self) -> bool {
         let mut waited_for_probe = false;
         loop {

@@ -21,12 +21,10 @@ const UNLIMITED: Duration = Duration::from_hours(1000);
 pub(crate) struct Attempt<'a> {
     pub(crate) client: &'a reqwest::Client,
     pub(crate) limits: &'a CallLimits,
-    /// The deadline of the whole call.
     pub(crate) deadline: Instant,
     /// The estimated input tokens, for replies without token counts.
     pub(crate) input_estimate: u64,
     pub(crate) wire_info: &'static WireInfo,
-    /// Whether a long silence before the reply is reported.
     pub(crate) shows_waiting: bool,
     /// Whether a reply may take as long as it makes progress, whatever the deadline.
     pub(crate) unlimited_stream: bool,

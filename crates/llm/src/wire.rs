@@ -15,9 +15,7 @@ use serde_json::Value;
 pub(crate) struct WireInfo {
     /// The path that is appended to `base_url`, or its beginning.
     pub(crate) path: &'static str,
-    /// The usual end of `base_url`.
     pub(crate) base: &'static str,
-    /// The name of the API, for messages.
     pub(crate) api: &'static str,
 }
 
@@ -46,7 +44,6 @@ pub(crate) trait StreamReader: Send {
 
     fn partial_reply(&self) -> &PartialReply;
 
-    /// Whether the provider signaled the end of the stream.
     fn is_done(&self) -> bool {
         self.partial_reply().done
     }
@@ -102,7 +99,6 @@ pub(crate) fn with_model(mut url: Url, segments: &[&str]) -> Result<Url, BuildEr
     Ok(url)
 }
 
-/// A query is kept.
 pub(crate) fn with_path(mut url: Url, path: &str) -> Url {
     let base = url.path().trim_end_matches('/').to_owned();
     if !base.ends_with(path) {
@@ -111,7 +107,7 @@ pub(crate) fn with_path(mut url: Url, path: &str) -> Url {
     url
 }
 
-/// The user's headers override ours.
+/// The user's headers override those of Althing.
 pub(crate) fn headers(
     config: &BackendConfig,
     key_header: KeyHeader,

@@ -19,7 +19,6 @@ pub(crate) struct ChatFrame<'a> {
     /// Set if the provider failed in the middle of a stream that started with status 200.
     #[serde(borrow, default)]
     pub(crate) error: Option<&'a RawValue>,
-    /// llama.cpp's progress with the prompt, if it was requested.
     #[serde(default)]
     pub(crate) prompt_progress: Option<IgnoredAny>,
 }

@@ -15,7 +15,6 @@ use althing_protocol::{Delta, DeltaSink};
 pub(crate) struct ChatReader {
     partial_reply: PartialReply,
     fast_path: FastPath,
-    /// Whether the server has reported progress with the prompt.
     reads_prompt: bool,
 }
 
@@ -73,7 +72,6 @@ impl ChatReader {
             if let Some(reason) = choice.finish_reason.filter(|reason| !reason.as_str().is_empty()) {
                 self.partial_reply.finish(match reason.as_str() {
                     "length" => FinishReason::Length,
-                    // A reply cut off by a content filter is incomplete.
                     "content_filter" => FinishReason::Withheld("content_filter".to_owned()),
                     _ => FinishReason::Good,
                 });

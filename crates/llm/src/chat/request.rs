@@ -49,10 +49,8 @@ pub(crate) const SENT: &[&str] = &[
     "web_search_options",
 ];
 
-/// Parameters that have an effect but are not simply copied.
 pub(crate) const KNOWN: &[&str] = &["max_tokens", "max_output_tokens", "reasoning", "text", "api_version"];
 
-/// OpenRouter's web search, and the switch that enables it.
 pub(crate) const OPENROUTER: &[&str] = &["enable_web_search", "engine", "max_results", "search_prompt"];
 const WEB_PLUGIN: &[&str] = &["engine", "max_results", "search_prompt"];
 

@@ -46,7 +46,6 @@ pub struct LocalModel {
     /// The size of the model's file.
     pub bytes: Option<u64>,
     pub parameters: Option<u64>,
-    /// Whether the model is in memory already.
     pub is_loaded: bool,
     /// False for embedding models, which write no text.
     pub is_chat: bool,
@@ -74,7 +73,6 @@ enum NoAnswer {
 }
 
 impl Probe {
-    /// Uses the connections of the model calls.
     pub(super) fn new(client: &Client, call_url: &Url, headers: &HeaderMap, model: &str) -> Self {
         let mut base = call_url.clone();
         let path = base.path().trim_end_matches("/chat/completions").to_owned();

@@ -8,7 +8,6 @@ use althing_protocol::{Message, ModelRequest};
 const BYTES_PER_TOKEN: u64 = 3;
 /// What a model's template adds to each message, in tokens.
 const PER_MESSAGE: u64 = 8;
-/// A text is not shortened below this.
 const LEAST_BYTES: usize = 400;
 
 pub(super) fn estimate(request: &ModelRequest) -> u64 {
@@ -45,7 +44,6 @@ pub(super) fn fit(request: &mut ModelRequest, limit: u64) {
     }
 }
 
-/// The results of a left-out call are left out with it.
 fn leave_out_oldest(request: &mut ModelRequest, limit: u64) {
     let count = request.messages.len();
     let last_turn =
@@ -69,7 +67,6 @@ fn leave_out_oldest(request: &mut ModelRequest, limit: u64) {
     }
 }
 
-/// Returns false if no text can be shortened.
 fn shorten_longest(request: &mut ModelRequest, over: u64) -> bool {
     let texts = request.messages.iter_mut().filter_map(|message| match message {
         Message::User(text) | Message::Tool { content: text, .. } => Some(text),

@@ -160,7 +160,6 @@ impl LocalCalls {
         self.context.or(facts.context)
     }
 
-    /// Returns false if prompts cannot be shortened further.
     pub(crate) fn shrink(&self) -> bool {
         let mut known = self.known();
         known.shrink += 20;

@@ -32,7 +32,6 @@ pub(crate) struct CallPlan<'a> {
     pub(crate) request: Cow<'a, ModelRequest>,
     pub(crate) shape: RequestShape,
     tools: &'a [ToolSpec],
-    /// Whether calls in the text are understood.
     reads_text: bool,
 }
 

@@ -30,7 +30,6 @@ pub(crate) enum Thinking {
     Adaptive {
         shown: bool,
     },
-    /// A thinking budget in tokens.
     Budget(u64),
 }
 
@@ -74,7 +73,6 @@ pub(crate) struct Claude {
 }
 
 impl Claude {
-    /// Parses a name such as `claude-opus-4-5-20251101` or `claude-3-7-sonnet`.
     pub(crate) fn from_name(name: &str) -> Self {
         let name = name.to_ascii_lowercase();
         let mut numbers = name
@@ -98,7 +96,6 @@ impl Claude {
         self.version >= if self.opus { (4, 5) } else { (4, 6) }
     }
 
-    /// Whether the model accepts `temperature`, `top_p` and `top_k`.
     pub(crate) fn accepts_sampling(self) -> bool {
         self.version < (4, 7)
     }

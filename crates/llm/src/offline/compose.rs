@@ -230,7 +230,6 @@ pub(super) fn own<'a>(
     prompt_input.answers.iter().find(|shown| unlabeled(shown.text).starts_with(&opening)).copied()
 }
 
-/// For every other agent, at most two points that `own` lacks.
 fn missing_points<'a>(own: &ShownAnswer<'_>, prompt_input: &OfflinePromptInput<'a>) -> Vec<&'a str> {
     let others = prompt_input.answers.iter().filter(|shown| shown.agent != own.agent);
     let points = others.flat_map(|shown| {

@@ -13,7 +13,6 @@ pub(super) enum Action {
     Call { remark: String, tool: String, arguments: Value },
 }
 
-/// The sentence by which a prompt asks for a plan.
 const PLANNING: &str = "This is planning only.";
 
 const PLAN_TASK: &str = "update_plan_task";
@@ -64,7 +63,6 @@ pub(super) fn decide(model: &str, request: &ModelRequest) -> Action {
     Action::Say(compose::presentation(&prompt_input).unwrap_or_else(answer))
 }
 
-/// A rejected proposal is not repeated.
 fn converse(prompt_input: &OfflinePromptInput<'_>, launch: &ToolSpec) -> Action {
     if let Some(result) = prompt_input.results.last() {
         return Action::Say(compose::chat(prompt_input.task, Some(result)));

@@ -191,7 +191,6 @@ impl ResponsesReader {
         self.partial_reply.call(fragment, on_delta)
     }
 
-    /// Adds the arguments only if `whole` is set.
     fn call(
         &mut self,
         index: u32,

@@ -17,11 +17,9 @@ use serde_json::{Map, Value};
 /// The forms are ordered from the one that needs the most support to the one that needs none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum CallForm {
-    /// The provider's own tool calls.
     Native,
     /// The reply must follow a JSON schema of the possible calls.
     Schema,
-    /// The model writes its calls as text.
     Text,
 }
 

@@ -35,7 +35,6 @@ const CLOSINGS: &[&str] =
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct WrittenReply {
     pub(crate) calls: Vec<ToolCall>,
-    /// The text of the reply without the calls.
     pub(crate) text: String,
 }
 

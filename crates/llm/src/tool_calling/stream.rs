@@ -65,7 +65,6 @@ enum Escape {
     Backslash,
     /// The hexadecimal digits so far of `\u`, and the high surrogate before it.
     Unicode(String, Option<u32>),
-    /// A high surrogate, whose other half follows.
     Half(u32),
     HalfBackslash(u32),
 }

@@ -33,13 +33,11 @@ impl<T> BoundedRequests<T> {
         }
     }
 
-    /// Returns false if too many requests wait for replies.
     fn count(&mut self, message: &ServerJsonRpcMessage) -> bool {
         match message {
             ServerJsonRpcMessage::Request(request) => {
                 self.open.insert(request.id.clone());
             }
-            // A cancelled request gets no reply.
             ServerJsonRpcMessage::Notification(notification) => {
                 if let ServerNotification::CancelledNotification(cancelled) = &notification.notification
                     && let Some(id) = &cancelled.params.request_id
@@ -80,7 +78,6 @@ impl<T: Transport<RoleClient> + 'static> Transport<RoleClient> for BoundedReques
                 },
                 None => Ok(()),
             };
-            // The reply counts until it is sent.
             drop(sending);
             result
         }

@@ -7,7 +7,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 pub(crate) struct CatalogEntry {
-    /// The index into the agent's servers.
     pub(crate) server: usize,
     pub(crate) spec: ToolSpec,
     pub(crate) info: ToolInfo,

@@ -28,11 +28,9 @@ pub(crate) struct Connection {
     peer: Peer<RoleClient>,
     /// Dropping the service ends the connection; `close` also waits.
     service: Mutex<Option<RunningService<RoleClient, Client>>>,
-    /// Set only for a stdio server.
     process: Option<SupervisedProcess>,
     exit_reason: Arc<ExitReason>,
     log: Arc<ServerLog>,
-    /// The task that lists the tools again when they change.
     refresher: AbortHandle,
     since: Instant,
     end_reported: AtomicBool,

@@ -30,7 +30,6 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) struct OpenConnection {
     pub(crate) service: RunningService<RoleClient, Client>,
-    /// Set only for a stdio server.
     pub(crate) process: Option<SupervisedProcess>,
     pub(crate) exit_reason: Arc<ExitReason>,
     pub(crate) skipped_tools: Arc<SkippedTools>,
@@ -38,7 +37,6 @@ pub(crate) struct OpenConnection {
 
 /// This client offers servers no capabilities: no sampling, no roots, no elicitation.
 pub(crate) struct Client {
-    /// Notified when the server announces that its tools changed.
     changed: Arc<Notify>,
 }
 

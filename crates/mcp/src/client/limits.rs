@@ -29,7 +29,6 @@ pub(crate) const HTTP_CONNECT: Duration = Duration::from_secs(10);
 pub(crate) const FRAME: usize = 16 * 1024 * 1024;
 /// After how many bytes of non-MCP output between two messages the server is stopped.
 pub(crate) const NOISE: usize = 16 * 1024 * 1024;
-/// The maximum number of tools per server.
 pub(crate) const TOOLS: usize = 512;
 pub(crate) const TOOL_PAGES: usize = 64;
 /// The maximum length of a tool's name; every provider accepts names of this length.
@@ -52,7 +51,6 @@ pub(crate) const RESULT_TAIL: usize = 16 * 1024;
 pub(crate) const LOG_LINE: usize = 4 * 1024;
 /// How many bytes of output of one connection (stderr, and stdout that is not MCP) reach the sink.
 pub(crate) const LOG_TOTAL: usize = 4 * 1024 * 1024;
-/// How many lines of output are quoted when a server dies.
 pub(crate) const LOG_LAST: usize = 3;
 pub(crate) const NOTICES: usize = 256;
 /// How many messages are queued for a server that does not read.
