@@ -33,7 +33,6 @@ fn cost_of(view: &SessionView) -> f64 {
 }
 
 impl RunAccount {
-    /// `limit` is in millionths of a US dollar.
     pub(crate) fn new(limit: Option<u64>) -> Self {
         Self { limit, runs: Mutex::default() }
     }

@@ -30,7 +30,6 @@ pub struct LocalRunService {
     app: AppContext,
     team_spec: TeamSpec,
     sessions: Arc<LocalSessions>,
-    /// The costs of the runs that were started here.
     account: Arc<RunAccount>,
 }
 

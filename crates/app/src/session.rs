@@ -123,7 +123,7 @@ impl TeamBackends {
         };
         let prices = PriceTable::new(&team.config.prices);
         let mut config = Cow::Borrowed(config);
-        // Ollama serves this many calls of a model at once.
+        // `OLLAMA_NUM_PARALLEL` is the number of calls of one model that Ollama serves at once.
         if config.kind == "ollama"
             && !config.params.contains_key("max_concurrent")
             && let Some(at_once) =

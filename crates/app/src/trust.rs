@@ -20,7 +20,7 @@ const MAX_LINES: usize = 1000;
 /// 0.1.0 wrote only the path.)
 const OWN: &str = "own ";
 
-/// A file in the directory of a session or plan.
+/// The name of a file in the directory of a session or plan; its random content proves that this user made it.
 const TOKEN: &str = "token";
 
 /// The start of a line for an accepted session or plan; its digest and path follow.

@@ -18,12 +18,10 @@ pub(crate) struct SessionDirs {
     pub(crate) work: Vec<PathBuf>,
     /// The real paths of the directories where agents may write.
     pub(crate) agents_write: Vec<PathBuf>,
-    /// Whether the session starts CLI agents without a sandbox.
     pub(crate) has_unconfined_agents: bool,
 }
 
 impl SessionDirs {
-    /// `op` started the session in `cwd`.
     pub(crate) fn new(
         op: Option<&Op>,
         cwd: &Path,

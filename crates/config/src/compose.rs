@@ -33,14 +33,12 @@ enum Open {
 #[derive(Default)]
 struct OpenMap {
     entries: Vec<Entry>,
-    /// The line on which each key was first set.
     seen: HashMap<String, usize>,
     pending: Option<(String, Span)>,
     /// The values of the merge key `<<`: maps, or lists of maps.
     merged: Vec<Node>,
 }
 
-/// A value that aliases may repeat, and the cost of one repetition.
 struct Anchored {
     node: Node,
     values: usize,

@@ -72,7 +72,6 @@ fn full_section(section: &'static Section) -> Json {
     supported(section).filter_map(sample).collect::<Map<_, _>>().into()
 }
 
-/// A section that occurs several times is visited once.
 fn positions(section: &'static Section, path: &[String], found: &mut Vec<KeyPosition>) {
     if found.iter().any(|position| position.section.name == section.name) {
         return;
@@ -90,7 +89,6 @@ fn inner_positions(kind: Kind, path: &[String], found: &mut Vec<KeyPosition>) {
         Kind::Section(section) => positions(section, path, found),
         Kind::List(item) => inner_positions(*item, &[path, &["0".to_owned()]].concat(), found),
         Kind::Map(item) => inner_positions(*item, &[path, &["name".to_owned()]].concat(), found),
-        // The full document uses the first alternative.
         Kind::Either(kinds) => kinds.iter().take(1).for_each(|kind| inner_positions(*kind, path, found)),
         _ => {}
     }

@@ -214,7 +214,6 @@ impl Requirements<'_, '_> {
                 self.report_unused_parameter(agent, entry, entry.key.clone());
                 continue;
             }
-            // The reasoning effort is an option of CLI agents.
             for inner in entry.value.entries().iter().filter(filled).filter(|inner| inner.key != "effort") {
                 self.report_unused_parameter(agent, inner, format!("reasoning.{}", inner.key));
             }

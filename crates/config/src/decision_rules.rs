@@ -38,7 +38,6 @@ pub(crate) fn resolve(node: &Node) -> DecisionRules {
     }
 }
 
-/// A list of texts, or of entries with a `text`.
 fn texts(node: &Node) -> Vec<String> {
     let text = |node: &Node| node.as_text().or_else(|| node.get("text")?.as_text()).map(str::to_owned);
     let filled = |text: &String| !text.trim().is_empty();

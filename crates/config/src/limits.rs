@@ -26,7 +26,6 @@ pub(crate) const MAX_SERVERS: usize = 64;
 /// With how many names a wrong name is compared, where the file determines how many names there are.
 pub(crate) const MAX_COMPARED: usize = 500;
 
-/// The maximum number of regular expressions in a file.
 pub(crate) const MAX_PATTERNS: usize = 64;
 
 /// The maximum length of a regular expression, in bytes.

@@ -3,7 +3,6 @@
 
 use crate::small_models::is_small;
 
-/// The agents share one machine.
 const MAX_AGENTS: usize = 3;
 const SMALL_MODEL: u64 = 4_000_000_000;
 /// What a loaded model needs besides its file: the context of its calls.

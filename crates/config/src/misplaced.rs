@@ -8,7 +8,6 @@ pub(crate) fn section_of_key(root: &'static Section, name: &str) -> Option<Strin
 }
 
 fn search(section: &'static Section, name: &str, open: &mut Vec<&'static str>) -> Option<String> {
-    // A section may contain itself through another section.
     if open.contains(&section.name) {
         return None;
     }

@@ -91,7 +91,6 @@ fn the_forty_most_used_keys_of_massgens_configs_are_supported() {
     let mut ranked: Vec<(usize, &str, &Key)> =
         uses.iter().map(|(path, (count, key))| (*count, path.as_str(), *key)).collect();
     ranked.sort_by(|one, other| other.0.cmp(&one.0).then(one.1.cmp(other.1)));
-    // Includes keys that are used as often as the last of them.
     let least = ranked.get(MUST_BE_SUPPORTED - 1).map_or(0, |(count, ..)| *count);
     let used = ranked.iter().take_while(|(count, ..)| *count >= least);
     let unsupported: BTreeSet<&str> =

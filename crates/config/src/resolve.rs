@@ -89,7 +89,6 @@ pub(crate) fn backend(
         ["default_headers", "extra_headers"].iter().filter_map(|key| node.get(key)).flat_map(Node::entries)
     {
         let Some(value) = entry.value.as_text() else { continue };
-        // `extra_headers` comes last and wins.
         headers.retain(|(name, _): &(String, Secret)| !name.eq_ignore_ascii_case(&entry.key));
         headers.push((entry.key.clone(), Secret::new(value)));
     }

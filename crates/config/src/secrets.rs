@@ -324,7 +324,7 @@ fn has_password(text: &str) -> bool {
     user.split_once(':').is_some_and(|(_, password)| has_literal_part(password))
 }
 
-/// `part` starts at byte `start` of the text. Columns stay the same.
+/// `part` starts at byte `start` of the text, and keeps its columns.
 pub(crate) fn mask(part: &str, start: usize, spans: &[Span]) -> String {
     let end = start + part.len();
     let near: Vec<&Span> = spans.iter().filter(|span| span.start < end && start < span.end).collect();

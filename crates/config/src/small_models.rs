@@ -8,7 +8,7 @@ use crate::diagnostic::{Problem, Sink};
 use crate::tree::Node;
 use crate::variables::Variables;
 
-/// A model with more parameters is not small.
+/// A model with more billions of parameters is not small.
 const MAX_BILLIONS: f64 = 4.0;
 
 /// Models whose names begin with these are small unless the name says another size.
@@ -28,7 +28,6 @@ const SMALL_FAMILIES: [&str; 13] = [
     "moondream",
 ];
 
-/// Words for the larger members of these families.
 const LARGER: [&str; 2] = ["vision", "medium"];
 
 /// Whether the name tells that the model is small: `qwen2.5-coder:1.5b`, `SmolLM2-135M-Instruct`, `tinyllama`.

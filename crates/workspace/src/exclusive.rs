@@ -138,7 +138,6 @@ pub(crate) mod hold {
         }
     }
 
-    /// Dropped when the operation ends.
     pub(crate) struct GatePass(Arc<Gate>);
 
     impl Gate {

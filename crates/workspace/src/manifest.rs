@@ -71,7 +71,6 @@ pub(crate) fn seal<T: Serialize>(value: &T) -> serde_json::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// `None` if the bytes are damaged.
 pub(crate) fn unseal<T: for<'de> Deserialize<'de>>(bytes: &[u8]) -> Option<T> {
     let at = bytes.len().checked_sub(10)?;
     let (body, sum) = bytes.split_at_checked(at)?;

@@ -56,7 +56,6 @@ pub struct SessionEnvs {
     notes: PathBuf,
     sandboxes: Sandboxes,
     environment: Vec<(std::ffi::OsString, std::ffi::OsString)>,
-    /// The real path of the directory where the session was started.
     cwd: PathBuf,
     project: Option<Arc<Project>>,
     home: Option<PathBuf>,
@@ -125,7 +124,6 @@ impl SessionEnvs {
         }
     }
 
-    /// Sets the directories in which the user and the session's tasks work.
     #[must_use]
     pub(crate) fn with_dirs(self, dirs: SessionDirs) -> Self {
         Self { dirs, ..self }

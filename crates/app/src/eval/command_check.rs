@@ -14,7 +14,6 @@ use std::time::Duration;
 
 pub(super) struct CommandChecks {
     sandboxes: Sandboxes,
-    /// A private directory for temporary files.
     dir: PathBuf,
 }
 

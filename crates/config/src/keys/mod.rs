@@ -17,7 +17,6 @@ pub(crate) use root::ROOT;
 pub(crate) use tools::{ALL_VARIABLES, DEFAULT_IMAGE, INSTALL_NETWORK, NO_MOUNTS};
 pub(crate) use workflow::{OVERRIDES, WORKFLOW};
 
-/// A group of keys in one map.
 #[derive(Debug)]
 pub(crate) struct Section {
     /// Used for the definitions of the JSON Schema.
@@ -91,7 +90,6 @@ pub(crate) struct Choice {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Range {
     pub(crate) min: f64,
-    /// Whether `min` itself is excluded.
     pub(crate) above_min: bool,
     pub(crate) max: f64,
 }

@@ -12,7 +12,6 @@ use crate::keys::{ALL_VARIABLES, NO_MOUNTS};
 use crate::limits;
 use crate::tree::{Entry, Node, Value};
 
-/// Keys that only matter for commands in a container.
 const DOCKER: &[&str] = &[
     "command_line_docker_image",
     "command_line_docker_network_mode",
@@ -23,10 +22,10 @@ const DOCKER: &[&str] = &[
 ];
 const CREDENTIALS: &str = "command_line_docker_credentials";
 const PACKAGES: &str = "command_line_docker_packages";
-/// Keys that only matter for an agent that may run commands.
 const COMMANDS: &[&str] =
     &["command_line_execution_mode", "command_line_network", "command_line_timeout_seconds"];
-/// The chat agent works on the files of its project or of the directory where Althing was started.
+/// Keys without effect for the chat agent, which works on the files of its project or of the directory where Althing
+/// was started.
 const UNAVAILABLE: &[&str] = &["cwd", "enable_mcp_command_line", "context_paths"];
 /// The maximum length of a server's name, in bytes.
 const MAX_NAME_LENGTH: usize = 64;

@@ -65,7 +65,6 @@ fn commands(backend: &Node) -> CommandsConfig {
     }
 }
 
-/// `network_mode` is the network of commands in the container.
 fn packages(backend: &Node, network_mode: &str) -> DockerPackages {
     let section = backend.get("command_line_docker_packages");
     let list = |key: &str| {

@@ -13,7 +13,6 @@ use crate::tree::{Node, Value};
 
 /// The maximum length of an id, in bytes.
 const MAX_ID_LENGTH: usize = 64;
-/// Keys that only apply to programs.
 const PROGRAM_KEYS: &[&str] = &[
     "command",
     "model",

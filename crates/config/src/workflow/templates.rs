@@ -8,7 +8,6 @@ use crate::limits;
 use crate::tree::{Node, Span};
 
 pub(super) struct TemplateScope<'a> {
-    /// The index of each task's stage, by the id of the task.
     pub(super) stages: HashMap<&'a str, usize>,
     pub(super) has_goal: bool,
     pub(super) text: &'a str,

@@ -41,7 +41,6 @@ fn judge(name: &str, report: &ConfigReport, failed: &mut Vec<String>) {
     if !report.is_valid() {
         failed.push(report.render(althing_config::Style::Plain));
     }
-    // One warning per key, even if several agents use it.
     let mut seen: Vec<String> = Vec::new();
     for warning in report.warnings.iter().filter(|warning| warning.message.contains("has no effect")) {
         let key: String = warning.location.chars().filter(|c| !c.is_ascii_digit()).collect();

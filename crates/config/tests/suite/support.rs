@@ -16,7 +16,6 @@ pub(crate) fn loaded(text: &str) -> LoadedConfig {
     report.config.expect("settings")
 }
 
-/// One line per problem: severity, position, message, suggestion.
 pub(crate) fn messages(report: &ConfigReport) -> Vec<String> {
     let line = |diagnostic: &Diagnostic| {
         format!(

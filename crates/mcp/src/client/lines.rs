@@ -3,7 +3,6 @@
 use std::io;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
-/// A line without its line ending.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum RawLine {
     Whole(Vec<u8>),

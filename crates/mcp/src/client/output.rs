@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::fs::OpenOptions;
 use tokio::io::AsyncWriteExt;
 
-/// How many file names are tried before storing fails.
 const TRIES: u32 = 1000;
 
 #[derive(Debug)]

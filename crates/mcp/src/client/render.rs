@@ -4,7 +4,6 @@
 use super::notice::quote;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents, ServerResult};
 
-/// The text of a result, not shortened yet.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Rendered {
     pub(crate) text: String,

@@ -48,7 +48,6 @@ pub(crate) fn text(text: String, skipped_tools: &SkippedTools) -> String {
     if repair(&mut value, skipped_tools) { value.to_string() } else { text }
 }
 
-/// Returns whether anything changed.
 fn repair(message: &mut Value, skipped_tools: &SkippedTools) -> bool {
     let Some(result) = message.get_mut("result") else { return false };
     let mut changed = false;

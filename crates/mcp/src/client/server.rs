@@ -49,12 +49,10 @@ impl McpServerClient {
         Ok(Self { spec, tool_set, shared, current, restarts, called })
     }
 
-    /// The connection, open or not.
     pub(crate) fn current(&self) -> Option<Arc<Connection>> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// `tool` is the server's own name for the tool.
     pub(crate) async fn call(&self, tool: &str, arguments: JsonObject) -> Rendered {
         let was_called = self.called.swap(true, Ordering::Relaxed);
         let (connection, restarted) = match self.usable().await {

@@ -44,7 +44,6 @@ pub trait ServerProcess: Send {
     /// Returns how the process ended, phrased to follow a name: "exited with status 3". May be called again.
     fn wait(&mut self) -> BoxFuture<'_, String>;
 
-    /// Sends TERM to the process and its descendants.
     fn terminate(&mut self);
 
     /// Kills the process and its descendants. Also called after the process has ended, to kill what it left behind.

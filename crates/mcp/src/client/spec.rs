@@ -31,11 +31,9 @@ pub enum ServerTransport {
         /// The working directory; `None` means that of this process.
         cwd: Option<PathBuf>,
     },
-    /// The server is reached over streamable HTTP.
     Http {
         /// The address. Its query may contain a key, so messages show only the origin.
         url: String,
-        /// Headers that are sent with every request.
         headers: Vec<(String, Secret)>,
     },
 }

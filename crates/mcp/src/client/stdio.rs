@@ -53,7 +53,6 @@ impl StdioTransport {
         }
     }
 
-    /// Returns false if the server has to be stopped.
     fn take(&mut self, line: &[u8]) -> bool {
         if line.iter().all(u8::is_ascii_whitespace) {
             return true;

@@ -17,7 +17,6 @@ pub(super) enum Approval {
     Given,
     /// The run is denied, with the reason for the client's model.
     Denied(String),
-    /// The client has to ask its user and repeat the call.
     Ask(Box<InputRequiredResult>),
 }
 

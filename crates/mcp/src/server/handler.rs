@@ -12,7 +12,6 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
-/// The name of the prompt that returns the guidance.
 const PROMPT: &str = "orchestrate";
 
 /// All connections share one `AlthingServer`.

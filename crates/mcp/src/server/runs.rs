@@ -29,7 +29,6 @@ pub trait RunService: Send + Sync {
     /// error names what to change.
     fn launch(&self, launch: LaunchRun, approved: bool) -> BoxFuture<'_, Result<String, String>>;
 
-    /// `None` if there is no run with that id.
     fn view<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<RunSummary>>;
 
     /// The newest runs, at most `most`, newest first.
@@ -84,7 +83,6 @@ pub enum RunUpdate {
 pub struct RunOutcome {
     #[serde(flatten)]
     pub result: RunResult,
-    /// The result of the run that executed the plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub execution: Option<Box<RunResult>>,
 }
@@ -102,9 +100,7 @@ pub struct RunSummary {
     pub task: String,
     /// `None` while the run is live.
     pub status: Option<RunStatus>,
-    /// The newest line of progress.
     pub progress: Option<String>,
-    /// The open questions.
     pub interactions: Vec<Interaction>,
     /// Whether the run has ended and has a workspace, which can be read.
     pub has_workspace: bool,
@@ -122,6 +118,5 @@ pub enum RunDir {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunFile {
     Text(String),
-    /// A directory, with the paths of its entries.
     Directory(Vec<String>),
 }

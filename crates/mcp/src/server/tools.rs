@@ -18,7 +18,6 @@ pub(super) struct ToolDefinition {
     reads_only: bool,
 }
 
-/// The tools, in the order in which clients see them.
 pub(super) fn all(runs: &dyn RunService) -> Vec<ToolDefinition> {
     let launch = ToolSpec { name: LAUNCH.to_owned(), ..runs.launch_tool() };
     vec![

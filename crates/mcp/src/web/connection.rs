@@ -28,13 +28,11 @@ pub(super) struct ConnectionContext {
     pub(super) router: Arc<dyn Router>,
 }
 
-/// A connection without an admitted request.
 #[derive(Clone, Default)]
 pub(super) struct PendingConnection {
     head: Arc<watch::Sender<RequestHead>>,
     /// The request was admitted, or the connection has ended.
     pub(super) admitted: CancellationToken,
-    /// Closes the connection because there are too many unauthenticated ones.
     pub(super) evicted: CancellationToken,
 }
 
@@ -42,7 +40,6 @@ pub(super) struct PendingConnection {
 struct RequestHead {
     /// `None` while a request is read and answered.
     due: Option<Instant>,
-    /// After an answered request, the client need not send another one.
     follows_another: bool,
 }
 

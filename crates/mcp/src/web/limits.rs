@@ -4,11 +4,8 @@ use std::time::Duration;
 
 #[derive(Clone, Copy, Debug)]
 pub struct WebLimits {
-    /// The time for the request head.
     pub head: Duration,
-    /// The time for the request body.
     pub body: Duration,
-    /// The maximum size of the request body.
     pub body_bytes: usize,
     /// The maximum number of connections; further ones wait.
     pub connections: usize,

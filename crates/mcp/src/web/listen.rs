@@ -18,7 +18,6 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// `make` receives the bound address and returns the router.
     pub(crate) async fn bind(
         address: SocketAddr,
         limits: WebLimits,
@@ -75,7 +74,7 @@ async fn accept(listener: TcpListener, context: Arc<ConnectionContext>) {
         let _ = stream.set_nodelay(true);
         unauthenticated.retain(|pending| !pending.admitted.is_cancelled());
         while unauthenticated.len() >= context.limits.unauthenticated {
-            // A well-behaved client has long sent its request.
+            // The oldest connection is closed, because a well-behaved client has long sent its request.
             if let Some(oldest) = unauthenticated.pop_front() {
                 oldest.evicted.cancel();
             }

@@ -20,7 +20,6 @@ use tokio::sync::Notify;
 struct ScriptedTools {
     calls: Mutex<Vec<ToolCall>>,
     go: Notify,
-    /// Calls dropped before their end.
     dropped: AtomicUsize,
 }
 

@@ -17,7 +17,6 @@ pub struct Pipe {
     next: u64,
     /// The metadata that is sent with every request of the newest revision.
     meta: Option<Value>,
-    /// Messages that the server sent while a response was awaited.
     pub other_messages: Vec<Value>,
 }
 

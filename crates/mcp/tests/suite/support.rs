@@ -8,7 +8,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// The limit is long enough for a busy machine.
 pub const DEADLINE: Duration = Duration::from_secs(120);
 
 pub fn scale(usual: usize, nightly: usize) -> usize {
@@ -44,7 +43,6 @@ impl Recorder {
     }
 }
 
-/// The options have short grace periods and restart pauses.
 pub fn options() -> (ClientOptions, Recorder) {
     let recorder = Recorder::default();
     let lines = recorder.lines.clone();
@@ -70,7 +68,6 @@ pub async fn call(host: &McpToolHost, tool: &str, arguments: Value) -> ToolOutco
     call_named(host, &format!("mcp__fake__{tool}"), &arguments.to_string()).await
 }
 
-/// The arguments are sent exactly as given.
 pub async fn call_named(host: &McpToolHost, name: &str, arguments: &str) -> ToolOutcome {
     let call = ToolCall { id: "1".to_owned(), name: name.to_owned(), arguments: arguments.to_owned() };
     host.call(&call, ContextAccess::ReadOnly).await

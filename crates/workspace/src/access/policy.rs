@@ -167,7 +167,6 @@ impl RootSet {
         !own && self.state.iter().any(|state| real.starts_with(state))
     }
 
-    /// `real` is the path's resolved form, `shown` the form for messages.
     pub(crate) fn may_write(
         &self,
         root: &Root,

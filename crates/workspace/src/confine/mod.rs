@@ -182,7 +182,6 @@ impl ConfinedDir {
         self.open_checked(name, options)
     }
 
-    /// Fails if it is not a regular file.
     fn open_checked(&self, name: &OsStr, options: &mut OpenOptions) -> io::Result<(File, FileStat)> {
         let nonblock = OFlags::NONBLOCK.bits().cast_signed();
         let options = options.follow(FollowSymlinks::No).custom_flags(nonblock);
@@ -191,7 +190,6 @@ impl ConfinedDir {
         if found.kind == FileKind::File { Ok((file, found)) } else { Err(not_a_file()) }
     }
 
-    /// The file must not exist yet.
     pub(crate) fn create(&self, name: &OsStr, mode: u32) -> io::Result<File> {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).follow(FollowSymlinks::No).mode(mode);

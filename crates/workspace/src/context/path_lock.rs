@@ -22,7 +22,6 @@ pub(crate) struct WrittenElsewhere {
     path: PathBuf,
 }
 
-/// Dropping it releases the paths.
 #[derive(Debug)]
 pub(crate) struct PathLock {
     locks: Vec<File>,

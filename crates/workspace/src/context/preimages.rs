@@ -145,7 +145,7 @@ impl Preimages {
         }
     }
 
-    /// Durable. Does nothing if there already is a pre-image.
+    /// Syncs the pre-image and the directory that contains it. Does nothing if there already is a pre-image.
     pub(crate) fn store_one(&self, root: usize, path: &Path, from: &ConfinedDir) -> io::Result<()> {
         if self.find(root, path).is_some() {
             return Ok(());

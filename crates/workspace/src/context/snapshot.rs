@@ -121,7 +121,6 @@ impl TrackedPath {
         self.entries.get(at)
     }
 
-    /// An existing entry is not replaced.
     pub(crate) fn insert_entry(&mut self, entry: ManifestEntry) {
         if let Err(at) = self.entries.binary_search_by(|known| by_bytes(&known.path, &entry.path)) {
             self.entries.insert(at, entry);
@@ -361,7 +360,6 @@ fn is_placeholder(entry: &ManifestEntry) -> bool {
     }
 }
 
-/// No directory, or a directory without entries in the list.
 fn is_leaf(entries: &[ManifestEntry], at: usize) -> bool {
     let Some(entry) = entries.get(at) else { return false };
     let has_entries = || {

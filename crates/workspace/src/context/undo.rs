@@ -136,7 +136,6 @@ pub fn undo_unless_stopped(run_dir: &Path, is_stopped: &dyn Fn() -> bool) -> Res
     Ok(report)
 }
 
-/// Adds the number of each step that was carried out to `done`.
 fn carry_out(
     preimages: &Preimages,
     (steps, gone): (&[UndoStep<'_>], &[UndoStep<'_>]),
@@ -327,7 +326,6 @@ fn plan<'a>(
     if foreign.is_empty() { Ok((steps, gone)) } else { Err(UndoError::Changed { paths: foreign }) }
 }
 
-/// `None` if the file has no pre-image.
 fn pre_image(
     preimages: &Preimages,
     root: &TrackedPath,

@@ -59,7 +59,6 @@ impl UndoStep<'_> {
             || self.is_made_writable(now)
     }
 
-    /// Whether an interrupted undo made the directory writable.
     fn is_made_writable(&self, now: &PathState) -> bool {
         match (&self.after.state, now) {
             (PathState::DirMode { mode: left }, PathState::DirMode { mode: now }) => *now == left | 0o700,
@@ -118,7 +117,6 @@ pub(super) fn remove_created(
         let Some(step) = steps.iter().chain(gone).find(|step| step.after.root == *n) else { continue };
         let (above, name) = split_path(path);
         let dir = step.root.open().and_then(|root| root.open_dir_path(above));
-        // A directory with other files in it stays.
         if dir.is_ok_and(|dir| dir.remove_dir(name).is_err_and(|error| error.kind() != ErrorKind::NotFound)) {
             kept.insert((*n, path.as_path()));
         }

@@ -107,7 +107,7 @@ impl WriteTracker {
         Ok(writes)
     }
 
-    /// Where a protected path, or a directory above one, would be.
+    /// Whether a protected path, or a directory above one, would be here.
     fn is_for_protected(&self, root: &TrackedPath, path: &Path) -> bool {
         let path = root.dir().join(path);
         let protected = self.paths.get(root.number).map(|context| context.protected.as_slice());

@@ -57,7 +57,6 @@ impl ProjectWorkspace {
         let record = self.read_json(RECORD).ok().flatten().unwrap_or_default();
         let mut delivery = Delivery { run, record, report: DeliveryReport::default(), files: 0, bytes: 0 };
         let done = delivery.directory(&from, &to, Path::new(""), 0);
-        // Files that were copied before an error are recorded as well.
         let json = serde_json::to_string(&delivery.record).map_err(io::Error::from);
         let json = json.map_err(DiskError::io("write", &self.dir().join(RECORD)))?;
         self.write_durably(RECORD, json.as_bytes())?;

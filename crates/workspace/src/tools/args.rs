@@ -64,7 +64,6 @@ impl Args {
     }
 }
 
-/// The value of a flag that the call does not contain.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flag {
     On,

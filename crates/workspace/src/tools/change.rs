@@ -115,7 +115,6 @@ fn write_content(job: &Job<'_>, resolved: &ResolvedPath<'_>, bytes: &[u8]) -> Re
     job.after_change(resolved)
 }
 
-/// Returns the innermost directory, and how many were missing.
 pub(crate) fn create_missing_dirs(resolved: &ResolvedPath<'_>) -> io::Result<(ConfinedDir, usize)> {
     let mut dir = resolved.dir.try_clone()?;
     for name in &resolved.missing {

@@ -111,7 +111,6 @@ impl<'a> Job<'a> {
         self.observer_for(resolved).map_or(Ok(()), |observer| observer.after_change(resolved))
     }
 
-    /// `None` for a path that is not in a context path.
     fn observer_for(&self, resolved: &ResolvedPath<'_>) -> Option<&'a dyn ChangeObserver> {
         self.observer.filter(|_| matches!(resolved.root.role, RootRole::Context(_)))
     }

@@ -103,7 +103,6 @@ impl Search {
     ) -> ControlFlow<()> {
         let wanted = visit.found.kind == FileKind::File
             && self.only.as_ref().is_none_or(|only| only.is_match(visit.below));
-        // A file that cannot be read is skipped.
         if wanted
             && let Ok((file, found)) = visit.dir.open_file(visit.name)
             && check_readable(resolved.root.role, found, "").is_ok()

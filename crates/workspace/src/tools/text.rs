@@ -13,7 +13,6 @@ pub(crate) struct CappedText {
 }
 
 impl CappedText {
-    /// Returns false and adds nothing if the line does not fit.
     pub(crate) fn line(&mut self, line: &str) -> bool {
         if self.text.len() + line.len() + 1 > RESULT_CAP - NOTE {
             return false;

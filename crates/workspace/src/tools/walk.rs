@@ -107,7 +107,6 @@ impl<'w> Walk<'w> {
         }
     }
 
-    /// Returns how many rule sets there were before.
     fn push_rules(&mut self, dir: &ConfinedDir, at: &Path, names: &[OsString]) -> usize {
         let before = self.rules.len();
         let name = OsStr::new(".gitignore");

@@ -226,7 +226,6 @@ fn is_too_deep(node: &TreeNode) -> bool {
     node.found.kind == FileKind::Dir && node.path.as_os_str().len() > MAX_PATH
 }
 
-/// The other nodes are added to `issues`.
 fn remove_unstorable(nodes: Vec<TreeNode>, issues: &mut Vec<SnapshotIssue>) -> Vec<TreeNode> {
     let mut names: HashMap<(u64, u64), u64> = HashMap::new();
     let has_more_links = |node: &&TreeNode| node.found.kind == FileKind::File && node.found.links > 1;
