@@ -29,7 +29,7 @@ impl Workflow {
         Ok((workflow.map(|file| Self { file, path, text }), report))
     }
 
-    /// Whether any task is a run of the team.
+    /// Whether any task is a run of the team or of one of its agents.
     pub fn has_runs(&self) -> bool {
         let mut tasks = self.file.stages.iter().flat_map(|stage| &stage.tasks);
         tasks.any(|task| !matches!(task.body, TaskBody::Program(_)))

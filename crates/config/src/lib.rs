@@ -81,8 +81,8 @@ pub struct Source<'a> {
 pub enum LoadPurpose {
     /// To check the file: a missing API key or variable, or an unsupported backend type, is a warning.
     Check,
-    /// To run the config now: what is missing or unsupported is an error, except for a missing API key for a custom
-    /// address.
+    /// To run the config now: a missing variable, a missing API key (except for a custom address), or an unsupported
+    /// backend type is an error.
     Run,
     /// To run the config on the offline model: what other backends would need does not matter.
     Offline,

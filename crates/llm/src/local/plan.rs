@@ -10,7 +10,7 @@ use althing_protocol::{CallsFrom, ModelRequest, Reply, ToolSpec};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 
-/// The part of the context that is kept for the reply, in tokens.
+/// The maximum part of the context that is kept for the reply, in tokens.
 const MAX_REPLY: u64 = 4096;
 const LEAST_REPLY: u64 = 256;
 
@@ -21,7 +21,7 @@ pub(crate) struct RequestShape {
     pub(crate) response_format: Option<Value>,
     /// The output limit if the parameters contain none.
     pub(crate) max_tokens: Option<u64>,
-    /// If `tool_choice` demands a call, llama.cpp writes up to the output limit.
+    /// Whether `tool_choice` must not demand a call: llama.cpp would then write up to the output limit.
     pub(crate) no_required_call: bool,
     /// llama.cpp reports its progress with the prompt on request.
     pub(crate) prompt_progress: bool,
