@@ -9,7 +9,7 @@ use std::path::Path;
 const NAMES: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
 /// How many bytes of a file are read.
 const MAX_PER_FILE: usize = 16 * 1024;
-/// How many bytes of all files together are read.
+/// How many bytes of instructions an agent is given in total.
 const MAX_TOTAL: usize = 32 * 1024;
 
 /// The instructions in these context paths, from the deepest directory to the highest, since the closest ones matter
