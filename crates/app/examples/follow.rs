@@ -1,7 +1,6 @@
-//! A one-page front end: follows a session from its first event to its end, even if another process runs it. It shows
-//! the progress of runs, and the messages, replies and open questions of a conversation.
+//! A one-page front end: follows a session from its first event to its end, even if another process runs it.
 //!
-//! `cargo run -p althing-app --example follow -- SESSION` in a directory with an `.althing`.
+//! Run it in a directory with an `.althing`: `cargo run -p althing-app --example follow -- SESSION`.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a front end prints")]
 
 use althing_app::{AppContext, Environment, Failure, LocalSessions, SessionService, Settings};

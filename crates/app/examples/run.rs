@@ -25,7 +25,6 @@ async fn run(app: &AppContext, task: &str) -> Result<(), Failure> {
         }
     }
     let stopped = sessions.ended(&id).await?;
-    // Waits until everything that was started for agents is closed.
     sessions.close().await;
     let finished = lines.session().finished_run().and_then(|run| Some((run, run.result.as_ref()?)));
     let Some((run, result)) = finished else {

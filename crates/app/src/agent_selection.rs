@@ -6,18 +6,18 @@ use crate::settings::SingleAgent;
 use crate::team::Team;
 use althing_protocol::{AgentId, AgentMode, ModeChoice};
 
-/// Which agents the command line selects, and the task: the word after `--single-agent` may be either an agent id or
-/// the task.
+/// The agents that the command line selects, and the task. The word after `--single-agent` is an agent id if the team
+/// has such an agent, or else the task if no other word is the task.
 pub struct AgentSelection {
-    /// The task, if the command line contains one.
+    /// The task, if there is one.
     pub task: Option<String>,
-    /// Which agent works alone, if one does.
+    /// The agent that works alone, if one does.
     pub single: Option<SingleAgent>,
     agents: Vec<String>,
 }
 
 impl AgentSelection {
-    /// Applies the settings to this team. Fails if they name an agent that the team does not have.
+    /// Applies the settings to this team. Fails if they name an unknown agent.
     pub fn of(app: &AppContext, task: Option<String>, team: &Team) -> Result<Self, Failure> {
         let (single, agents) = (app.settings.single_agent.clone(), app.settings.agents.clone());
         let mut selection = Self { task, single, agents };
@@ -25,8 +25,7 @@ impl AgentSelection {
         Ok(selection)
     }
 
-    /// Applies the settings to this team, for commands without a task: the word after `--single-agent` must
-    /// be an agent id.
+    /// Like [`Self::of`], for commands without a task: the word after `--single-agent` must be an agent id.
     pub fn without_task(app: &AppContext, team: &Team) -> Result<Self, Failure> {
         Self::of(app, Some(String::new()), team)
     }
@@ -57,8 +56,8 @@ impl AgentSelection {
         }
     }
 
-    /// Removes agents that `--agents` does not name. `--single-agent` is not applied here, because in a
-    /// conversation the user can choose for each message whether one agent works alone.
+    /// Removes agents that `--agents` does not name. Ignores `--single-agent`, because in a conversation the user
+    /// chooses for each message whether one agent works alone.
     pub fn narrow(&self, team: &mut Team) {
         if !self.agents.is_empty() {
             team.config.agents.retain(|agent| self.agents.iter().any(|id| id == agent.id.as_str()));

@@ -1,9 +1,5 @@
-//! Which backends and sandboxes are usable on this machine, and what is missing for the others.
-//!
-//! This module probes the `PATH` and each CLI agent's version, each local server's usual address (for Ollama, the
-//! address in `OLLAMA_HOST` if that is set), the API keys in the environment, and the sandboxes. All probes run
-//! concurrently. None takes much longer than a second, except for a program that is slow to print its version. With
-//! `--offline`, no CLI agent, no local server and no Docker daemon is asked.
+//! Probes which backends and sandboxes are usable on this machine, and what is missing for the others. With
+//! `--offline`, no CLI agent is started, and no local server and no Docker daemon is asked.
 
 use crate::agent_env;
 use crate::context::AppContext;
@@ -22,11 +18,10 @@ use futures_util::future::{join, join_all};
 use std::path::Path;
 use std::time::Duration;
 
-/// How long a CLI agent may take to print its version.
+/// The time for a CLI agent to print its version.
 const VERSION_LIMIT: Duration = Duration::from_secs(10);
-/// Why something was not asked.
 const OFFLINE: &str = " (--offline)";
-/// How many models the text output names; the JSON output has all of them.
+/// How many models the text output names; the JSON output has all models.
 const SHOWN_MODELS: usize = 6;
 
 /// A backend or a sandbox, and whether it is usable on this machine.
@@ -40,14 +35,14 @@ pub struct Availability {
     pub usable: bool,
     /// What makes the backend or sandbox usable, or what is missing.
     pub note: String,
-    /// For a CLI agent: the path of its executable.
+    /// The path of the executable, for a CLI agent.
     pub path: Option<String>,
-    /// For a CLI agent: its version.
+    /// The version, for a CLI agent.
     pub version: Option<String>,
-    /// For a CLI agent that is installed: false if nothing shows that the user has signed in; true if something does,
-    /// or if Althing does not know how to tell.
+    /// For an installed CLI agent, false if nothing shows that the user has signed in, and true if something does or
+    /// Althing cannot tell.
     pub signed_in: Option<bool>,
-    /// For a local server that answers and has models: the names of the models.
+    /// The names of the models, for a local server that answers and has models.
     pub models: Option<Vec<String>>,
 }
 
@@ -83,8 +78,6 @@ async fn backends(http: &HttpClient, app: &AppContext) -> Vec<Availability> {
     BACKENDS.iter().zip(servers).map(row).collect()
 }
 
-/// The availability of a backend that is neither a local server nor a CLI agent: usable if Althing supports the
-/// backend, and the backend needs no API key or one of its keys is set.
 fn by_key(backend: &BackendType, app: &AppContext) -> Availability {
     let title = backend.title;
     let key = backend.key_variables.iter().find(|name| app.environment.secret(name).is_some());
@@ -100,14 +93,13 @@ fn by_key(backend: &BackendType, app: &AppContext) -> Availability {
     Availability { usable, note, ..Availability::default() }
 }
 
-/// Looks for a CLI agent without starting it.
 fn unasked(adapter: &dyn AgentAdapter, search: &str) -> Option<AgentInstallation> {
     let program = adapter.executable()?.to_owned();
     let path = find_program(&program, search);
     Some(AgentInstallation { name: adapter.name().to_owned(), program, path, version: None })
 }
 
-/// Whether a program is in a directory to which agents may write, so that it is not run to get its version.
+/// A program in a directory that agents may write to is not run to get its version.
 fn is_unasked(program: &Path, app: &AppContext) -> bool {
     let writable = agents_write(&app.environment.cwd, None, &app.environment);
     let dir = program.parent().unwrap_or(program).display().to_string();
@@ -144,7 +136,6 @@ fn program(backend: &BackendType, found: &AgentInstallation, app: &AppContext) -
     }
 }
 
-/// Marks a CLI agent that is installed but does not run in Landlock, the only sandbox that works.
 fn mark_landlock_problem(row: &mut Availability) {
     let adapter = BACKENDS.iter().find(|backend| backend.name == row.name).and_then(BackendType::adapter);
     let problem = adapter.and_then(|adapter| Adapters::default().get(adapter)?.landlock_problem());
@@ -154,8 +145,7 @@ fn mark_landlock_problem(row: &mut Availability) {
     }
 }
 
-/// The availability of a local server, with its models if it answers; None if the backend is not a local server that
-/// Althing supports.
+/// `None` if the backend is not a local server that Althing supports.
 async fn server(backend: &BackendType, http: &HttpClient, app: &AppContext) -> Option<Availability> {
     let usual = backend.base_url.filter(|_| backend.is_local() && backend.is_supported())?;
     let title = backend.title;

@@ -1,10 +1,6 @@
-//! Paths as people write them: relative to the working directory, with `~`, or absolute.
-//!
-//! Somebody else may have made the working directory, with symbolic links in it. A path in the user's own config,
-//! workflow or command line that names something in that directory must not lead elsewhere through such a link: the
-//! user meant the directory, not the link's target. Such a path is resolved only with [`BaseDirs::real_path`]. Its
-//! result contains no links, and code that uses the result later refuses a link that has appeared in its place. (The
-//! exceptions are `--context-path`, whose links are followed with a notice, and `@path` in a task or message.)
+//! Resolves paths as people write them: relative to the working directory, with `~`, or absolute. Somebody else may
+//! have put symbolic links into the working directory, so a path in a config, workflow or option is resolved with
+//! [`BaseDirs::real_path`], which refuses to leave that directory through a link.
 
 use crate::environment::Environment;
 use crate::failure::Failure;
@@ -12,14 +8,13 @@ use std::path::{Component, Path, PathBuf};
 
 pub use althing_disk::refuse_replaced;
 
-/// The maximum number of dangling links that are followed.
 const MAX_LINKS: usize = 40;
 
 /// The directories that relative paths and `~` are resolved against.
 pub struct BaseDirs {
-    /// The working directory.
+    /// The directory that relative paths are resolved against.
     pub cwd: PathBuf,
-    /// The home directory, for `~`.
+    /// The directory that `~` stands for.
     pub home: Option<PathBuf>,
 }
 
@@ -29,7 +24,7 @@ impl BaseDirs {
         Self { cwd: environment.cwd.clone(), home: environment.variable("HOME").map(PathBuf::from) }
     }
 
-    /// The absolute path that a text means; a leading `~` means the home directory.
+    /// The absolute path that a text means; links are not resolved.
     pub fn path(&self, text: &Path) -> PathBuf {
         match (text.strip_prefix("~"), &self.home) {
             (Ok(rest), Some(home)) if rest.as_os_str().is_empty() => home.clone(),
@@ -38,9 +33,8 @@ impl BaseDirs {
         }
     }
 
-    /// The path that a text means, with symbolic links resolved in the part that exists. Fails if the text names
-    /// something in the working directory but leads elsewhere through a link. `what` is the beginning of the error
-    /// message, such as "the project build".
+    /// The path that a text means, with symbolic links resolved. Fails if the text names something in the working
+    /// directory but leads elsewhere through a link. `what` begins the error message.
     pub fn real_path(&self, what: &str, text: &Path) -> Result<PathBuf, Failure> {
         match self.leaves_by_link(text) {
             None => Ok(real_path(&self.path(text))),
@@ -55,9 +49,9 @@ impl BaseDirs {
     }
 
     /// The target of a path that is inside the working directory as text but leaves it through a symbolic link; None
-    /// for any other path. A relative path that begins with `..` must stay inside the innermost directory that
-    /// contains, as text, both the path and the working directory. If the working directory is or contains the home
-    /// directory, an absolute path may leave it through a link: nobody else made that directory.
+    /// for any other path. For a relative path with `..`, the innermost parent directory that still contains the path
+    /// as text takes the place of the working directory. An absolute path may leave a working directory that is or
+    /// contains the home directory, because nobody else made that.
     pub fn leaves_by_link(&self, text: &Path) -> Option<PathBuf> {
         let (path, cwd) = (self.path(text), real_path(&self.cwd));
         let named = without_dots(&path);
@@ -65,8 +59,7 @@ impl BaseDirs {
         let real = real_path(&path);
         if !is_relative {
             let is_home = self.home.as_ref().is_some_and(|home| real_path(home).starts_with(&cwd));
-            // The working directory may have other names through links elsewhere; the shell's `$PWD` can be such a
-            // name.
+            // Links elsewhere may give the working directory other names; the shell's `$PWD` can be such a name.
             let is_named_inside = || {
                 let dirs = named.ancestors().chain(ancestors_after_dots(&path));
                 dirs.skip(1).any(|dir| real_path(dir).starts_with(&cwd))
@@ -78,13 +71,11 @@ impl BaseDirs {
     }
 }
 
-/// The path and its parent directories; if the path contains `..`, only up to the parent that ends with the last `..`.
 fn ancestors_after_dots(path: &Path) -> impl Iterator<Item = &Path> {
     let names = path.components().rev().take_while(|part| *part != Component::ParentDir).count();
     path.ancestors().take(names + 1)
 }
 
-/// The path with `.` and `..` removed textually, without looking at links.
 fn without_dots(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -97,7 +88,7 @@ fn without_dots(path: &Path) -> PathBuf {
     plain
 }
 
-/// The path with all symbolic links resolved, including dangling links.
+/// Unlike `althing_disk::real_path`, also follows dangling links.
 fn real_path(path: &Path) -> PathBuf {
     let mut real = althing_disk::real_path(path);
     for _ in 0..MAX_LINKS {

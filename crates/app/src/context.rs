@@ -1,5 +1,5 @@
-//! The context that most functions of this crate take: what the user asked for, the process's environment, and how to
-//! notify the user.
+//! The context that most functions of this crate take: the settings, the process's environment, and how to notify the
+//! user.
 
 use crate::base_dirs::BaseDirs;
 use crate::environment::Environment;
@@ -13,40 +13,40 @@ use althing_protocol::{SessionId, SessionStore, TaskId};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A callback that shows the user a notice. It is called from any thread, as notices arise.
+/// Shows the user a notice. May be called from any thread.
 pub type Notify = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// What the user asked for, the process's environment, and how to notify the user.
+/// The settings, the process's environment, and how to notify the user.
 #[derive(Clone)]
 pub struct AppContext {
     /// What the user asked for.
     pub settings: Settings,
-    /// Environment variables, directories, terminals.
+    /// The environment of the process.
     pub environment: Environment,
     notify: Notify,
     /// What this process has checked, and what the user has accepted with `--trust`.
     pub(crate) acceptance: Arc<Acceptance>,
-    /// Asks the person at the terminal about what was found; None if there is no person to ask.
+    /// `None` if there is no person to ask.
     pub(crate) ask_trust: Option<AskTrust>,
 }
 
 impl AppContext {
-    /// Creates a context. `notify` is called from any thread.
+    /// Creates a context that asks no person for trust.
     pub fn new(settings: Settings, environment: Environment, notify: Notify) -> Self {
         Self { settings, environment, notify, acceptance: Arc::default(), ask_trust: None }
     }
 
-    /// The context with a callback that asks the person at the terminal before something that was found is used.
+    /// Adds a callback that asks a person before something that was found is used.
     pub fn asking(self, ask_trust: AskTrust) -> Self {
         Self { ask_trust: Some(ask_trust), ..self }
     }
 
-    /// The directory of sessions, plans and other state.
+    /// The directory of sessions and other state.
     pub fn state_dir(&self) -> PathBuf {
         self.environment.state_dir(self.settings.state_dir.as_deref())
     }
 
-    /// The store of this user's sessions; created if it does not exist.
+    /// The store of sessions; created if it does not exist.
     pub fn store(&self) -> Result<Arc<dyn SessionStore>, Failure> {
         self.refuse_linked_state()?;
         let store = althing_journal::open_state(&self.state_dir()).map_err(|error| {
@@ -55,16 +55,16 @@ impl AppContext {
         Ok(Arc::new(store))
     }
 
-    /// The store of this user's sessions, if it exists; nothing is created.
+    /// The store of sessions, if it exists; nothing is created.
     pub fn existing_store(&self) -> Result<Option<Arc<dyn SessionStore>>, Failure> {
         self.refuse_linked_state()?;
         let store = althing_journal::open_existing_state(&self.state_dir())?;
         Ok(store.map(|store| Arc::new(store) as Arc<dyn SessionStore>))
     }
 
-    /// Fails if the state directory was found in the working directory, not named by the user, and if this directory, a
-    /// directory above it or an entry of it is a symbolic link: the author of a foreign project could have chosen any
-    /// target. A state directory that is a link into the user's own state directory is allowed.
+    /// Fails if the user did not name the state directory, and it, a directory above it or an entry in it is a
+    /// symbolic link: the author of a foreign project could have chosen the target. A link into the user's own state
+    /// directory is allowed.
     pub fn refuse_linked_state(&self) -> Result<(), Failure> {
         let dir = self.state_dir();
         if self.environment.state_dir_is_named(self.settings.state_dir.as_deref()) {
@@ -79,7 +79,6 @@ impl AppContext {
             let hint = format!("name the state directory: --state-dir {}", target.display());
             return Err(found_link(&dir, &target).hint(hint));
         }
-        // A parent directory of the state directory may be a link, too.
         let named = dir.strip_prefix(&self.environment.cwd).unwrap_or(&dir);
         if let Some(target) = BaseDirs::of(&self.environment).leaves_by_link(named) {
             let hint = format!("name the state directory: --state-dir {}", target.display());
@@ -94,10 +93,9 @@ impl AppContext {
         Ok(())
     }
 
-    /// The directory for the files of CLI agents, without symbolic links in its path: in the state directory or, if
-    /// that was found in the working directory, in the user's own state directory (if there is one). The names of the
-    /// files can be guessed, so the author of a foreign project could have put links or settings into a state directory
-    /// that is found.
+    /// The directory for the files of CLI agents, without symbolic links in its path. It is not in a state directory
+    /// that was found in the working directory (unless the user has no state directory of their own): the author of a
+    /// foreign project could have put links or settings there.
     pub fn cli_agents_dir(&self) -> PathBuf {
         self.guessable_dir("agents")
     }

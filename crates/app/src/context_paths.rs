@@ -1,4 +1,4 @@
-//! Context paths: from the config, from `--context-path`, and from `@path` and `@path:w` in the task or in a message.
+//! Context paths: from the config, from `--context-path`, and from `@path` and `@path:w` in a task or message.
 
 use crate::base_dirs::BaseDirs;
 use crate::failure::Failure;
@@ -6,12 +6,11 @@ use althing_disk::real_path;
 use althing_protocol::{ContextPath, LaunchRun, PathGrant, Permission, RunSpec, private_name};
 use std::path::{Component, Path, PathBuf};
 
-/// The maximum number of directory entries that are searched for files with secrets.
 const MAX_SEARCHED_ENTRIES: usize = 200_000;
 
-/// The context paths of a run, and the task with each `@path` that exists replaced by its absolute path. Symbolic links
-/// are resolved here and not again later. Fails if a path of the config or of `--context-path` does not exist, or if a
-/// path of the config leaves the working directory through a symbolic link.
+/// The context paths of a run, with symbolic links resolved, and the task with each existing `@path` replaced by its
+/// absolute path. Fails if a path of the config or of `--context-path` does not exist, or if a path of the config
+/// leaves the working directory through a link.
 pub fn collect_paths(
     configured: &[ContextPath],
     named: &[String],
@@ -41,8 +40,7 @@ pub fn collect_paths(
     Ok((paths, task))
 }
 
-/// Notices for the user about those paths of `--context-path` that leave the working directory through links: their
-/// targets.
+/// Notices about paths of `--context-path` that leave the working directory through a link.
 pub fn link_notices(named: &[String], from: &BaseDirs) -> Vec<String> {
     let path = |text: &'_ String| match text.rsplit_once(':') {
         Some((path, "rw" | "ro")) => path.to_owned(),
@@ -55,13 +53,12 @@ pub fn link_notices(named: &[String], from: &BaseDirs) -> Vec<String> {
     named.iter().map(path).filter_map(notice).collect()
 }
 
-/// The launch with symbolic links in its context paths resolved, so that a person approves the paths that agents really
-/// get. A path that is not absolute, or contains `..`, stays as it is; the launch is refused because of it.
+/// Resolves the symbolic links in a launch's context paths, so that a person approves the paths that agents really
+/// get. A path that is relative or contains `..` stays as it is; such a launch is refused later.
 pub fn with_real_paths(mut launch: LaunchRun) -> LaunchRun {
     for grant in &mut launch.context_paths {
         let path = Path::new(grant.path.trim());
         let is_plain = path.is_absolute() && !path.components().any(|part| part == Component::ParentDir);
-        // A path that is not text cannot be granted; the path as named is then refused when it is used.
         if is_plain && let Some(real) = real_path(path).to_str() {
             real.clone_into(&mut grant.path);
         }
@@ -69,8 +66,8 @@ pub fn with_real_paths(mut launch: LaunchRun) -> LaunchRun {
     launch
 }
 
-/// The protected parts of a configured context path, as named and with symlinks resolved; empty if the path does not
-/// exist.
+/// The protected parts of a configured context path, as named and with symlinks resolved; empty if the context path
+/// does not exist.
 pub fn protected_parts(configured: &ContextPath, from: &BaseDirs) -> Vec<PathBuf> {
     let Some(real) = canonical(&from.path(Path::new(&configured.path))) else { return Vec::new() };
     let parts = configured.protected.iter().map(|inner| real.join(inner));
@@ -80,9 +77,8 @@ pub fn protected_parts(configured: &ContextPath, from: &BaseDirs) -> Vec<PathBuf
     both
 }
 
-/// The paths that a person grants with `@path` and `@path:w` in a message, and the message with each such path that
-/// exists replaced by its absolute path. Only for text that a person typed: in text from a model or a client, the same
-/// characters must grant nothing.
+/// The paths that a person grants with `@path` and `@path:w`, and the message with each existing path made absolute.
+/// Only for text that a person typed: the same characters from a model or a client must grant nothing.
 pub fn mentions(message: &str, cwd: &Path) -> (String, Vec<PathGrant>) {
     let mut paths = Vec::new();
     let message = replace_mentions(message, cwd, &mut paths);
@@ -94,8 +90,7 @@ pub fn mentions(message: &str, cwd: &Path) -> (String, Vec<PathGrant>) {
 }
 
 /// The directories in which a launch may read paths without a person's approval: the working directory and the opened
-/// project, with links resolved. The home directory and directories that contain it are never returned: starting
-/// Althing there must not make all of the user's files readable.
+/// project, except for directories that are or contain the home directory.
 pub fn readable_dirs(cwd: &Path, home: Option<&Path>, project: Option<&Path>) -> Vec<PathBuf> {
     let home = home.and_then(canonical);
     let opens =
@@ -106,8 +101,8 @@ pub fn readable_dirs(cwd: &Path, home: Option<&Path>, project: Option<&Path>) ->
     dirs
 }
 
-/// The real path of a context path that no person approved. Fails if the path does not exist, if a link leads out of
-/// `dirs` or to a file that often contains secrets, or if a directory contains such a file.
+/// Checks a context path that no person approved. Fails if it does not exist, if a link leads out of `dirs` or to a
+/// file that often contains secrets, or if the directory contains such a file.
 fn confined_path(path: &str, dirs: &[PathBuf]) -> Result<PathBuf, String> {
     let Some(real) = canonical(Path::new(path)) else {
         return Err(format!("`context_paths`: `{path}` does not exist, or cannot be accessed."));
@@ -115,7 +110,7 @@ fn confined_path(path: &str, dirs: &[PathBuf]) -> Result<PathBuf, String> {
     let below = dirs.iter().find_map(|dir| real.strip_prefix(dir).ok());
     let is_open = match below {
         Some(below) => private_name(below).is_none(),
-        // The path is not a link: it is exactly the path that was checked, and allowed, at the launch.
+        // Outside `dirs`, exactly this path was allowed at the launch, so it must not lead elsewhere through a link.
         None => real == Path::new(path),
     };
     if !is_open {
@@ -133,15 +128,14 @@ fn confined_path(path: &str, dirs: &[PathBuf]) -> Result<PathBuf, String> {
     }
 }
 
-/// Says which file in `dir` often contains secrets: `.env` or a file such as `.env.local`; None if there is none. All
-/// subdirectories are searched, except git directories, installed packages and `target`. If `dir` is too large or
-/// nested too deeply to be searched completely, the returned text says so.
+/// Why `dir` may contain secrets: a file whose name begins with `.env`, or `dir` cannot be searched completely. Git
+/// directories, installed packages and `target` are not searched.
 fn secret_file_below(dir: &Path) -> Option<String> {
     let mut left = MAX_SEARCHED_ENTRIES;
     let mut open = vec![dir.to_owned()];
     while let Some(at) = open.pop() {
         let entries = match std::fs::read_dir(&at) {
-            // The path is too long to be searched, but an agent could get there step by step.
+            // An agent could still reach such a path, one directory at a time.
             Err(error) if error.kind() == std::io::ErrorKind::InvalidFilename => {
                 return Some("it is nested too deeply to be searched for files with secrets".to_owned());
             }
@@ -167,8 +161,8 @@ fn secret_file_below(dir: &Path) -> Option<String> {
     None
 }
 
-/// The context paths of a run as its agents get them: the paths that no person approved are replaced by their real
-/// paths. Fails if such a path does not exist, or leads to something that a person would have to approve.
+/// The context paths of a run, with those that no person approved replaced by their real paths. Fails if such a path
+/// does not exist or needs a person's approval.
 pub fn confined_context(spec: &RunSpec, dirs: &[PathBuf]) -> Result<Vec<ContextPath>, String> {
     let mut paths = Vec::with_capacity(spec.context_paths.len());
     for context in &spec.context_paths {
@@ -196,8 +190,6 @@ fn unusable(path: &str, named_by: &str, error: &std::io::Error, cwd: &Path) -> F
         .hint("make it accessible to you, or name another")
 }
 
-/// Adds a path. If the list already contains the path, the two entries are merged: writable if one of them is, with
-/// the protected parts of both.
 fn add(paths: &mut Vec<ContextPath>, path: ContextPath) {
     match paths.iter_mut().find(|known| known.path == path.path) {
         Some(known) => {
@@ -208,14 +200,10 @@ fn add(paths: &mut Vec<ContextPath>, path: ContextPath) {
     }
 }
 
-/// The canonical path; None if the path does not exist or cannot be resolved. Symlinks are resolved so that agents see
-/// one name per file.
 fn canonical(path: &Path) -> Option<PathBuf> {
     path.canonicalize().ok()
 }
 
-/// Replaces `@path` and `@path:w` where the path exists, and adds the path to `paths`; any other word that starts with
-/// `@` stays as it is.
 fn replace_mentions(task: &str, cwd: &Path, paths: &mut Vec<ContextPath>) -> String {
     let mut out = String::with_capacity(task.len());
     for piece in task.split_inclusive(char::is_whitespace) {
@@ -233,10 +221,9 @@ fn replace_mentions(task: &str, cwd: &Path, paths: &mut Vec<ContextPath>) -> Str
     out
 }
 
-/// The path at the start of a word, whether it is writable, and the punctuation after it; None if no such path exists.
 fn parse_mention<'a>(word: &'a str, cwd: &Path) -> Option<(PathBuf, bool, &'a str)> {
     let bare = word.trim_end_matches([',', ';', '.', '!', '?', ')', ']', '"', '\'']);
-    // A path may itself end in a dot or a bracket: the longest existing path wins.
+    // A path may itself end in a dot or a bracket.
     for text in [word, bare] {
         let (path, writable) = match text.strip_suffix(":w") {
             Some(path) => (path, true),

@@ -1,8 +1,6 @@
-//! `--continue` and `--session`: the session that a run or a conversation continues.
-//!
-//! A conversation is resumed and goes on in its own log. A run is over once it has answered; a run or a conversation
-//! that continues it is a new session, with the history of the earlier session and, unless the user names others, with
-//! its team and project. A run without a screen that continues a conversation is a new session, too.
+//! `--continue` and `--session`: the session that a new run or conversation continues. A conversation continued on
+//! the screen is resumed in its own log; everything else is a new session with the history, team and project of the
+//! earlier one, unless the user names others.
 
 use crate::context::AppContext;
 use crate::failure::Failure;
@@ -23,15 +21,14 @@ pub struct Continuation {
     pub history: Vec<Exchange>,
 }
 
-/// The session that the settings ask to continue and that must be resumed. None if they ask for none, or for a run: a
-/// conversation that continues a run is a new one (see [`of`]). A session that is not a conversation, or that cannot be
-/// read, is returned as well; resuming it fails with the reason.
+/// The conversation that the settings ask to resume; None if they ask for none, or for a run (see [`of`]). Also
+/// returns a session that is no conversation or that cannot be read; resuming it fails with the reason.
 pub fn conversation_to_resume(app: &AppContext) -> Result<Option<SessionId>, Failure> {
     let session = session_to_continue(app)?;
     Ok(session.filter(|(_, kind)| *kind != Some(SessionKind::Run)).map(|(id, _)| id))
 }
 
-/// What a new session of these settings continues; None if they ask for nothing.
+/// What a new session continues; None if the settings ask for nothing.
 pub fn of(app: &AppContext) -> Result<Option<Continuation>, Failure> {
     let Some((id, _)) = session_to_continue(app)? else { return Ok(None) };
     let stored = resume::existing_store(app)?.read(&id, Seq(0)).map_err(Failure::stored)?;
@@ -67,8 +64,8 @@ fn refusal(id: &SessionId, why: NothingToContinue) -> Failure {
     }
 }
 
-/// The session that the settings ask to continue: the one that they name, or else the newest run or conversation that
-/// no process uses. Its kind is None if the session cannot be read; then opening it fails with the reason.
+/// The session that the settings name, or the newest run or conversation that no process uses. The kind is None if
+/// the session cannot be read.
 fn session_to_continue(app: &AppContext) -> Result<Option<(SessionId, Option<SessionKind>)>, Failure> {
     let kind = |session: &SessionSummary| session.checkpoint.as_ref().map(|checkpoint| checkpoint.kind);
     let store = app.existing_store()?;
@@ -99,7 +96,6 @@ fn session_to_continue(app: &AppContext) -> Result<Option<(SessionId, Option<Ses
     })
 }
 
-/// The team of a new session: that of the session that it continues, unless the settings name another.
 pub(crate) fn team(continued: Option<&Continuation>, app: &AppContext) -> Result<Team, Failure> {
     let settings = &app.settings;
     let is_named = settings.config.is_some() || settings.offline || !settings.model.is_empty();
@@ -109,7 +105,6 @@ pub(crate) fn team(continued: Option<&Continuation>, app: &AppContext) -> Result
     }
 }
 
-/// The project of a new session: that of the session that it continues, unless the settings name another.
 pub(crate) fn project(
     continued: Option<&Continuation>,
     app: &AppContext,

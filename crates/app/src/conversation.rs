@@ -19,15 +19,15 @@ use althing_runner::{ProtectedPaths, own_places};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// A conversation that is ready to be opened.
+/// The spec and backends of a conversation.
 pub struct Conversation {
-    /// The spec that the conversation is opened with.
+    /// What the conversation is opened with.
     pub spec: ChatSpec,
-    /// The backends of the chat agent and of the team.
+    /// The backends of the chat agent and of the team's members.
     pub backends: TeamBackends,
 }
 
-/// Makes the conversation for a team and the request's choices.
+/// Makes a new conversation for a team and a request.
 pub fn assemble(
     team: &Team,
     request: &ChatRequest,
@@ -45,7 +45,6 @@ pub fn assemble(
         Some(config) => {
             let first = default_agent(team, &backends.members);
             let backend = backend(config.backend.as_ref(), first)?;
-            // The chat agent's id must differ from the ids of the team's agents.
             let mut id = "interactive".to_owned();
             while backends.members.iter().any(|member| member.id.as_str() == id) {
                 id.push('_');
@@ -55,7 +54,6 @@ pub fn assemble(
             if config.require_approval || request.can_ask {
                 launch_links::resolve_links(&mut backends, &id);
             }
-            // The first agent's `system_message` applies only if the chat agent uses that agent's backend.
             member.system_message =
                 first.filter(|_| config.backend.is_none()).and_then(|agent| agent.system_message.clone());
             backends.tools.insert(id, chat_agent_tools(team, first));
@@ -81,7 +79,7 @@ pub fn assemble(
     Ok(Conversation { spec, backends })
 }
 
-/// The backends of a conversation that is resumed.
+/// The backends of a resumed conversation.
 pub fn resumed_backends(spec: &ChatSpec, team: &Team, app: &AppContext) -> Result<TeamBackends, Failure> {
     let mut backends = session::team_backends(team, None, app)?;
     if let Some(agent) = &spec.agent {
@@ -96,13 +94,11 @@ pub fn resumed_backends(spec: &ChatSpec, team: &Team, app: &AppContext) -> Resul
     Ok(backends)
 }
 
-/// The agent whose backend and tools the chat agent uses unless the config sets its own: the first of the team.
 fn default_agent<'a>(team: &'a Team, members: &[Member]) -> Option<&'a AgentConfig> {
     let id = members.first().map(|member| &member.id);
     team.config.agents.iter().find(|agent| Some(&agent.id) == id)
 }
 
-/// The chat agent's backend.
 fn backend<'a>(
     own: Option<&'a BackendConfig>,
     first: Option<&'a AgentConfig>,
@@ -110,8 +106,6 @@ fn backend<'a>(
     own.or(first.map(|agent| &agent.backend)).ok_or_else(|| Failure::usage("there is no agent to talk to"))
 }
 
-/// The chat agent's MCP servers and excluded tools: those of its own `backend` section if that has any, else those of
-/// the first agent.
 fn chat_agent_tools(team: &Team, first: Option<&AgentConfig>) -> ToolsConfig {
     let own = team.config.interactive.as_ref().map(|config| &config.tools);
     let own = own.filter(|tools| !tools.mcp_servers.is_empty() || !tools.excluded_tools.is_empty());
@@ -120,7 +114,7 @@ fn chat_agent_tools(team: &Team, first: Option<&AgentConfig>) -> ToolsConfig {
     ToolsConfig { mcp_servers, excluded_tools, ..ToolsConfig::default() }
 }
 
-/// The context paths of every run of a team.
+/// The context paths of every run of a team. Notifies the user of links in `--context-path`.
 pub fn team_context_paths(
     team: &Team,
     project: Option<&Project>,
@@ -135,9 +129,8 @@ pub fn team_context_paths(
     Ok(with_project(paths, project))
 }
 
-/// The paths that programs of a workflow that was started in `cwd` may not write to: the protected parts of the team's
-/// context paths and Althing's own directories, and everything that [`TeamTools::unwritable_code`] finds. (The runner
-/// adds what git runs in the directory of each program.)
+/// The paths that programs of a workflow started in `cwd` may not write to. The runner adds what git runs in each
+/// program's directory.
 pub fn protected_paths(
     team: &Team,
     (workflow, adapters): (&Path, &[CustomAdapter]),
@@ -175,8 +168,8 @@ pub fn adapter_code(adapters: &[CustomAdapter], cwd: &Path, app: &AppContext) ->
     all
 }
 
-/// The team that runs use, with rules for runs at which no person is present: they do not wait for the user to
-/// override a winner. (For a person's conversation, `assemble` sets the configured waiting time again.)
+/// The team that runs use. Its rules do not wait for a user to override the winner; `assemble` sets that time again
+/// for a conversation with a person.
 pub fn team_spec(
     team: &Team,
     backends: &TeamBackends,

@@ -1,5 +1,5 @@
-//! Detects what agents can be made of: API keys in the environment, CLI agents on the `PATH`, model servers on this
-//! machine. Used if there is no config, and by `althing config init`.
+//! Detects backends for agents if there is no config, and for `althing config init`: API keys in the environment, CLI
+//! agents on the `PATH`, model servers on this machine.
 
 use crate::context::AppContext;
 use crate::environment::Environment;
@@ -9,10 +9,9 @@ use althing_config::{DetectedBackends, DetectedModel, DetectedServer};
 use althing_llm::{HttpClient, HttpOptions, LocalServer};
 use althing_protocol::AGENT_KINDS;
 
-/// Ollama's address unless `OLLAMA_HOST` is set.
 const OLLAMA: &str = "http://localhost:11434";
 
-/// Detects everything that agents can be made of.
+/// Detects API keys, CLI agents and local model servers, and the free memory.
 pub fn detect_backends(environment: &Environment) -> DetectedBackends {
     DetectedBackends {
         providers: althing_config::detect_providers(&|name| environment.secret(name)),
@@ -25,10 +24,10 @@ pub fn detect_backends(environment: &Environment) -> DetectedBackends {
 /// The usual addresses of LM Studio, llama-server and vLLM.
 const USUAL_SERVERS: &str = "http://localhost:1234/v1,http://localhost:8080/v1,http://localhost:8000/v1";
 
-/// The variable with the addresses where model servers other than Ollama are looked for, separated by commas; `none`: nowhere.
+/// The variable with the addresses of model servers other than Ollama, separated by commas; `none` means no
+/// addresses.
 const SERVERS_VARIABLE: &str = "ALTHING_LOCAL_SERVERS";
 
-/// The backend types of local servers that can be detected, and the names of their programs.
 const LOCAL_KINDS: &[(&str, &str)] = &[
     ("ollama", "Ollama"),
     ("lmstudio", "LM Studio"),
@@ -57,7 +56,6 @@ pub fn overview(team: &Team, app: &AppContext) -> Option<(Vec<String>, Vec<Strin
             missing.push(program.to_owned());
         }
     }
-    // The local servers were asked when the team was assembled.
     let mut models: Vec<&str> = Vec::new();
     for (kind, title) in LOCAL_KINDS {
         models.clear();
@@ -75,8 +73,6 @@ pub fn overview(team: &Team, app: &AppContext) -> Option<(Vec<String>, Vec<Strin
     Some((known, missing))
 }
 
-/// The model servers that are running: Ollama at [`ollama_url`], and those at the addresses of
-/// `ALTHING_LOCAL_SERVERS`, or at the usual addresses if it is not set. Servers without models are left out.
 fn servers(environment: &Environment) -> Vec<DetectedServer> {
     let Ok(http) = HttpClient::new(&HttpOptions::default()) else { return Vec::new() };
     let ollama = ollama_url(environment);
@@ -109,21 +105,19 @@ fn servers(environment: &Environment) -> Vec<DetectedServer> {
     servers
 }
 
-/// The free memory in bytes, from the text of `/proc/meminfo`.
 fn free_memory(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.saturating_mul(1024))
 }
 
-/// The base URL of the Ollama server: the one in `OLLAMA_HOST`, or else the default port on this machine.
+/// The base URL of the Ollama server, from `OLLAMA_HOST` or else the default.
 pub fn ollama_url(environment: &Environment) -> String {
     let address =
         environment.variable("OLLAMA_HOST").map_or_else(|| OLLAMA.to_owned(), |host| address(&host));
     format!("{}/v1", address.trim_end_matches('/'))
 }
 
-/// The address in `OLLAMA_HOST`. The scheme and the port may be missing, and the host may be a listen address
-/// (`0.0.0.0`).
+/// `OLLAMA_HOST` may lack the scheme and the port, and may be a listen address (`0.0.0.0`).
 fn address(host: &str) -> String {
     let host = host.trim();
     let (scheme, rest) = host.split_once("://").unwrap_or(("http", host));

@@ -1,9 +1,5 @@
-//! `--log FILE`: diagnostics of the program itself, one JSON object per line. What happens in sessions is in the
-//! sessions' own logs.
-//!
-//! Only events of our own crates are written, because libraries log headers and bodies. Known secrets are masked in
-//! every text before it is written. Without the option there is no subscriber, and a log statement costs one atomic
-//! load.
+//! `--log FILE`: diagnostics of the program itself, one JSON object per line, with known secrets masked. Only events
+//! of our own crates are written, because libraries log headers and bodies.
 
 use crate::base_dirs::BaseDirs;
 use crate::context::AppContext;
@@ -23,13 +19,12 @@ use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-/// Events are written only for targets with this prefix.
 const TARGET_PREFIX: &str = "althing";
 
-/// The first error of writing a line; reported once, at exit.
+/// The first write error; reported at exit.
 static WRITE_ERROR: OnceLock<String> = OnceLock::new();
 
-/// Starts writing the log, if `--log` is given. The caller must have registered the known secrets before.
+/// Starts the log if `path` is set. The caller must have registered the known secrets.
 pub fn start(
     path: Option<&Path>,
     level: Option<LevelFilter>,
@@ -47,13 +42,12 @@ pub fn start(
     let named = from.path(path);
     // `/dev/stderr` may be a link to a pipe, which has no path of its own.
     let path = if named.metadata().is_err() || named.is_file() { real } else { named };
-    // The log may contain addresses and paths, so a new file is readable only by its owner.
     let file = OpenOptions::new().create(true).append(true).mode(0o600).open(&path).map_err(|error| {
         Failure::usage(format!("--log: {} cannot be written: {error}", path.display()))
             .hint("name a file in a directory that exists and that you may write to")
     })?;
     let level = level.unwrap_or(LevelFilter::INFO);
-    // Fails only if called twice, which does not happen: a process has one command line.
+    // Fails only if it is called twice.
     let _ = tracing::subscriber::set_global_default(JsonLines { level, file: Mutex::new(file) });
     let args: Vec<String> = std::env::args().skip(1).map(|arg| redact_argument(arg, task)).collect();
     tracing::info!(
@@ -66,8 +60,8 @@ pub fn start(
     Ok(())
 }
 
-/// Hides the task and all arguments that contain white space: the task belongs in the session's log, and may contain a
-/// secret that is only known once the config is read.
+/// Hides the task and every argument with white space: they may contain a secret that is only known once the config
+/// is read.
 fn redact_argument(arg: String, task: Option<&str>) -> String {
     if task == Some(&arg) || arg.contains(char::is_whitespace) {
         format!("({} characters)", arg.chars().count())
@@ -76,7 +70,7 @@ fn redact_argument(arg: String, task: Option<&str>) -> String {
     }
 }
 
-/// Writes the last line of the log, and reports a write error to the user.
+/// Writes the last line, and reports a write error to the user.
 pub fn finish(status: u8, notify: &dyn Fn(&str)) {
     tracing::info!(status, "ended");
     if let Some(why) = WRITE_ERROR.get() {
@@ -84,7 +78,6 @@ pub fn finish(status: u8, notify: &dyn Fn(&str)) {
     }
 }
 
-/// Writes events as lines of JSON.
 struct JsonLines {
     level: LevelFilter,
     file: Mutex<File>,
@@ -113,7 +106,7 @@ impl Subscriber for JsonLines {
         }
     }
 
-    // Spans are ignored; `--otlp` exports the spans of sessions.
+    // Spans are exported by `--otlp`, not here.
     fn new_span(&self, _: &Attributes<'_>) -> Id {
         Id::from_u64(1)
     }
@@ -123,7 +116,6 @@ impl Subscriber for JsonLines {
     fn exit(&self, _: &Id) {}
 }
 
-/// The fields of a line, with secrets masked.
 struct MaskedFields(Map<String, Value>);
 
 impl MaskedFields {

@@ -12,12 +12,10 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The maximum number of variables that a notice names.
 const MAX_NAMED: usize = 10;
-/// The name of Althing's directory in the user's config and state directories.
 const APP_DIR: &str = "althing";
 
-/// The environment of the process.
+/// Environment variables, directories and terminals.
 #[derive(Clone)]
 pub struct Environment {
     /// The working directory.
@@ -29,14 +27,13 @@ pub struct Environment {
     /// Whether stderr is a terminal.
     pub stderr_is_terminal: bool,
     variables: BTreeMap<String, String>,
-    /// The variables in `.env` in the working directory. Another person may have written that file, so its variables
-    /// only give API keys and other secrets: see [`Environment::secret`].
+    /// The variables from `.env` in the working directory. Another person may have written that file, so it is used
+    /// only for secrets.
     found: BTreeMap<String, String>,
 }
 
 impl Environment {
-    /// The absolute path of a file that the user named. A `..` at the beginning is resolved here, so that the path does
-    /// not depend on the names of the directories that it leaves.
+    /// The absolute path of a file that the user named, with each leading `..` resolved textually.
     pub fn named_path(&self, named: &Path) -> PathBuf {
         let (mut dir, mut rest) = (self.cwd.as_path(), named);
         loop {
@@ -50,8 +47,8 @@ impl Environment {
         }
     }
 
-    /// Reads the environment, then `.env` in the user's config directory, then `.env` in the working directory. If a
-    /// variable is set more than once, the first value counts.
+    /// Reads the environment, then `.env` in the user's config directory, then `.env` in the working directory. The
+    /// first value of a variable counts; values from the working directory are used only for secrets.
     pub fn read() -> Result<Self, Failure> {
         let cwd = std::env::current_dir().map_err(|error| {
             Failure::usage(format!("the current directory cannot be used: {error}"))
@@ -68,7 +65,6 @@ impl Environment {
             stdout_is_terminal: std::io::stdout().is_terminal(),
             stderr_is_terminal: std::io::stderr().is_terminal(),
         };
-        // A variable that is already set keeps its value.
         if let Some(dir) = found.config_dir() {
             for (name, value) in read_dotenv(&dir.join(".env"), MAX_DOTENV_BYTES)? {
                 found.variables.entry(name).or_insert(value);
@@ -80,21 +76,20 @@ impl Environment {
         Ok(found)
     }
 
-    /// The value of a variable for a place that is meant for a secret; None if it is unset or empty. Only this function
-    /// returns values from `.env` in the working directory, and only if the user has set no value of that name: with a
-    /// stranger's key in place of the user's own, the owner of that key could read what the user sends.
+    /// A variable's value for a place that is meant for a secret. `.env` in the working directory counts only if the
+    /// user has not set the variable: with a stranger's API key in place of the user's, the stranger could read what
+    /// the user sends.
     pub fn secret(&self, name: &str) -> Option<String> {
         let found = || self.found.get(name).filter(|value| may_be_found_secret(value)).cloned();
         self.variable(name).or_else(found)
     }
 
-    /// Whether only `.env` in the working directory sets a variable.
     fn is_only_found(&self, name: &str) -> bool {
         self.variable(name).is_none() && self.found.get(name).is_some_and(|value| !value.is_empty())
     }
 
-    /// Calls `read` with the variables of this environment. Also returns a notice about the variables that `read` asked
-    /// for and did not get although `.env` in the working directory sets them.
+    /// Calls `read` with the variables. Also returns a notice about variables that `read` asked for and did not get
+    /// although `.env` in the working directory sets them.
     pub fn with_variables<T>(&self, read: impl FnOnce(Variables<'_>) -> T) -> (T, Option<String>) {
         let unused = RefCell::new(BTreeSet::new());
         let or_note = |name: &str, value: Option<String>| {
@@ -115,15 +110,14 @@ impl Environment {
         (done, Some(notice).filter(|_| !names.is_empty()))
     }
 
-    /// Whether the user chose the state directory; otherwise it is in the working directory. A relative
-    /// `ALTHING_STATE_DIR` does not count as a choice: a profile may set it for every working directory, also for those
-    /// that somebody else made.
+    /// Whether the user chose the state directory. A relative `ALTHING_STATE_DIR` is no choice, because a shell
+    /// profile may set it for every working directory, also for one that somebody else made.
     pub fn state_dir_is_named(&self, asked: Option<&Path>) -> bool {
         let set = self.variable("ALTHING_STATE_DIR");
         asked.is_some() || set.is_some_and(|dir| Path::new(&dir).is_absolute())
     }
 
-    /// The value of one of the user's own variables; None if it is unset or empty.
+    /// One of the user's own variables; None if unset or empty.
     pub fn variable(&self, name: &str) -> Option<String> {
         self.variables.get(name).filter(|value| !value.is_empty()).cloned()
     }
@@ -133,25 +127,24 @@ impl Environment {
         althing_runner::adapter::find_program(name, &self.path()).is_some()
     }
 
-    /// The `PATH`; empty if it is not set.
+    /// The value of `PATH`; empty if not set.
     pub fn path(&self) -> String {
         self.variable("PATH").unwrap_or_default()
     }
 
-    /// The user's own variables, without those that only `.env` in the working directory sets. Callers pass on a
-    /// selection of them.
+    /// The user's own variables, without those that only `.env` in the working directory sets.
     pub fn variables(&self) -> Vec<(OsString, OsString)> {
         self.variables.iter().map(|(name, value)| (name.into(), value.into())).collect()
     }
 
-    /// The secrets in all variables, including those from `.env` in the working directory.
+    /// The secrets in all variables, also in those from `.env` in the working directory.
     pub fn secrets(&self) -> Vec<Secret> {
         let own = self.variables.iter().flat_map(|(name, value)| secrets_in_variable(name, value));
         let found = self.found.iter().flat_map(|(name, value)| secrets_in_found_variable(name, value));
         own.chain(found).collect()
     }
 
-    /// The secrets that occur only in `.env` in the working directory.
+    /// The secrets that only `.env` in the working directory contains.
     pub fn found_secrets(&self) -> Vec<Secret> {
         let own = self.variables.iter().flat_map(|(name, value)| secrets_in_variable(name, value));
         let own: BTreeSet<String> = own.map(|secret| secret.reveal().to_owned()).collect();
@@ -159,18 +152,18 @@ impl Environment {
         found.filter(|secret| !own.contains(secret.reveal())).collect()
     }
 
-    /// The directory of the user's own configs; None if neither `XDG_CONFIG_HOME` nor `HOME` is set.
+    /// The directory of the user's configs; None if neither `XDG_CONFIG_HOME` nor `HOME` gives one.
     pub fn config_dir(&self) -> Option<PathBuf> {
         self.user_dir("XDG_CONFIG_HOME", ".config")
     }
 
-    /// The directory of what Althing remembers about the user: trust, projects, message history. None if neither
-    /// `XDG_STATE_HOME` nor `HOME` is set.
+    /// The directory of the user's trust decisions, projects and message history; None if neither `XDG_STATE_HOME`
+    /// nor `HOME` gives one.
     pub fn user_state_dir(&self) -> Option<PathBuf> {
         self.user_dir("XDG_STATE_HOME", ".local/state")
     }
 
-    /// The directories of [`Self::config_dir`] and [`Self::user_state_dir`].
+    /// The directories of the user's configs and of the user's state.
     pub fn own_dirs(&self) -> Vec<PathBuf> {
         self.config_dir().into_iter().chain(self.user_state_dir()).collect()
     }
@@ -181,7 +174,7 @@ impl Environment {
         Some(base.join(APP_DIR))
     }
 
-    /// The directory of sessions, plans and other state: `asked`, else `ALTHING_STATE_DIR`, else `.althing` in the
+    /// The directory of sessions and other state: `asked`, else `ALTHING_STATE_DIR`, else `.althing`; relative to the
     /// working directory.
     pub fn state_dir(&self, asked: Option<&Path>) -> PathBuf {
         let named =
@@ -190,11 +183,10 @@ impl Environment {
     }
 }
 
-/// The mode of directories that only their owner may use.
 const PRIVATE: u32 = 0o700;
 
-/// Creates a directory of the user, and its missing parents, for this user alone, whatever the umask is. If a directory
-/// called `althing` already exists with another mode, it is made private.
+/// Creates a directory and its missing parents for this user alone. An existing directory called `althing` is made
+/// private, too.
 pub fn create_private_dir(dir: &Path) -> std::io::Result<()> {
     DirBuilder::new().recursive(true).mode(PRIVATE).create(dir)?;
     let mode = dir.metadata()?.permissions().mode() & 0o777;
@@ -205,15 +197,11 @@ pub fn create_private_dir(dir: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The maximum size of the user's own `.env` file, in bytes.
 const MAX_DOTENV_BYTES: u64 = 1_000_000;
-/// The maximum size of a `.env` file that was found in the working directory, in bytes.
 const MAX_FOUND_DOTENV_BYTES: u64 = 64 * 1024;
-/// The maximum number of secrets in a `.env` file that was found. Every secret is searched for in everything that is
-/// stored, so thousands of them would take minutes at the start.
+/// Every secret is searched for in everything that is stored, so thousands of them would delay the start by minutes.
 const MAX_FOUND_SECRETS: usize = 200;
 
-/// The variables in a `.env` file of the working directory, which may be somebody else's.
 fn read_found_dotenv(file: &Path) -> Result<Vec<(String, String)>, Failure> {
     let too_many = |what: String| {
         Failure::usage(format!("{} {what}", file.display())).hint(
@@ -234,7 +222,6 @@ fn read_found_dotenv(file: &Path) -> Result<Vec<(String, String)>, Failure> {
     Ok(variables)
 }
 
-/// The variables in a `.env` file; empty if there is no such file.
 fn read_dotenv(file: &Path, limit: u64) -> Result<Vec<(String, String)>, Failure> {
     match althing_disk::read_regular(file, limit) {
         Ok(bytes) => Ok(althing_config::parse_dotenv(&String::from_utf8_lossy(&bytes))),
@@ -249,7 +236,7 @@ fn read_dotenv(file: &Path, limit: u64) -> Result<Vec<(String, String)>, Failure
     }
 }
 
-/// The wall clock.
+/// The system's wall clock.
 pub struct SystemClock;
 
 impl Clock for SystemClock {

@@ -1,15 +1,14 @@
 //! Failpoints: panics that a test requests, in debug builds only, to check what a panic does to the terminal and to
-//! the log of the real program. Release builds contain none.
+//! the log. Release builds contain none.
 
 #[cfg(debug_assertions)]
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// How often the requested failpoint was reached.
 #[cfg(debug_assertions)]
 static REACHED: AtomicU32 = AtomicU32::new(0);
 
-/// Panics if `ALTHING_TEST_PANIC` names this failpoint: `NAME`, or `NAME:N` for the Nth time that the failpoint is
-/// reached. Text after another colon becomes part of the panic message.
+/// Panics if `ALTHING_TEST_PANIC` is `NAME[:N[:TEXT]]`, and this is the Nth time (default: the first) that the
+/// failpoint `NAME` is reached.
 #[cfg(debug_assertions)]
 pub fn hit(name: &str) {
     let Ok(requested) = std::env::var("ALTHING_TEST_PANIC") else { return };

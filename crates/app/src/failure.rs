@@ -3,7 +3,7 @@
 use althing_config::ConfigReport;
 use althing_protocol::JournalError;
 
-/// The kind of failure. The command line turns it into an exit status.
+/// The kind of a failure, which decides the exit status of the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
     /// Bad usage, config or input file, or stored state that cannot be read or written.
@@ -21,7 +21,7 @@ pub enum FailureKind {
 pub struct Failure {
     /// What failed, and why.
     pub message: String,
-    /// What the user can do about the problem.
+    /// What the user can do.
     pub hints: Vec<String>,
     /// The kind of failure.
     pub kind: FailureKind,
@@ -33,7 +33,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure because of bad usage, a bad config or bad input.
+    /// Makes a failure of the kind [`FailureKind::Usage`].
     pub fn usage(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -44,12 +44,12 @@ impl Failure {
         }
     }
 
-    /// A failure in which no answer was produced, through no fault of the user.
+    /// Makes a failure of the kind [`FailureKind::NoAnswer`].
     pub fn no_answer(message: impl Into<String>) -> Self {
         Self { kind: FailureKind::NoAnswer, ..Self::usage(message) }
     }
 
-    /// A failure because a session could not be created, opened or read.
+    /// Makes a failure from the error of a session that could not be created, opened or read.
     pub fn stored(error: JournalError) -> Self {
         Self::usage(error.message).maybe_hint(error.hint)
     }

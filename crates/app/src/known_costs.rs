@@ -1,7 +1,6 @@
-//! Checks, before anything starts, that a cost limit can apply to every agent.
-//!
-//! A limit counts only the cost that Althing knows. An agent whose cost is never known could spend without limit, so it
-//! is refused if the user set `--max-cost`, and the user gets a notice about it if the config sets `budget_usd`.
+//! Checks, before anything starts, that a cost limit can apply to every agent. An agent whose cost is never known
+//! could spend without limit: it is refused under `--max-cost`, and the user gets a notice if the config sets
+//! `budget_usd`.
 
 use crate::context::AppContext;
 use crate::failure::Failure;
@@ -11,15 +10,13 @@ use althing_llm::PriceTable;
 use althing_protocol::{AGENT_KINDS, AgentId, AgentKind, BackendConfig, ExecutionMode, ProgramSpec, Usage};
 use althing_runner::ModelPrices;
 
-/// The prices of a team, for CLI agents that report tokens but no cost.
+/// The prices are for CLI agents that report tokens but no cost.
 pub(crate) fn model_prices(team: &Team) -> ModelPrices {
     let prices = PriceTable::new(&team.config.prices);
     ModelPrices::new(move |name: &str, usage: &Usage| prices.cost(name, usage))
 }
 
-/// Fails if `--max-cost` is set and the agent's cost cannot be known. If only `budget_usd` is set, a notice says that
-/// the budget does not include the agent. `model` is the model that will be called; None for a CLI agent that uses its
-/// own default model.
+/// `model` is the model that will be called; `None` for a CLI agent that uses its own default model.
 pub(crate) fn check(
     id: &AgentId,
     config: &BackendConfig,
@@ -47,8 +44,8 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// Fails if `--max-cost` is set and the cost of a workflow's task cannot be known: its program is a CLI agent without
-/// known prices, is a program of a custom adapter, or works in a terminal. The user's own commands cost nothing.
+/// Fails if `--max-cost` is set and the cost of a workflow's task cannot be known. The user's own commands cost
+/// nothing.
 pub(crate) fn check_task(
     id: &str,
     program: &ProgramSpec,
@@ -79,7 +76,7 @@ pub(crate) fn check_task(
         .hint(hint))
 }
 
-/// Whether the cost of the agent's calls will be known. Models on this machine cost nothing.
+/// Models on this machine cost nothing.
 fn is_known(config: &BackendConfig, model: Option<&str>, team: &Team) -> bool {
     if let Some(kind) = AgentKind::of(&config.kind) {
         return is_known_of_program(kind, model, team);
@@ -89,7 +86,6 @@ fn is_known(config: &BackendConfig, model: Option<&str>, team: &Team) -> bool {
     config.base_url.as_deref().is_some_and(is_on_this_machine) || model.is_none_or(has_price)
 }
 
-/// Whether the cost of a CLI agent will be known.
 fn is_known_of_program(kind: &AgentKind, model: Option<&str>, team: &Team) -> bool {
     let prices = PriceTable::new(&team.config.prices);
     let has_price = |name: &str| prices.price(name).is_some();

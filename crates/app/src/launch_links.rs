@@ -1,6 +1,6 @@
-//! Resolves the symbolic links in the paths of a chat agent's `launch_run` calls, before anything else uses the calls:
-//! the run that a person is asked about names the paths that agents really get. The deciders, which make the proposal,
-//! do not access the file system.
+//! Resolves the symbolic links in the paths of a chat agent's `launch_run` calls, so that the run that a person is
+//! asked about names the paths that agents really get. This is done here because the deciders do not access the file
+//! system.
 
 use crate::context_paths::with_real_paths;
 use crate::session::TeamBackends;
@@ -11,14 +11,12 @@ use althing_protocol::{
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Resolves the links in what the agent launches from now on.
 pub(crate) fn resolve_links(backends: &mut TeamBackends, agent: &AgentId) {
     if let Some(backend) = backends.backends.get_mut(agent) {
         *backend = Arc::new(ResolvingBackend(backend.clone()));
     }
 }
 
-/// A backend whose replies name the real paths of launches.
 struct ResolvingBackend(Arc<dyn Backend>);
 
 impl Backend for ResolvingBackend {
@@ -41,8 +39,7 @@ impl Backend for ResolvingBackend {
     }
 }
 
-/// Replaces the paths in the arguments of a valid call. An invalid call stays as it is; the model is told why it is
-/// refused.
+/// An invalid call stays as it is; it is refused later.
 async fn resolve(call: &mut ToolCall) {
     let Ok(Value::Object(mut arguments)) = serde_json::from_str(&call.arguments) else { return };
     let Ok(launch) = read_launch(&arguments) else { return };

@@ -51,7 +51,7 @@ pub use service::{LocalSessions, SessionService};
 pub use session_launch::{ChatRequest, RunRequest, SessionRequest};
 pub use settings::{Settings, SingleAgent};
 pub use trust_question::{AskTrust, TrustAnswer, TrustQuestion};
-// What front ends need from the engine, the ports and the runner.
+// Re-exported for front ends.
 pub use althing_engine::{Consent, SessionEnd};
 pub use althing_protocol::{Engine, EventStream, SessionStore};
 pub use althing_runner::reexec_main;

@@ -1,5 +1,4 @@
-//! Exports the spans of this process's sessions to an OpenTelemetry collector, if `--otlp` is given: reads
-//! OpenTelemetry's standard variables, starts the exporter, and reports what could not be delivered.
+//! Exports the spans of this process's sessions to an OpenTelemetry collector, if `--otlp` is given.
 
 use crate::context::AppContext;
 use crate::failure::Failure;
@@ -13,11 +12,9 @@ use althing_text::count;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// How long the exit may wait for the last spans to be sent.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
-/// The same timeout after a signal, when the user is already waiting for the exit.
+/// The time limit after a signal, when the user is already waiting for the exit.
 const INTERRUPTED_EXIT_TIMEOUT: Duration = Duration::from_millis(400);
-/// How long connecting to the collector may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
@@ -25,10 +22,10 @@ const TRACES_HEADERS: &str = "OTEL_EXPORTER_OTLP_TRACES_HEADERS";
 const RESOURCE: &str = "OTEL_RESOURCE_ATTRIBUTES";
 const CONTENT: &str = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT";
 
-// Static: all sessions of a process share one exporter, which lives until the process ends.
+// All sessions of a process share one exporter.
 static EXPORTER: OnceLock<Exporter> = OnceLock::new();
 
-/// Starts the exporter if `--otlp` is given, unless the config is only simulated. OpenTelemetry's standard variables
+/// Starts the exporter if `--otlp` is given, unless the config is simulated. OpenTelemetry's standard variables
 /// configure the exporter; none of them turns it on.
 pub fn prepare(app: &AppContext) -> Result<(), Failure> {
     let Some(address) = &app.settings.otlp else { return Ok(()) };
@@ -48,7 +45,7 @@ pub fn prepare(app: &AppContext) -> Result<(), Failure> {
         }),
         None => Ok(Vec::new()),
     };
-    // `OTEL_EXPORTER_OTLP_TRACES_HEADERS` replaces the general headers, as the standard says.
+    // The standard says that `OTEL_EXPORTER_OTLP_TRACES_HEADERS` replaces the general headers.
     let headers = if app.environment.variable(TRACES_HEADERS).is_some() { TRACES_HEADERS } else { HEADERS };
     let (from, headers) = (headers, read(headers)?);
     secrets::register_secrets(
@@ -67,18 +64,16 @@ pub fn prepare(app: &AppContext) -> Result<(), Failure> {
     let client = HttpClient::new(&http)?.service(endpoint.host(), CONNECT_TIMEOUT)?;
     let settings = ExporterSettings { endpoint, headers, resource: Resource { attributes }, content, client };
     let exporter = Exporter::new(settings).map_err(|error| Failure::usage(format!("{from}: {error}")))?;
-    // Fails only if called twice, which does not happen: a process has one command line.
+    // Fails only if it is called twice.
     let _ = EXPORTER.set(exporter);
     Ok(())
 }
 
-/// The secrets in a header: the whole value, and what follows a scheme such as `Bearer`.
 fn header_secrets(value: &str) -> impl Iterator<Item = &str> {
     [Some(value), value.split_once(' ').map(|(_, rest)| rest)].into_iter().flatten()
 }
 
-/// Exports a session's spans, except those that ended at or before `already_exported`: an earlier process has exported
-/// those spans, or ran without `--otlp`.
+/// Exports a session's spans, except those that ended at or before `already_exported`.
 pub fn follow(orchestrator: &Orchestrator, already_exported: Seq) {
     if let Some(exporter) = EXPORTER.get() {
         exporter.follow(Box::new(orchestrator.feed().subscribe(Seq(0), Interest::Facts)), already_exported);

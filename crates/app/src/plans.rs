@@ -10,11 +10,9 @@ use althing_protocol::{PlanDraft, PlanRef, PlanRun, Plans};
 use althing_workspace::{PlanStore, PlanStoreError, StoredPlan};
 use std::path::{Path, PathBuf};
 
-/// The stored plans of a state directory.
 pub struct StoredPlans {
-    /// The state directory.
     pub state_dir: PathBuf,
-    /// The environment of the process; its user state directory records which plans this user made.
+    /// The environment, whose user state directory records which plans this user made.
     pub environment: Environment,
 }
 
@@ -39,7 +37,7 @@ impl Plans for StoredPlans {
     }
 }
 
-/// Loads a stored plan for execution. By asking for the execution, the user approves the plan.
+/// Loads a plan. By asking for the execution, the user approves the plan.
 pub fn load_for_execution(which: &str, app: &AppContext) -> Result<StoredPlan, Failure> {
     let failed = |error: PlanStoreError| Failure::usage(error.to_string()).maybe_hint(error.hint());
     app.refuse_linked_state()?;
@@ -53,7 +51,7 @@ pub fn load_for_execution(which: &str, app: &AppContext) -> Result<StoredPlan, F
     if !which.contains('/') {
         trust::require_own_plan(plan.dir(), app)?;
     }
-    // The lock keeps other processes from executing the plan while its interrupted tasks are reset to start again.
+    // The lock keeps another process from executing the plan while its interrupted tasks are reset.
     let lock = plan.lock().map_err(failed)?;
     plan.reset_unfinished().map_err(failed)?;
     if !plan.is_approved() {

@@ -1,5 +1,4 @@
-//! Turns the settings into the service with the selected team, and into the request to launch, for runs from the
-//! command line and for conversations. Workflows and the MCP server assemble their teams themselves.
+//! Turns the settings into a service with the selected team and a request to launch, for runs and conversations.
 
 use crate::agent_selection::AgentSelection;
 use crate::base_dirs::BaseDirs;
@@ -18,7 +17,7 @@ use althing_protocol::LaunchRun;
 use althing_workspace::StoredPlan;
 use std::sync::Arc;
 
-/// The longest task, in bytes; larger material belongs in files.
+/// The maximum size of a task, in bytes.
 pub const MAX_TASK_BYTES: u64 = 4 << 20;
 
 /// A run whose team is known, but whose task may still have to be read.
@@ -26,17 +25,13 @@ pub struct RunDraft {
     app: AppContext,
     team: Team,
     selection: AgentSelection,
-    /// The stored plan that `execute_plan` names.
     plan: Option<StoredPlan>,
-    /// Whether a person typed the task.
     is_typed: bool,
-    /// What the run continues.
     continued: Option<Continuation>,
 }
 
 impl RunDraft {
-    /// The run that the settings ask for. Checks `agents`, `single_agent` and `execute_plan`. `task` is the task that
-    /// a person typed, if there is one.
+    /// The run that the settings ask for. `task` is what a person typed, if anything.
     pub fn of(app: &AppContext, task: Option<String>) -> Result<Self, Failure> {
         let continued = continuation::of(app)?;
         let team = continuation::team(continued.as_ref(), app)?;
@@ -45,19 +40,18 @@ impl RunDraft {
         Ok(Self { app: app.clone(), team, selection, plan: plan.transpose()?, is_typed: true, continued })
     }
 
-    /// The task as typed, or as set with [`Self::set_untyped_task`]; None if there is none yet. If no task was typed,
-    /// the word after `--single-agent` is the task unless it is an agent's id.
+    /// The task; None if there is none yet. If no task was typed, the word after `--single-agent` is the task unless
+    /// it is an agent's id.
     pub fn task(&self) -> Option<&str> {
         self.selection.task.as_deref()
     }
 
-    /// Sets a task that no person typed, such as text from a pipe. Its `@path`s grant nothing.
+    /// Sets a task that no person typed, such as text from a pipe. `@path`s in it grant nothing.
     pub fn set_untyped_task(&mut self, text: String) {
         (self.selection.task, self.is_typed) = (Some(text), false);
     }
 
-    /// The service and the request for the run, with the project, the context paths, the stored plan and the modes of
-    /// the settings.
+    /// The service and the request for the run.
     pub fn finish(mut self) -> Result<(LocalSessions, RunRequest), Failure> {
         // Only a task that a person typed grants paths; a stored plan or text from a pipe does not.
         let (task, is_typed) = match (self.selection.task.take(), &self.plan) {
@@ -102,7 +96,6 @@ impl RunDraft {
     }
 }
 
-/// Checks that there is a task and that its length is allowed.
 fn checked_task(task: Option<String>) -> Result<String, Failure> {
     let task = task.ok_or_else(|| {
         Failure::usage("there is no task")
@@ -124,9 +117,8 @@ pub fn run(app: &AppContext, task: &str) -> Result<(LocalSessions, RunRequest), 
     RunDraft::of(app, Some(task.to_owned()))?.finish()
 }
 
-/// The service and the request for a conversation. `first_message` only becomes the title of the conversation; the
-/// front end sends the message itself, from `selection.task` of the request. `attended`: whether a person is present
-/// who can override winners and approve runs.
+/// The service and the request for a conversation. `first_message` only becomes its title and `selection.task`; the
+/// front end sends the message. `attended`: whether a person is present who can override winners and approve runs.
 pub fn conversation(
     app: &AppContext,
     first_message: Option<String>,

@@ -23,9 +23,8 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Makes the program runner, with the custom adapters of the config and of the workflow. Programs in a sandbox cannot
-/// write to the `protected` paths, nor to any code that git runs for one of the directories in which the session works.
-/// If the team is simulated, no program is started.
+/// Programs in a sandbox cannot write to the `protected` paths, nor to code that git runs for the session's
+/// directories. If the team is simulated, no program is started.
 pub(crate) fn assemble(
     custom: Vec<CustomAdapter>,
     protected: ProtectedPaths,
@@ -59,7 +58,7 @@ pub(crate) fn assemble(
     Arc::new(VariableFiller { runner, fill: Box::new(fill) })
 }
 
-/// The executable of the user's editor or pager, which has all rights of the user: it is not searched for in the
+/// The executable of the user's editor or pager. It runs with all rights of the user, so it is not searched for in
 /// directories of `PATH` where agents may write.
 pub fn find_user_program(name: &str, app: &AppContext) -> Result<PathBuf, String> {
     if name.contains('/') {
@@ -76,18 +75,16 @@ pub fn find_user_program(name: &str, app: &AppContext) -> Result<PathBuf, String
     })
 }
 
-/// How the user can sign in to this CLI agent, if nothing shows that the user has signed in; None if something shows
-/// it, or if Althing does not know how to tell.
+/// How to sign in to this CLI agent; None if the user seems to be signed in, or if Althing cannot tell.
 pub fn sign_in_hint(adapter: &str, app: &AppContext) -> Option<&'static str> {
     let home = PathBuf::from(app.environment.variable("HOME")?);
     let signs = Adapters::default().get(adapter)?.login_signs()?;
     signs.missing(&home, &|name| app.environment.variable(name).map(PathBuf::from))
 }
 
-/// Checks the CLI agents of a workflow's tasks before anything starts. Notices name each CLI agent that the user does
-/// not seem to be signed in to, that the available sandbox limits, or that is started in spite of `--offline`. The
-/// error names a task whose CLI agent does not run in the available sandbox, or whose cost `--max-cost` cannot limit. If the programs are simulated, nothing is
-/// checked, and one notice names their tasks.
+/// Checks the CLI agents of a workflow's tasks before anything starts, and notifies the user of problems. Fails if a
+/// CLI agent does not run in the available sandbox, or if `--max-cost` cannot limit its cost. Simulated programs are
+/// not checked.
 pub fn check_tasks(spec: &WorkflowSpec, team: &Team, app: &AppContext) -> Result<(), Failure> {
     let tasks = spec.stages.iter().flat_map(|stage| &stage.tasks);
     let tasks = tasks.filter_map(|task| match &task.body {
@@ -138,7 +135,7 @@ pub fn check_tasks(spec: &WorkflowSpec, team: &Team, app: &AppContext) -> Result
     Ok(())
 }
 
-/// What is needed to start CLI agents: adapters, launcher, sandbox.
+/// What is needed to start CLI agents: adapters, launcher and sandbox.
 pub fn program_starter(adapters: Adapters, limits: ProcessLimits, app: &AppContext) -> Arc<ProgramStarter> {
     let launcher = GuardLauncher::default().with_limits(limits);
     let accepted = app.settings.unconfined.then(AcceptedByUser::explicitly);
@@ -163,8 +160,7 @@ pub fn program_starter(adapters: Adapters, limits: ProcessLimits, app: &AppConte
     })
 }
 
-/// The user's own patterns for reading CLI agents' screens; none if there is no `patterns.json`, or (with a notice) if
-/// it is invalid.
+/// `patterns.json` in the user's config directory contains patterns for reading CLI agents' screens.
 fn patterns(app: &AppContext) -> PatternTable {
     let file = app.environment.config_dir().map(|dir| dir.join("patterns.json"));
     let Some(file) = file.filter(|file| file.is_file()) else { return PatternTable::default() };
@@ -178,7 +174,6 @@ fn patterns(app: &AppContext) -> PatternTable {
     }
 }
 
-/// Converts a custom adapter to the runner's type.
 fn custom_adapter(
     adapter: CustomAdapter,
     fill: &dyn Fn(&str, &str) -> Result<String, String>,
@@ -213,8 +208,7 @@ fn custom_adapter(
 
 type Fill = dyn Fn(&str, &str) -> Result<String, String> + Send + Sync;
 
-/// Fills in a program's environment variables when it starts. The log contains the variables as the user wrote them,
-/// with references not filled in, so that no secret gets into the log.
+/// Fills in a program's environment variables only when it starts, so that no secret gets into the session's log.
 struct VariableFiller {
     runner: ProgramRunner,
     fill: Box<Fill>,

@@ -1,5 +1,4 @@
-//! The project workspace of a session: found by directory or name, locked by one session at a time, and its context
-//! paths.
+//! The project workspace of a session: found by directory or name, and locked by one session at a time.
 
 use crate::base_dirs::BaseDirs;
 use crate::context::AppContext;
@@ -14,9 +13,9 @@ use std::sync::{Arc, Mutex};
 
 /// A project that this process has locked.
 pub struct Project {
-    /// The project's directory.
+    /// The project's directory and files.
     pub workspace: ProjectWorkspace,
-    /// The project's lock, held while the session works in the project. The mutex only makes the lock `Sync`.
+    /// Held while the session works in the project. The mutex only makes the lock `Sync`.
     _lock: Mutex<ProjectLock>,
 }
 
@@ -42,7 +41,8 @@ pub fn from_settings(app: &AppContext) -> Result<Option<Arc<Project>>, Failure> 
     open(&dir, app).map(Some)
 }
 
-/// Opens and locks the project in `dir`, for a session that is resumed; None if the session has no project.
+/// Opens the project of a session that is resumed; `None` if it has no project. Fails if the directory was replaced
+/// by a link.
 pub fn reopen(dir: Option<&str>, app: &AppContext) -> Result<Option<Arc<Project>>, Failure> {
     let reopen = |dir: &str| {
         refuse_replaced(Path::new(dir)).map_err(|replaced| Failure::usage(replaced.to_string()))?;
@@ -51,15 +51,14 @@ pub fn reopen(dir: Option<&str>, app: &AppContext) -> Result<Option<Arc<Project>
     dir.map(reopen).transpose()
 }
 
-/// The list of projects that this user has worked in; None if the user has no state directory.
+/// The projects that this user has worked in; None if the user has no state directory.
 pub fn registry(environment: &Environment) -> Option<ProjectRegistry> {
     environment.user_state_dir().map(|dir| ProjectRegistry::of(&dir))
 }
 
-/// The directory of a project that is given by its name or its directory. A name means the directory of this name in
-/// the working directory if a project is known there, or else a known project of this name, because an unknown
-/// directory here may be somebody else's. Anything else means the directory itself, which may not exist yet; so does a
-/// name if no such project is known. Fails if that directory leads out of the working directory through a link.
+/// The directory of a project. A plain name means a known project in the working directory, else a known project of
+/// this name (an unknown directory here may be somebody else's), else the directory itself, which may not exist yet.
+/// Fails if that directory leads out of the working directory through a link.
 pub fn find(which: &Path, environment: &Environment) -> Result<PathBuf, Failure> {
     let is_name = matches!(which.components().collect::<Vec<_>>().as_slice(), [Component::Normal(_)])
         && !which.as_os_str().as_bytes().contains(&b'/');
@@ -80,7 +79,6 @@ pub fn find(which: &Path, environment: &Environment) -> Result<PathBuf, Failure>
 fn open(dir: &Path, app: &AppContext) -> Result<Arc<Project>, Failure> {
     let workspace = ProjectWorkspace::open(dir)?;
     let lock = workspace.lock()?;
-    // Failing to list the project must not stop the session.
     let noted = registry(&app.environment).map(|registry| registry.note(&workspace, SystemClock.now()));
     if let Some(Err(error)) = noted {
         app.notify(&format!("the project could not be added to the list of `althing projects`: {error}"));
@@ -94,8 +92,8 @@ impl Project {
         self.workspace.dir().display().to_string()
     }
 
-    /// The context paths of every run in the project, all read-only: its context file, unless that is a symbolic link,
-    /// and its deliverables.
+    /// The read-only context paths of every run in the project: `CONTEXT.md`, unless it is a symbolic link, and the
+    /// deliverables.
     pub fn context_paths(&self) -> Vec<ContextPath> {
         let context = self.workspace.dir().join("CONTEXT.md");
         let path = |path: PathBuf| ContextPath {
@@ -108,7 +106,7 @@ impl Project {
     }
 }
 
-/// Adds the project's context paths to those of a run.
+/// Adds the project's context paths to `paths`.
 pub fn with_project(mut paths: Vec<ContextPath>, project: Option<&Project>) -> Vec<ContextPath> {
     for path in project.into_iter().flat_map(Project::context_paths) {
         if !paths.iter().any(|known| known.path == path.path) {

@@ -1,6 +1,5 @@
-//! What outlives a session: a project's record of its runs, their deliverables, and the progress of plans.
-//! The records are updated for each fact once the fact is on disk, and possibly again after a crash, so every
-//! update is idempotent.
+//! Records what outlives a session: a project's runs, their deliverables, and the progress of plans. Facts on disk
+//! may be observed again after a crash, so every update is idempotent.
 
 use crate::context::Notify;
 use crate::project::Project;
@@ -14,28 +13,25 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Updates what outlives one session.
+/// Updates the records of a project and of plans.
 pub struct ProjectRecorder {
     session: SessionId,
     state_dir: PathBuf,
     project: Option<Arc<Project>>,
     notify: Notify,
-    /// Runs that execute a plan.
     plans: HashMap<TaskId, ExecutingPlan>,
-    /// Runs of subagents. Their files and results belong to the runs that started them, so the project records neither.
+    /// Subagents' files and results belong to the runs that started them, so the project records neither.
     subagents: HashSet<TaskId>,
 }
 
-/// A plan that is being executed.
 struct ExecutingPlan {
     plan: PlanRef,
-    /// The lock of the plan, held until the run ends; None if it could not be taken. If another process holds the lock,
-    /// the user gets a notice, and the run continues.
+    /// The lock is held until the run ends; `None` if it could not be taken (the run continues nevertheless).
     _lock: Option<PlanLock>,
 }
 
 impl ProjectRecorder {
-    /// Creates the recorder of a session, and brings the records up to date with the session's history.
+    /// Creates the recorder, and brings the records up to date with the session's history.
     pub fn new(
         session: SessionId,
         state_dir: PathBuf,
@@ -45,7 +41,6 @@ impl ProjectRecorder {
     ) -> Self {
         let mut recorder =
             Self { session, state_dir, project, notify, plans: HashMap::new(), subagents: HashSet::new() };
-        // Only the last progress of each plan task matters.
         let mut last: BTreeMap<(TaskId, String), &Event> = BTreeMap::new();
         for event in history {
             match (&event.fact, &event.task) {
@@ -71,7 +66,7 @@ impl ProjectRecorder {
         }
     }
 
-    /// Brings the records up to date with a new fact.
+    /// Updates the records with a fact that is on disk.
     pub fn observe(&mut self, event: &Event) {
         match &event.fact {
             Fact::TaskCreated { id, spec: TaskSpec::Run(spec), .. } => {
@@ -142,7 +137,7 @@ impl ProjectRecorder {
     fn report_delivery(&self, delivered: &DeliveryReport, project: &Project) {
         let dir = project.workspace.deliverables_dir();
         if !delivered.copied.is_empty() {
-            // A file that runs code later has a note.
+            // For a file that runs code later, the text includes a note.
             let write =
                 |name: &String| FileWrite::new(name.clone(), FileChange::New, Path::new(name)).to_string();
             let copied: Vec<String> = delivered.copied.iter().map(write).collect();
@@ -159,8 +154,7 @@ impl ProjectRecorder {
     }
 }
 
-/// Delivers a run's files and records its end. Does nothing if the end is already recorded, because later runs may
-/// have delivered the same files again.
+/// Does nothing if the end is already recorded, because later runs may have delivered the same files again.
 fn finish_run(project: &Project, result: &RunResult) -> Result<DeliveryReport, ProjectError> {
     let workspace = &project.workspace;
     let known = workspace.description(&result.run_id)?;

@@ -1,5 +1,4 @@
-//! The reports of sessions: rendered when a run or workflow ends (`report.md` beside its other files), and again
-//! whenever somebody asks for one.
+//! Renders the reports of sessions: `report.md` when a run or workflow ends, and on request.
 
 use crate::context::AppContext;
 use althing_engine::Reporter;
@@ -8,7 +7,7 @@ use althing_view::report::{Places, SessionReport, markdown, run_blocks, session_
 use std::path::Path;
 use std::sync::Arc;
 
-/// The report of a session; None if its log does not begin with the opening of the session.
+/// The report of a session; `None` if the log does not begin with the opening of the session.
 pub fn session_report(id: &SessionId, events: &[Arc<Event>], app: &AppContext) -> Option<SessionReport> {
     report_in(&app.session_dir(id), events)
 }
@@ -18,7 +17,6 @@ fn report_in(dir: &Path, events: &[Arc<Event>]) -> Option<SessionReport> {
     SessionReport::of(events, &Places { session: dir.display().to_string(), task: &task })
 }
 
-/// Renders the reports of a session's runs and of its workflow from the session's log, for `report.md`.
 pub(crate) fn reporter(id: SessionId, store: Arc<dyn SessionStore>, app: &AppContext) -> Reporter {
     let dir = app.session_dir(&id);
     Box::new(move |tasks| {

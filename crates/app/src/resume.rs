@@ -1,4 +1,4 @@
-//! Opens a stored session and continues it where it stopped.
+//! Opens a stored session and resumes it where it stopped.
 
 use crate::context::AppContext;
 use crate::conversation;
@@ -19,7 +19,7 @@ use althing_protocol::{
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The sessions of the state directory, which must already exist.
+/// The sessions of the state directory. Fails if there are none.
 pub fn existing_store(app: &AppContext) -> Result<Arc<dyn SessionStore>, Failure> {
     app.existing_store()?.ok_or_else(|| {
         Failure::usage(format!("there are no sessions in {}", app.state_dir().display()))
@@ -27,9 +27,8 @@ pub fn existing_store(app: &AppContext) -> Result<Arc<dyn SessionStore>, Failure
     })
 }
 
-/// The session to resume, and its kind if that is known. It is the named session; if none is named, the newest that is
-/// neither over nor in use; if every session is over or in use, the newest of all. Sessions that cannot be read are
-/// skipped, unless there are no others; a notice names the newest of them.
+/// The session to resume, and its kind if that is known: the named one, else the newest that is neither over nor in
+/// use, else the newest of all.
 pub fn to_resume(id: Option<&str>, app: &AppContext) -> Result<(SessionId, Option<SessionKind>), Failure> {
     let nothing = || {
         Failure::usage(format!("there is nothing to resume in {}", app.state_dir().display()))
@@ -46,9 +45,8 @@ pub fn to_resume(id: Option<&str>, app: &AppContext) -> Result<(SessionId, Optio
     Ok((id, kind))
 }
 
-/// Resumes a session where it stopped, for example after a crash, with the recorded team, workspaces and workflow.
-///
-/// `op` is the op with which the session continues: `Resume`, or `Retry` for a workflow that is over.
+/// Resumes a session with the recorded team, workspaces and workflow. `op` is `Resume`, or `Retry` for a workflow
+/// that is over.
 pub(crate) async fn resume(id: &SessionId, op: Op, app: &AppContext) -> Result<StartedSession, Failure> {
     let (wanted, store) = (id.clone(), existing_store(app)?);
     let owned = service::blocking(move || store.open(&wanted).map_err(Failure::stored)).await?;
@@ -103,8 +101,8 @@ pub(crate) async fn resume(id: &SessionId, op: Op, app: &AppContext) -> Result<S
     Ok(StartedSession { id: id.clone(), orchestrator, envs, recorded })
 }
 
-/// Writes the result files of a session that is over if some are missing, for example because the disk was full when
-/// the session ended. The files of a session that the user neither started nor accepted are left alone.
+/// Writes result files that are missing, for example because the disk was full when the session ended. Leaves a
+/// session alone that the user neither started nor accepted.
 pub fn write_missing_files(id: &SessionId, recorded: &[Arc<Event>], app: &AppContext) -> Result<(), Failure> {
     let task_dir = |task: &TaskId| app.task_dir(id, task).display().to_string();
     let files = althing_engine::result_files(id, recorded, &task_dir)
@@ -137,7 +135,6 @@ pub fn is_closed(events: &[Arc<Event>]) -> bool {
     last == Some(true)
 }
 
-/// If the workflow file has changed or cannot be read, warns that the session continues with the recorded workflow.
 fn warn_of_changes(spec: &WorkflowSpec, app: &AppContext) {
     let now = team::read_text(Path::new(&spec.source)).map(|text| team::digest(&text));
     if now.as_ref().is_ok_and(|digest| *digest == spec.digest) {
@@ -150,8 +147,7 @@ fn warn_of_changes(spec: &WorkflowSpec, app: &AppContext) {
     ));
 }
 
-/// The newest session that is neither over nor in use by a process; if all are over or in use, the newest of all.
-/// Sessions that cannot be read are skipped, unless there are no others; a notice names the newest of them.
+/// Sessions that cannot be read are skipped, unless there are no others.
 fn newest_open(store: &dyn SessionStore, app: &AppContext) -> Result<Option<SessionSummary>, JournalError> {
     let (mut newest, mut unreadable) = (None, None);
     for id in store.ids()? {
@@ -177,7 +173,6 @@ fn newest_open(store: &dyn SessionStore, app: &AppContext) -> Result<Option<Sess
     Ok(newest.or(unreadable))
 }
 
-/// The first fact of a session's log.
 pub(crate) fn opening(events: &[Arc<Event>]) -> Result<SessionOpened, Failure> {
     let first = events.first().map(|event| &event.fact);
     match first {

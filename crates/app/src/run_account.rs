@@ -1,37 +1,31 @@
-//! The cost of all runs that one MCP server started, and the limit on their sum.
-//!
-//! Each run has its own cost limit, but a client could launch one run after the other, or many at the same time. So the
-//! runs of a server share one account.
+//! The common cost limit of all runs that one MCP server starts: without it, a client could launch run after run,
+//! each with its own budget.
 
 use althing_protocol::{Event, EventStream, FeedItem, SessionId};
 use althing_view::SessionView;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The costs of the runs of one server.
 #[derive(Debug)]
 pub(crate) struct RunAccount {
-    /// The limit on the sum, in millionths of a US dollar.
+    /// In millionths of a US dollar.
     limit: Option<u64>,
     runs: Mutex<BTreeMap<SessionId, RunCost>>,
 }
 
-/// What is known about one run. Amounts are in US dollars.
+/// Amounts are in US dollars.
 #[derive(Clone, Copy, Debug)]
 struct RunCost {
-    /// What the run has cost so far.
     cost: f64,
-    /// What the other runs had cost when the run was started. Its own limit is what was left then.
+    /// What the other runs had cost when this run was started; the run's own limit is what was left then.
     others_at_start: f64,
     is_running: bool,
 }
 
-/// The sum of the costs.
 fn sum(runs: &BTreeMap<SessionId, RunCost>) -> f64 {
     runs.values().map(|run| run.cost).sum()
 }
 
-/// The cost of a session.
 fn cost_of(view: &SessionView) -> f64 {
     let cost = view.usage().cost_usd;
     // A CLI agent could report anything.
@@ -39,7 +33,6 @@ fn cost_of(view: &SessionView) -> f64 {
 }
 
 impl RunAccount {
-    /// An account with a limit on the sum, in millionths of a US dollar.
     pub(crate) fn new(limit: Option<u64>) -> Self {
         Self { limit, runs: Mutex::default() }
     }
@@ -48,18 +41,16 @@ impl RunAccount {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the sum has a limit.
     pub(crate) fn is_limited(&self) -> bool {
         self.limit.is_some()
     }
 
-    /// What the next run may cost, in millionths of a US dollar; None without a limit.
+    /// What the next run may cost, in millionths of a US dollar; `None` without a limit.
     pub(crate) fn left(&self) -> Option<u64> {
         let spent = (sum(&self.runs()) * 1e6).ceil() as u64;
         self.limit.map(|limit| limit.saturating_sub(spent))
     }
 
-    /// Why no further run may start; None if one may.
     pub(crate) fn problem(&self) -> Option<String> {
         let limit = self.limit.filter(|_| self.left() == Some(0))?;
         Some(format!(
@@ -70,20 +61,17 @@ impl RunAccount {
         ))
     }
 
-    /// Adds a run that was started.
     pub(crate) fn add(&self, id: &SessionId) {
         let mut runs = self.runs();
         let run = RunCost { cost: 0.0, others_at_start: sum(&runs), is_running: true };
         runs.insert(id.clone(), run);
     }
 
-    /// The runs that had not ended when they were looked at last.
     pub(crate) fn running(&self) -> Vec<SessionId> {
         let runs = self.runs();
         runs.iter().filter(|(_, run)| run.is_running).map(|(id, _)| id.clone()).collect()
     }
 
-    /// Computes the cost of a run from all its events so far.
     pub(crate) fn settle(&self, id: &SessionId, events: &[Arc<Event>]) {
         let mut view = SessionView::without_transcript();
         for event in events {
@@ -113,7 +101,6 @@ impl RunAccount {
         runs.iter().filter(|(_, run)| is_too_expensive(run)).map(|(id, _)| id.clone()).collect()
     }
 
-    /// Follows a run to its end, and calls `cancel` for each run that has to be cancelled.
     pub(crate) async fn watch(
         &self,
         id: SessionId,

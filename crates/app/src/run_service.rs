@@ -23,7 +23,6 @@ use althing_workspace::PathContents;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The maximum size of a file that a client can read, in bytes.
 const MAX_FILE_BYTES: u64 = 4 << 20;
 
 /// Starts runs for MCP clients, and finds earlier ones.
@@ -31,7 +30,6 @@ pub struct LocalRunService {
     app: AppContext,
     team_spec: TeamSpec,
     sessions: Arc<LocalSessions>,
-    /// What the runs that were started here cost.
     account: Arc<RunAccount>,
 }
 
@@ -53,8 +51,8 @@ impl LocalRunService {
         &self.team_spec
     }
 
-    /// All recorded events of a run's session; None if `run` is not a run id, if the session cannot be read, or if this
-    /// user neither started nor trusts it: its log could name any directory as its workspace.
+    /// `None` if `run` is not a run id, if its session cannot be read, or if this user neither started nor trusts the
+    /// session: its log could name any directory as a workspace.
     async fn events(&self, run: &str) -> Option<Vec<Arc<Event>>> {
         let (session, _) = split_run_id(run)?;
         let session = SessionId::new(session);
@@ -66,8 +64,6 @@ impl LocalRunService {
         check_texts(&launch).map_err(Failure::usage)?;
         self.check_costs().await?;
         let context_paths = self.team_spec.context_paths.clone();
-        // Without a person's approval, an MCP client can grant only what the config grants, and reading in
-        // `readable_dirs`.
         let consent = if approved { Consent::Person } else { Consent::Nobody };
         let cost_micro_usd = self.account.left();
         let (plan, history, session) = (None, Vec::new(), None);
@@ -75,7 +71,7 @@ impl LocalRunService {
         let id = self.sessions.launch(SessionRequest::Run(Box::new(request))).await?;
         self.count_costs(&id).await?;
         let mut events = self.sessions.follow(&id, Seq(0), Interest::Facts).await?;
-        // The run can be looked up once its `TaskCreated` is on disk.
+        // A run can be looked up once its `TaskCreated` is on disk.
         while let Some(Ok(item)) = events.next().await {
             if matches!(&item, FeedItem::Event(event) if matches!(event.fact, Fact::TaskCreated { .. })) {
                 break;
@@ -84,13 +80,13 @@ impl LocalRunService {
         Ok(format!("{id}.{}", TaskId::run(1)))
     }
 
-    /// Fails if the runs that were started here have reached their common cost limit.
     async fn check_costs(&self) -> Result<(), Failure> {
         if !self.account.is_limited() {
             return Ok(());
         }
         for id in self.account.running() {
-            // A client that has the result of a run can launch the next one before all events were followed.
+            // The account may not have seen the last events of a run yet: a client that has the run's result can
+            // launch the next run at once.
             if let Ok(stored) = self.sessions.read(&id).await {
                 self.account.settle(&id, &stored.events);
             }
@@ -98,7 +94,7 @@ impl LocalRunService {
         self.account.problem().map_or(Ok(()), |problem| Err(Failure::usage(problem)))
     }
 
-    /// Counts the cost of a run for the common limit. When the limit is reached, other running runs are cancelled.
+    /// If the common limit is reached, runs whose own limits are too high are cancelled.
     async fn count_costs(&self, id: &SessionId) -> Result<(), Failure> {
         if !self.account.is_limited() {
             return Ok(());
@@ -148,7 +144,7 @@ impl LocalRunService {
                 let path = path.ok_or_else(|| {
                     format!("run {run} has no workspace: there is no answer, or the agent that gave it has no file tools")
                 })?;
-                // The path is from the log. In the log of a session that was copied here, it could be any directory.
+                // The path is from the log, which may name any directory if the session was copied here.
                 let tasks = self.app.session_dir(&SessionId::new(session)).join("tasks");
                 let inside = service::blocking(move || {
                     Ok((tasks.canonicalize().ok(), PathBuf::from(path).canonicalize().ok()))
@@ -171,12 +167,10 @@ impl LocalRunService {
     }
 }
 
-/// Splits a run id into its session and its task.
 fn split_run_id(run: &str) -> Option<(&str, &str)> {
     run.split_once('.').filter(|(session, task)| !session.is_empty() && !task.is_empty())
 }
 
-/// Folds the events of a run's session into a view; also gives the newest line of progress.
 fn fold(events: &[Arc<Event>]) -> (ProgressLines, Option<String>) {
     let (mut lines, mut progress) = (ProgressLines::default(), None);
     for event in events {
@@ -187,9 +181,8 @@ fn fold(events: &[Arc<Event>]) -> (ProgressLines, Option<String>) {
     (lines, progress)
 }
 
-/// The outcome of a run. None if the session has no such run, or if the run is not over. A planning run whose plan is to
-/// be executed is over only when the executing run is over; if it was cancelled before the executing run started, it
-/// counts as cancelled.
+/// `None` if the session has no such run, or if the run is not over. A planning run whose plan is to be executed is
+/// over only when the execution is over, or counts as cancelled if it was cancelled before the execution started.
 fn outcome(session: &SessionView, task: &TaskId) -> Option<RunOutcome> {
     let mut result = session.result(task)?.clone();
     let execution = session.result(&task.execution()).cloned().map(Box::new);
@@ -204,7 +197,6 @@ fn outcome(session: &SessionView, task: &TaskId) -> Option<RunOutcome> {
     Some(RunOutcome { result, execution })
 }
 
-/// A summary of a run, folded from its events; None if there is no such run.
 fn summary(run: &str, events: &[Arc<Event>]) -> Option<RunSummary> {
     let task = TaskId::from(split_run_id(run)?.1);
     let (lines, progress) = fold(events);
@@ -244,7 +236,7 @@ impl RunService for LocalRunService {
                     service::blocking(check).await.err().map(|failure| failure.message)
                 }
             };
-            // If the launch would fail even with a person's approval, do not ask for the approval.
+            // No approval is asked for if the launch would fail even with it.
             refused.filter(|_| check_texts(launch).is_ok() && resolve(Consent::Person).is_ok())
         })
     }
@@ -270,7 +262,8 @@ impl RunService for LocalRunService {
     fn follow<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<Box<dyn RunFeed>>> {
         Box::pin(async move {
             let (session, task) = split_run_id(run)?;
-            // Subscribe before reading from disk: if the run ends in between, its end is seen in one of the two.
+            // The feed is subscribed before reading from disk: if the run ends in between, one of the two shows its
+            // end.
             let id = SessionId::new(session);
             let live = self.sessions.follow(&id, Seq(0), Interest::Everything).await.ok();
             let events = self.events(run).await?;
@@ -334,9 +327,8 @@ impl RunService for LocalRunService {
     }
 }
 
-/// Follows one run for an MCP client.
 struct RunFollower {
-    /// The events of the run's session; None if they cannot be followed, or if no more will arrive.
+    /// `None` if the session cannot be followed, or if no more events will arrive.
     live: Option<Box<dyn EventStream>>,
     lines: ProgressLines,
     task: TaskId,

@@ -1,4 +1,5 @@
-//! The secrets that this process knows, masked in everything it writes: log, terminal, and panic messages.
+//! The secrets that this process knows. They are masked in everything that it writes: logs, terminal output, panic
+//! messages.
 
 use crate::environment::Environment;
 use althing_engine::EventMasker;
@@ -9,17 +10,16 @@ use std::borrow::Cow;
 use std::io::Write;
 use std::sync::{Arc, PoisonError, RwLock};
 
-// Static, because the panic hook has no other way to reach the masker. None until the masker is needed: building it
-// takes some milliseconds, and many commands print nothing that has to be masked.
+// The masker is static, because the panic hook has no other way to reach it. It is built only when it is needed,
+// because that takes some milliseconds.
 static MASKER: RwLock<Option<Arc<Masker>>> = RwLock::new(None);
-// The secrets from which the masker is built.
 static KNOWN: RwLock<Vec<Secret>> = RwLock::new(Vec::new());
 
 // The secrets that occur only in `.env`, a config or a session that was found in the working directory. They are not
 // masked in questions to the user: their author could otherwise hide a part of what the user approves.
 static FOUND: RwLock<Vec<Secret>> = RwLock::new(Vec::new());
 
-/// Registers the secrets of an environment to be masked.
+/// Registers an environment's secrets to be masked.
 pub fn register_environment(environment: &Environment) {
     FOUND.write().unwrap_or_else(PoisonError::into_inner).extend(environment.found_secrets());
     register_secrets(environment.secrets());
@@ -41,7 +41,6 @@ pub fn register_secrets(secrets: Vec<Secret>) {
     *MASKER.write().unwrap_or_else(PoisonError::into_inner) = None;
 }
 
-/// The masker of all secrets that are registered now; None if there are none.
 fn masker() -> Option<Arc<Masker>> {
     if let Some(masker) = &*MASKER.read().unwrap_or_else(PoisonError::into_inner) {
         return Some(masker.clone());
@@ -52,7 +51,7 @@ fn masker() -> Option<Arc<Masker>> {
         return None;
     }
     let masker = Arc::new(Masker::new(known.iter().map(Secret::reveal)));
-    // The masker is kept only if no secrets were registered meanwhile. While `now` is held, none can be registered.
+    // The masker is kept only if no secrets were registered meanwhile. None can be registered while `now` is held.
     let now = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
     let is_current = now.len() == known.len();
     if is_current {
@@ -76,7 +75,6 @@ pub fn mask(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// The masker for questions to the user; None if there is nothing to mask.
 fn question_masker() -> Option<Arc<Masker>> {
     let found = FOUND.read().unwrap_or_else(PoisonError::into_inner).clone();
     if found.is_empty() {
@@ -104,7 +102,7 @@ pub fn session_mask() -> Arc<dyn EventMasker> {
     })
 }
 
-/// Masks the stored output of programs with the secrets known when the program starts.
+/// Masks the stored output of a program with the secrets that are known when the program starts.
 pub fn output_masking() -> Arc<dyn OutputMasking> {
     Arc::new(CurrentSecrets)
 }
@@ -139,7 +137,7 @@ impl EventMasker for SessionMasker {
     }
 }
 
-/// Installs a panic hook that masks secrets in the message, and sanitizes the message, which may quote foreign text.
+/// Installs a panic hook that masks secrets and sanitizes foreign text in the message.
 pub fn guard_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let text = panic.to_string();

@@ -1,7 +1,5 @@
-//! Sessions as a service: the port that every front end uses, and the service that runs sessions in this process.
-//!
-//! A front end launches a session, follows its events, submits ops and waits for its end. For this it needs no access
-//! to the log or to an agent's workspace.
+//! Sessions as a service: the port through which front ends launch, follow and control sessions, and the service that
+//! runs sessions in this process.
 
 use crate::agent_env::SessionEnvs;
 use crate::context::AppContext;
@@ -22,9 +20,9 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// How often the log of a session in another process is polled.
+/// How often the log of a session in another process is read.
 const POLL: Duration = Duration::from_millis(250);
-/// How many ended sessions are remembered, so that a late caller can still ask how they ended.
+/// How many ended sessions are remembered, for callers that ask late how a session ended.
 const MAX_ENDED: usize = 64;
 
 /// The port through which front ends use sessions.
@@ -32,9 +30,8 @@ pub trait SessionService: Send + Sync {
     /// Starts or resumes a session. It runs in the background until it ends or is shut down.
     fn launch(&self, request: SessionRequest) -> BoxFuture<'_, Result<SessionId, Failure>>;
 
-    /// All events of a session after `from`: first the recorded ones, then live ones, until the session ends. A
-    /// session in another process is followed until no process owns it; of such a session, only the recorded events
-    /// are available, not the streamed progress.
+    /// All events of a session after `from`: the recorded ones, then live ones, until the session ends. Of a session
+    /// in another process, only recorded events are available, until no process owns the session.
     fn follow<'a>(
         &'a self,
         id: &'a SessionId,
@@ -42,8 +39,8 @@ pub trait SessionService: Send + Sync {
         interest: Interest,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, Failure>>;
 
-    /// Sends an op to a session that runs in this process; the answer comes as events. A session that has just ended
-    /// ignores the op; its events say that it ended.
+    /// Sends an op to a session that runs in this process. Events say what it did; a session that has just ended
+    /// ignores it.
     fn submit(&self, id: &SessionId, submission: Submission) -> Result<(), Failure> {
         let engine = self.engine(id).ok_or_else(|| not_running_here(id))?;
         engine.submit(submission);
@@ -53,25 +50,24 @@ pub trait SessionService: Send + Sync {
     /// Summaries of all sessions, newest first.
     fn list(&self) -> BoxFuture<'_, Result<Vec<SessionSummary>, Failure>>;
 
-    /// Summaries of the newest `most` sessions of this kind, newest first. Sessions older than these are not read.
+    /// Summaries of the newest `most` sessions of this kind, newest first.
     fn newest(&self, most: usize, kind: SessionKind) -> BoxFuture<'_, Result<Vec<SessionSummary>, Failure>>;
 
     /// Everything that a session has recorded so far.
     fn read<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<StoredSession, Failure>>;
 
-    /// The events that a session had recorded before it was resumed here, so that the front end that resumed the
-    /// session need not read the log again. The events are handed over once; empty for a new session.
+    /// The events that a session had recorded before it was resumed here; empty for a new session, or if they were
+    /// taken already.
     fn take_recorded(&self, id: &SessionId) -> Vec<Arc<Event>>;
 
     /// The engine of a session that runs in this process, for a front end that shows only this session.
     fn engine(&self, id: &SessionId) -> Option<Arc<dyn Engine>>;
 
-    /// Waits for the end of a session that was launched here, and returns why it ended. The final answer is in its
-    /// events: `SessionView::finished_run` of `althing-view` folds them.
+    /// Waits for the end of a session that was launched here, and returns why it ended.
     fn ended<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<SessionEnd, Failure>>;
 
     /// Shuts down every session that still runs here, and waits for a limited time until everything that was started
-    /// for agents is closed. A front end calls this method before it exits.
+    /// for agents is closed. A front end must call this before it exits.
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
@@ -80,15 +76,13 @@ fn not_running_here(id: &SessionId) -> Failure {
         .hint("`althing sessions` lists the sessions; `althing resume` continues one")
 }
 
-/// How long to wait for guards to end before this process exits.
 const GUARDS_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How a session's thread ended: None if it panicked, or if no thread could be started to wait for it.
+/// `None` if the session's thread panicked, or if no thread could be started to wait for it.
 type ThreadEnd = Option<SessionEnd>;
 
-/// A session that was launched by this service.
 struct LaunchedSession {
-    /// The session's engine; None once the session has ended.
+    /// `None` once the session has ended.
     engine: Option<Arc<dyn Engine>>,
     envs: Arc<SessionEnvs>,
     end: watch::Receiver<Option<ThreadEnd>>,
@@ -96,13 +90,13 @@ struct LaunchedSession {
     recorded: Vec<Arc<Event>>,
 }
 
-/// Runs sessions in this process and stores them in the user's state directory.
+/// Runs sessions in this process and stores them in the state directory.
 pub struct LocalSessions {
     app: AppContext,
     team: Option<Arc<Team>>,
     project: Option<Arc<Project>>,
     launched: Arc<Mutex<BTreeMap<SessionId, LaunchedSession>>>,
-    /// One task per session, which waits for the end of the session and then closes the agents' environments.
+    /// One task per session, which waits for the session's end and then closes the agents' environments.
     closing: Mutex<JoinSet<()>>,
 }
 
@@ -111,8 +105,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl LocalSessions {
-    /// A service without a team: it cannot start new sessions, only list, follow and resume sessions, which record
-    /// their own teams.
+    /// A service without a team: it can list, follow and resume sessions, but not start new ones.
     pub fn new(app: AppContext) -> Self {
         let (launched, closing) = (Arc::default(), Mutex::default());
         Self { app, team: None, project: None, launched, closing }
@@ -125,7 +118,7 @@ impl LocalSessions {
         sessions
     }
 
-    /// The team of new sessions. Fails if the service was created without one.
+    /// The team of new sessions. Fails if there is none.
     pub fn team(&self) -> Result<&Team, Failure> {
         self.team.as_deref().ok_or_else(|| Failure::usage("there is no team to start a session with"))
     }
@@ -135,8 +128,6 @@ impl LocalSessions {
         self.project.as_ref()
     }
 
-    /// Supervises a started session in the background until it ends, then closes everything that was started
-    /// for its agents.
     fn supervise(&self, StartedSession { id, orchestrator, envs, recorded }: StartedSession) {
         let (ended, end) = watch::channel(None);
         let engine: Arc<dyn Engine> = Arc::new(orchestrator.engine_handle());
@@ -158,14 +149,13 @@ impl LocalSessions {
                 one.engine = None;
                 one.recorded = Vec::new();
             }
-            // Fails only if nobody can ask for the end any more.
             let _ = ended.send(Some(stopped));
             close_envs(&envs, &app).await;
         });
     }
 
-    /// For a process that must exit now: closes everything that was started for agents, without waiting for the
-    /// sessions to end.
+    /// Closes everything that was started for agents, without waiting for the sessions to end, for a process that
+    /// must exit now.
     pub async fn abandon(&self) {
         let envs: Vec<Arc<SessionEnvs>> = lock(&self.launched).values().map(|one| one.envs.clone()).collect();
         for envs in envs {
@@ -173,7 +163,6 @@ impl LocalSessions {
         }
     }
 
-    /// The store, and what a session has recorded so far. Reading creates no state directory.
     async fn stored(&self, id: &SessionId) -> Result<(Arc<dyn SessionStore>, StoredSession), Failure> {
         let (app, id) = (self.app.clone(), id.clone());
         blocking(move || {
@@ -188,7 +177,6 @@ impl LocalSessions {
     }
 }
 
-/// Runs blocking work on Tokio's blocking thread pool.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
@@ -197,8 +185,8 @@ pub(crate) async fn blocking<T: Send + 'static>(
 }
 
 impl Drop for LocalSessions {
-    /// Shuts down every session, because nobody can send ops to the sessions without this value. This also happens
-    /// if a front end panics.
+    /// Shuts down every session, because nobody can send ops without this value. This also happens if a front end
+    /// panics.
     fn drop(&mut self) {
         for engine in lock(&self.launched).values_mut().filter_map(|one| one.engine.take()) {
             engine.submit(Submission::new(Op::Shutdown, Origin::System));
@@ -206,8 +194,8 @@ impl Drop for LocalSessions {
     }
 }
 
-/// Joins the session's thread on a separate thread: the runtime must keep running while the session ends, and dropping
-/// the runtime must not wait for a session.
+/// Joins on a separate thread: the runtime must keep running while the session ends, and dropping the runtime must
+/// not wait for a session.
 async fn join(orchestrator: Orchestrator) -> ThreadEnd {
     let (ended, end) = tokio::sync::oneshot::channel();
     let waiting = std::thread::Builder::new().name("session end".into()).spawn(move || {
@@ -248,7 +236,7 @@ impl SessionService for LocalSessions {
             let (store, stored) = match self.stored(id).await {
                 Ok(found) => found,
                 Err(failure) => {
-                    // A session that panicked here may have recorded nothing; then its end is the reason.
+                    // A session that panicked may have recorded nothing; then its end is the reason.
                     if lock(&self.launched).contains_key(id) {
                         self.ended(id).await?;
                     }
@@ -309,19 +297,17 @@ impl SessionService for LocalSessions {
             }
             let mut closing = std::mem::take(&mut *lock(&self.closing));
             let closed = async { while closing.join_next().await.is_some() {} };
-            // The sessions may take `CLOSE_TIMEOUT` to end, and their agents' environments as long again to close.
+            // The sessions may take `CLOSE_TIMEOUT` to end, and the agents' environments as long again to close.
             if tokio::time::timeout(2 * CLOSE_TIMEOUT, closed).await.is_err() {
                 self.app.notify("some sessions did not end in time; they end with this process");
             }
-            // Most guards end within milliseconds. If an agent's program does not end, the exit does not wait any
-            // longer for its guard: the guard kills the program after this process has exited.
+            // The exit does not wait longer for a guard: the guard kills its program after this process has exited.
             let _ = tokio::time::timeout(GUARDS_TIMEOUT, althing_runner::all_guards_ended()).await;
         })
     }
 }
 
-/// The events of a session that does not run here: the recorded ones, then those that its owner appends, until nobody
-/// owns it.
+/// The events of a session that does not run in this process, until no process owns it.
 struct LogTail {
     store: Arc<dyn SessionStore>,
     id: SessionId,
@@ -356,7 +342,6 @@ impl EventStream for LogTail {
                         continue;
                     }
                     Ok(Err(error)) if error.is_retryable() => continue,
-                    // The session was deleted: no more events will come.
                     Ok(Err(error)) if error.kind == JournalErrorKind::NotFound => return None,
                     Ok(Err(error)) => error,
                     Err(failure) => JournalError {
@@ -365,7 +350,6 @@ impl EventStream for LogTail {
                         hint: failure.hints.into_iter().next(),
                     },
                 };
-                // No more events are read after an error.
                 self.is_owned = false;
                 return Some(Err(error));
             }
@@ -378,7 +362,6 @@ mod tests {
     use super::*;
     use althing_protocol::{Fact, OwnedSession, Timestamp};
 
-    /// A store with a session that another process owns. It returns these replies, last first.
     struct Replies(Mutex<Vec<Result<StoredSession, JournalErrorKind>>>);
 
     fn error(kind: JournalErrorKind) -> JournalError {
@@ -425,7 +408,6 @@ mod tests {
         for kind in [JournalErrorKind::Unreadable, JournalErrorKind::Failed] {
             assert_eq!(follow_all(vec![Err(kind)]), [Err(error(kind))]);
         }
-        // A store that is temporarily unavailable is read again.
         let event = Arc::new(Event {
             seq: Seq(1),
             at: Timestamp(0),

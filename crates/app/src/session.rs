@@ -31,33 +31,31 @@ use std::time::Duration;
 use tokio::runtime::{Handle, Runtime};
 use tokio::signal::unix::SignalKind;
 
-/// How long a session may take to end, and how long its agents' containers and MCP servers may take to close after
-/// that. Usually they take a moment, but a Docker daemon on a busy machine is slow, and a container left behind is
-/// worse than a slow exit.
+/// How long a session may take to end, and how long its containers and MCP servers may take to close after that. A
+/// Docker daemon on a busy machine is slow, and a container left behind is worse than a slow exit.
 pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long to wait for a disk that accepts no writes, such as a full one.
+/// How long to wait for a disk that accepts no writes.
 const DISK_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A team's agents as members of a run, with their backends and tools.
 #[derive(Default)]
 pub struct TeamBackends {
-    /// The agents, as members of a run.
+    /// The agents as members of a run.
     pub members: Vec<Member>,
-    /// The backend of each agent.
+    /// The backends of the agents.
     pub backends: Backends,
-    /// The tools of each agent.
+    /// The tools of the agents.
     pub tools: TeamTools,
-    /// Whether the HTTP client for models was made with [`http_options`], for TLS; and the client itself.
+    /// Whether the client was made with [`http_options`] (for TLS), and the client.
     http: Option<(bool, HttpClient)>,
-    /// For CLI agents: how they are started, and the MCP endpoints with Althing's tools.
+    /// How CLI agents are started, and the MCP endpoints with Althing's tools for them.
     programs: Option<(Arc<ProgramStarter>, Arc<AgentEndpoints>)>,
 }
 
-/// The maximum size of a file with certificate authorities, in bytes.
 const MAX_CA_BYTES: u64 = 20_000_000;
 
-/// The HTTP options for models and for the OpenTelemetry collector: the certificate authorities in the file that
-/// `SSL_CERT_FILE` names, in addition to the public ones.
+/// The HTTP options for models and for the OpenTelemetry collector: trusts the certificate authorities of
+/// `SSL_CERT_FILE` in addition to the public ones.
 pub fn http_options(environment: &Environment) -> Result<HttpOptions, Failure> {
     let Some(file) = environment.variable("SSL_CERT_FILE") else { return Ok(HttpOptions::default()) };
     let pem = althing_disk::read_regular(Path::new(&file), MAX_CA_BYTES).map_err(|error| {
@@ -67,7 +65,7 @@ pub fn http_options(environment: &Environment) -> Result<HttpOptions, Failure> {
     Ok(HttpOptions { extra_ca_pem: Some(pem) })
 }
 
-/// Makes the members and backends of a team's agents.
+/// Makes the members and backends of a team. `context_paths` are those of the run; an agent needs tools to read them.
 pub fn team_backends(
     team: &Team,
     context_paths: Option<&[ContextPath]>,
@@ -81,7 +79,7 @@ pub fn team_backends(
         let member = backends.add(&agent.id, &agent.backend, team, app)?;
         let member = Member {
             system_message: agent.system_message.clone(),
-            // A CLI agent always works in a workspace, and an agent needs tools to read the run's context paths.
+            // A CLI agent always works in a workspace.
             has_tools: member.has_tools
                 || backends.tools.has(&agent.id)
                 || context_paths.is_some_and(|paths| !paths.is_empty()),
@@ -101,7 +99,7 @@ pub fn team_backends(
 }
 
 impl TeamBackends {
-    /// Adds an agent's backend, and returns the agent as a member.
+    /// Adds an agent's backend, and returns the agent as a member of a run.
     pub fn add(
         &mut self,
         id: &AgentId,
@@ -112,7 +110,7 @@ impl TeamBackends {
         if AgentKind::of(&config.kind).is_some() {
             return self.add_program(id, config, team, app);
         }
-        // Reading the certificates that `SSL_CERT_FILE` names takes milliseconds, so it is done only if TLS is used.
+        // Reading the certificates takes milliseconds, so it is done only if TLS is used.
         let tls = config.base_url.as_ref().is_some_and(|url| url.starts_with("https:"));
         let http = match &self.http {
             Some((with_tls, http)) if *with_tls || !tls => http.clone(),
@@ -125,7 +123,7 @@ impl TeamBackends {
         };
         let prices = PriceTable::new(&team.config.prices);
         let mut config = Cow::Borrowed(config);
-        // An Ollama that was started with this variable serves that many calls of a model at once.
+        // `OLLAMA_NUM_PARALLEL` is the number of calls of one model that Ollama serves at once.
         if config.kind == "ollama"
             && !config.params.contains_key("max_concurrent")
             && let Some(at_once) =
@@ -158,7 +156,6 @@ impl TeamBackends {
 }
 
 impl TeamBackends {
-    /// Adds the backend of a CLI agent.
     fn add_program(
         &mut self,
         id: &AgentId,
@@ -201,40 +198,37 @@ impl TeamBackends {
             model: info.model,
             offline: false,
             system_message: None,
-            // A CLI agent always works in a workspace.
             has_tools: true,
             voting_sensitivity: None,
         })
     }
 }
 
-/// The signal that the kernel sends to a process that writes beyond its limit on file sizes (`ulimit -f`). Its number
-/// is the same on Linux and macOS.
+/// The kernel sends this signal to a process that writes beyond its limit on file sizes (`ulimit -f`). The number is
+/// the same on Linux and macOS.
 const SIGXFSZ: i32 = 25;
 
-/// A single-threaded runtime: model calls mostly wait.
-///
-/// From then on the process handles `SIGXFSZ`, which would kill the process: the write fails with an error instead,
-/// like a write to a full disk. Programs that Althing starts still get the signal's default action.
+/// A single-threaded Tokio runtime. Also makes this process survive `SIGXFSZ`: a write beyond the limit on file sizes
+/// fails with an error, like a write to a full disk. Programs that Althing starts still get the signal's default
+/// action.
 pub fn runtime() -> Result<Runtime, Failure> {
     let failed =
         |error: std::io::Error| Failure::no_answer(format!("could not start the async runtime: {error}"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
     let inside = runtime.enter();
-    // The handler stays in place although nobody listens.
+    // Tokio's handler stays installed although nobody listens.
     drop(tokio::signal::unix::signal(SignalKind::from_raw(SIGXFSZ)).map_err(failed)?);
     drop(inside);
     Ok(runtime)
 }
 
-/// Runs a future to its end on a separate thread, because the caller may already be inside a Tokio runtime. None if
-/// the runtime cannot be started or the future panics.
+/// Runs a future on a separate thread, because the caller may already be inside a Tokio runtime. None if the runtime
+/// cannot be started or the future panics.
 pub fn block_on_thread<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> Option<T> {
     let waiting = std::thread::spawn(move || Some(runtime().ok()?.block_on(work)));
     waiting.join().ok().flatten()
 }
 
-/// The environments of a session's agents, with the sandboxes that they need.
 pub(crate) async fn session_envs(
     id: &SessionId,
     tools: TeamTools,
@@ -274,33 +268,23 @@ pub(crate) async fn session_envs(
     Arc::new(envs.with_dirs(dirs))
 }
 
-/// A session to be started.
 pub(crate) struct NewSession {
-    /// The session's id; None: a new one.
+    /// `None` means a new id.
     pub id: Option<SessionId>,
-    /// The kind of session.
     pub kind: SessionKind,
-    /// The user's goal.
     pub goal: String,
-    /// The op that starts the session's work.
     pub op: Op,
-    /// The project that the session belongs to.
     pub project: Option<Arc<Project>>,
 }
 
-/// A session that was started, and what must be closed after it.
 pub(crate) struct StartedSession {
-    /// The session's id.
     pub id: SessionId,
-    /// Runs the session.
     pub orchestrator: Orchestrator,
-    /// The agents' environments.
     pub envs: Arc<SessionEnvs>,
-    /// The events that a resumed session had recorded before; empty for a new one.
+    /// The recorded events; empty for a new session.
     pub recorded: Vec<Arc<Event>>,
 }
 
-/// Starts a session: creates its directory, environments and log, and submits the first op.
 pub(crate) async fn start(
     new: NewSession,
     team: &Team,
@@ -334,19 +318,15 @@ pub(crate) async fn start(
     Ok(StartedSession { id, orchestrator, envs, recorded: Vec::new() })
 }
 
-/// What a session depends on.
 pub(crate) struct Dependencies {
-    /// The backend of each agent.
     pub backends: Backends,
-    /// The agents' environments.
     pub envs: Arc<SessionEnvs>,
     /// Runs the CLI agents and commands of a workflow.
     pub programs: Option<Arc<dyn Programs>>,
-    /// The project that the session belongs to.
     pub project: Option<Arc<Project>>,
 }
 
-/// Starts the orchestrator of a session; `opening` is None for a session that is resumed.
+/// `opening` is None for a resumed session.
 pub(crate) fn start_orchestrator(
     id: SessionId,
     owned: OwnedSession,

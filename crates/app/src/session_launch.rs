@@ -1,4 +1,4 @@
-//! Turns a front end's request into a session: a run, a conversation, a workflow, or a session that is resumed.
+//! Turns a front end's request into a session: a run, a conversation, a workflow, or a resumed session.
 
 use crate::agent_selection::AgentSelection;
 use crate::context::AppContext;
@@ -29,46 +29,45 @@ pub enum SessionRequest {
     Chat(ChatRequest),
     /// A workflow.
     Workflow(Box<Workflow>),
-    /// Resume a session that stopped.
+    /// Resumes a session that stopped.
     Resume(SessionId),
-    /// Retry a task of a workflow that is over.
+    /// Retries a task of a workflow that is over.
     Retry(SessionId, TaskId),
 }
 
-/// A request for a run. [`crate::prepare`] makes it from the settings.
+/// A request for a run; [`crate::prepare`] makes it from the settings.
 pub struct RunRequest {
-    /// The arguments, as `launch_run` takes them.
+    /// The arguments of `launch_run`.
     pub launch: LaunchRun,
-    /// The context paths of the run: the config's, the project's, and those that a person granted.
+    /// Context paths from the config, the project, and a person's grants.
     pub context_paths: Vec<ContextPath>,
-    /// The stored plan that the run executes.
+    /// The stored plan to execute.
     pub plan: Option<PlanRun>,
-    /// What was said in the session that the run continues.
+    /// The messages and answers of the session that the run continues.
     pub history: Vec<Exchange>,
     /// Whether a person consented to the run's permissions.
     pub consent: Consent,
-    /// A limit on the cost of the run, in millionths of a US dollar. The config and the settings may set a lower one.
+    /// The cost limit in millionths of a US dollar; the config and the settings may set a lower limit.
     pub cost_micro_usd: Option<u64>,
-    /// The id of the new session; None: a new one.
+    /// The id of the new session; if this is `None`, one is generated.
     pub session: Option<SessionId>,
 }
 
-/// A request for a conversation. [`crate::prepare`] makes it from the settings.
+/// A request for a conversation; [`crate::prepare`] makes it from the settings.
 pub struct ChatRequest {
-    /// Which agents and modes the user chose.
+    /// The agents and modes that the user chose.
     pub selection: AgentSelection,
     /// The title of the conversation in lists of sessions.
     pub goal: String,
     /// Whether a person is present who can override winners.
     pub attended: bool,
-    /// Whether a person is present who can be asked about a run that needs more access than runs have without
+    /// Whether a person is present who can be asked about a run that needs more access than runs get without
     /// approval.
     pub can_ask: bool,
-    /// What was said in the session that the conversation continues, if that session was a run.
+    /// The messages and answers of the session that the conversation continues.
     pub history: Vec<Exchange>,
 }
 
-/// Starts the session that a request describes.
 pub(crate) async fn start(
     request: SessionRequest,
     sessions: &LocalSessions,
@@ -131,7 +130,6 @@ pub(crate) async fn start(
     }
 }
 
-/// Resolves the request into the spec of the run, in the same way as every other launch.
 fn run_spec(
     request: RunRequest,
     team: &Team,
@@ -153,20 +151,17 @@ fn run_spec(
     Ok(spec)
 }
 
-/// Fails if a context path that no person approved does not exist, or leads to something that a person would have to
-/// approve.
+/// Fails if a context path that no person approved does not exist, or needs a person's approval.
 pub(crate) fn check_links(team: &TeamSpec, spec: &RunSpec) -> Result<(), String> {
     let dirs: Vec<PathBuf> = team.readable_dirs.iter().map(PathBuf::from).collect();
     context_paths::confined_context(spec, &dirs).map(drop)
 }
 
-/// Resolves one run of a team, with a fresh seed.
 pub(crate) fn resolve(team: &TeamSpec, launch: &LaunchRun, consent: Consent) -> Result<RunSpec, String> {
     let resolved = resolve_launch(team, launch, &ModeChoice::default(), consent, fastrand::u64(..));
     resolved.map(|launch| launch.spec)
 }
 
-/// One run of a team as a person is shown it for approval.
 pub(crate) fn proposal(team: &TeamSpec, launch: &LaunchRun) -> Result<Proposal, String> {
     let resolved = resolve_launch(team, launch, &ModeChoice::default(), Consent::Person, fastrand::u64(..));
     resolved.map(|launch| launch.proposal)

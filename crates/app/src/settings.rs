@@ -1,39 +1,35 @@
-//! What a user asked for, independent of the front end.
+//! The settings: what the user asked for, independent of the front end.
 
 use althing_text::shell_word;
 use std::path::PathBuf;
 
-/// What a user asked for. The defaults ask for nothing special.
-///
-/// [`crate::prepare`] turns settings into the team and the request to launch. `LocalSessions::launch` itself reads
-/// only the limits, `state_dir` and `unconfined`; for a conversation also `context_path`, `quick` and `plan`; for a
-/// workflow also `context_path` and `offline`; and to resume a session also `offline` and `trust`. A request that a
-/// front end builds by hand contains the rest.
+/// What the user asked for. [`crate::prepare`] turns it into a team and a request to launch; `LocalSessions::launch`
+/// itself reads only some of the fields, such as the limits, `state_dir` and `unconfined`.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// The config file, if one is named.
+    /// The config file that the user named.
     pub config: Option<PathBuf>,
-    /// Use only the built-in offline model. With `config`, the config is only simulated.
+    /// Whether to use only the built-in offline model. With `config`, the config is simulated.
     pub offline: bool,
     /// Models to make agents of, as `TYPE:NAME`, instead of a config.
     pub model: Vec<String>,
-    /// One agent works alone.
+    /// The agent that works alone, if one does.
     pub single_agent: Option<SingleAgent>,
-    /// Refinement is off.
+    /// Whether refinement is off.
     pub quick: bool,
-    /// Agents plan, and change nothing.
+    /// Whether agents plan and change nothing.
     pub plan: bool,
-    /// Agents plan, then the plan is executed.
+    /// Whether agents plan and then the plan is executed.
     pub plan_and_execute: bool,
     /// The stored plan to execute: its directory, its id, or `latest`.
     pub execute_plan: Option<String>,
-    /// Only these agents take part; all if empty.
+    /// The agents that take part; all if empty.
     pub agents: Vec<String>,
     /// The time limit of a whole run, in seconds.
     pub orchestrator_timeout: Option<u64>,
     /// The cost limit of a run, in US dollars.
     pub max_cost: Option<f64>,
-    /// The state directory, if one is named.
+    /// The state directory that the user named.
     pub state_dir: Option<PathBuf>,
     /// Context paths in addition to the config's, as `PATH[:ro|:rw]`.
     pub context_path: Vec<String>,
@@ -41,25 +37,24 @@ pub struct Settings {
     pub project: Option<PathBuf>,
     /// The conversation or run to continue.
     pub session: Option<String>,
-    /// Continue the newest conversation or run that no process uses.
+    /// Whether to continue the newest conversation or run that no process uses.
     pub continue_newest: bool,
-    /// If no sandbox works, run commands, which are otherwise refused, and CLI agents, which are otherwise restricted by
-    /// their own rules, with all rights of the user.
+    /// Whether to run commands and CLI agents with all rights of the user if no sandbox works. Otherwise, commands
+    /// are then refused and CLI agents restricted by their own rules.
     pub unconfined: bool,
     /// The OpenTelemetry collector to send spans to.
     pub otlp: Option<String>,
-    /// Accept a config, session or plan that was found in the working directory.
+    /// Whether to accept what was found in the working directory: a config, session or plan.
     pub trust: bool,
 }
 
 impl Settings {
-    /// Whether a config is only simulated: nothing that it names is started, no program of a workflow is started, and no
-    /// telemetry is sent.
+    /// Whether the config is simulated: nothing that it or a workflow names is started, and no telemetry is sent.
     pub fn is_simulated(&self) -> bool {
         self.offline && self.config.is_some()
     }
 
-    /// ` --state-dir DIR`, for the end of a command that is shown to the user; empty if no state directory is named.
+    /// ` --state-dir DIR`, for a command that is shown to the user; empty if no state directory is named.
     pub fn state_dir_option(&self) -> String {
         let option = |dir: &PathBuf| format!(" --state-dir {}", shell_word(&dir.to_string_lossy()));
         self.state_dir.as_ref().map(option).unwrap_or_default()

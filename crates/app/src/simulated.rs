@@ -1,6 +1,5 @@
-//! What `--offline` with `--config` simulates instead of starting or sending it: the tools of commands and of MCP servers,
-//! and the programs of workflows. A simulated part does nothing and says so. (The offline model replaces models and
-//! CLI agents, see `team.rs`.)
+//! What `--offline` with `--config` simulates instead of starting it: commands, MCP servers, and the programs of
+//! workflows. A simulated part does nothing and says so.
 
 use althing_mcp::ServerSpec;
 use althing_protocol::{
@@ -11,11 +10,9 @@ use althing_runner::RUN_COMMAND;
 use serde_json::json;
 use std::collections::BTreeSet;
 
-/// Tools that do nothing when they are called, and say so.
 pub(crate) struct SimulatedTools(Vec<ToolSpec>);
 
 impl SimulatedTools {
-    /// The tool that runs commands.
     pub(crate) fn commands() -> Self {
         let parameters = json!({
             "type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"],
@@ -23,7 +20,7 @@ impl SimulatedTools {
         Self(vec![simulated_tool(RUN_COMMAND, parameters)])
     }
 
-    /// The tools of MCP servers that are not started. Only the tools that the config names are known.
+    /// Only the tools that the config names are known, because the servers are not started.
     pub(crate) fn servers(configs: &[McpServerConfig]) -> Self {
         let specs: Vec<ServerSpec> = configs
             .iter()
@@ -57,7 +54,6 @@ impl ToolHost for SimulatedTools {
     }
 }
 
-/// The programs of a workflow, none of which is started: each succeeds at once, and its output says that it was simulated.
 pub(crate) struct SimulatedPrograms;
 
 impl Programs for SimulatedPrograms {
@@ -86,7 +82,6 @@ impl Programs for SimulatedPrograms {
     }
 }
 
-/// A notice for the user: which parts of the config are simulated.
 pub(crate) fn notice(config: &Config) -> String {
     let mut parts = vec!["models".to_owned()];
     let programs = config.agents.iter().filter(|agent| AgentKind::of(&agent.backend.kind).is_some());
@@ -117,7 +112,6 @@ pub(crate) fn notice(config: &Config) -> String {
     format!("--offline with --config starts and sends nothing; simulated: {}", parts.join(", "))
 }
 
-/// Adds a kind of parts with their names, if there are any.
 fn add<'a>(parts: &mut Vec<String>, kind: &str, names: impl Iterator<Item = &'a str>) {
     let names: Vec<&str> = names.collect::<BTreeSet<_>>().into_iter().collect();
     if !names.is_empty() {

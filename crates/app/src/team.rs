@@ -1,5 +1,5 @@
-//! The agents and rules of a run. They come from a config that was named or found, from `--model`, from what was
-//! detected on this machine, or from the offline model.
+//! The agents and rules of a run: from a config that was named or found, from `--model`, from what was detected on
+//! this machine, or from the offline model.
 
 use crate::base_dirs::BaseDirs;
 use crate::context::AppContext;
@@ -20,20 +20,19 @@ use althing_protocol::{
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 
-/// The `backend.type` of the offline model.
 const OFFLINE_KIND: &str = "offline";
-/// The source that sessions record for the offline team.
+/// Sessions record this as the source of the offline team.
 const OFFLINE: &str = "offline agents";
-/// Sessions record this prefix before the path of a config whose backends are replaced with the offline model.
+/// Sessions record this before the path of a config whose backends are replaced with the offline model.
 const OFFLINE_CONFIG: &str = "played by the offline model: ";
 
-/// A config that is ready to run, and its source.
+/// A config that is ready to run.
 pub struct Team {
     /// The config.
     pub config: Config,
-    /// The path of the config, or how it was generated, as sessions record it.
+    /// The path of the config, or how it was generated; recorded in sessions.
     pub source: String,
-    /// The config's text without secrets.
+    /// The config's text, with secrets removed.
     pub text: String,
     /// SHA-256 of the original text.
     pub digest: String,
@@ -43,7 +42,7 @@ pub struct Team {
     pub notes: Vec<String>,
     /// Whether to show progress as plain lines even on a terminal.
     pub plain: bool,
-    /// What a workflow's tasks can name as their agents, including agents that do not take part.
+    /// The agents for workflows, including those that do not take part.
     workflow_agents: Vec<(AgentId, WorkflowAgent)>,
 }
 
@@ -52,7 +51,6 @@ pub(crate) fn max_cost(app: &AppContext) -> Option<u64> {
     app.settings.max_cost.map(micro_usd)
 }
 
-/// An amount in US dollars as a limit in millionths of a US dollar.
 pub(crate) fn micro_usd(dollars: f64) -> u64 {
     (dollars * 1e6).ceil() as u64
 }
@@ -65,7 +63,7 @@ impl Team {
         }
     }
 
-    /// The rules of the team's runs, with the limits of the settings applied.
+    /// The rules of the team's runs, with the limits of the settings.
     pub fn rules(&self, app: &AppContext) -> RunRules {
         let mut rules = self.config.rules.clone();
         if let Some(seconds) = app.settings.orchestrator_timeout {
@@ -75,25 +73,25 @@ impl Team {
         rules
     }
 
-    /// The settings of the chat agent; None if the chat agent is off. A config file without these settings turns the
-    /// chat agent off; without a config file the chat agent is on.
+    /// The settings of the chat agent; None if it is off. It is off by default with a config file, and on without
+    /// one.
     pub fn interactive(&self) -> Option<InteractiveConfig> {
         let default = || (!self.is_from_file()).then(InteractiveConfig::default);
         self.config.interactive.clone().or_else(default).filter(|config| config.enabled)
     }
 
-    /// Whether the config is a file, rather than generated.
+    /// Whether the config is a file rather than generated.
     pub fn is_from_file(&self) -> bool {
         self.file().is_some()
     }
 
-    /// Whether the config is only simulated: the offline model replaces its models and CLI agents, and nothing else that
-    /// the config names is started.
+    /// Whether the config is simulated: the offline model replaces its models and CLI agents, and nothing else that
+    /// it names is started.
     pub fn is_simulated(&self) -> bool {
         self.source.starts_with(OFFLINE_CONFIG)
     }
 
-    /// Whether the team starts and sends nothing: it is the offline team, it is simulated, or it consists of agents of the
+    /// Whether the team starts and sends nothing: it is the offline team, is simulated, or has only agents of the
     /// offline model without commands and MCP servers.
     pub fn is_offline(&self) -> bool {
         let agents = self.config.agents.iter().map(|agent| (&agent.backend, &agent.tools));
@@ -105,7 +103,7 @@ impl Team {
         self.source == OFFLINE || self.is_simulated() || agents.chain(chat).all(starts_nothing)
     }
 
-    /// What a workflow's tasks can name as their agents.
+    /// What a workflow's tasks can name as their agents: agents that take part.
     pub fn workflow_agents(&self) -> Vec<(AgentId, WorkflowAgent)> {
         let takes_part = |id: &AgentId| self.config.agents.iter().any(|agent| agent.id == *id);
         self.workflow_agents.iter().filter(|(id, _)| takes_part(id)).cloned().collect()
@@ -117,18 +115,14 @@ impl Team {
     }
 }
 
-/// The config file that a source names, if any.
 fn file_of(source: &str) -> Option<&Path> {
     let path = Path::new(source.strip_prefix(OFFLINE_CONFIG).unwrap_or(source));
     path.is_absolute().then_some(path)
 }
 
-/// How a config file was chosen, which decides whether it is trusted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ConfigOrigin {
-    /// The user named the config on the command line.
     Named,
-    /// The config is in the user's config directory.
     Own,
     /// The config was found in the working directory, where anyone may have put it.
     Found,
@@ -176,7 +170,7 @@ pub fn from_record(opened: &SessionOpened, is_own: bool, environment: &Environme
     Ok(team)
 }
 
-/// Says what happened to a file that differs from its recorded version.
+/// How a file differs from its recorded version.
 pub fn describe_change(read: Result<(), &std::io::Error>) -> String {
     match read {
         Ok(()) => "has changed".to_owned(),
@@ -203,8 +197,7 @@ fn from_environment(environment: &Environment) -> Result<Team, Failure> {
     Ok(team)
 }
 
-/// A config for `--model TYPE:NAME …`, as JSON, which is valid YAML and needs no quoting rules. If all models are small
-/// models of local servers, the winner's answer is the final answer.
+/// JSON is valid YAML and needs no quoting rules.
 fn models(models: &[String]) -> Result<String, Failure> {
     let (mut agents, mut are_small) = (Vec::new(), true);
     for (n, model) in (1..).zip(models) {
@@ -220,7 +213,7 @@ fn models(models: &[String]) -> Result<String, Failure> {
     }
     let mut config = serde_json::json!({ "agents": agents });
     if are_small && let Some(config) = config.as_object_mut() {
-        // As in a starter config.
+        // As in a starter config: small local models do not write a final answer of their own.
         config.insert("orchestrator".into(), serde_json::json!({"final_answer_strategy": "winner_reuse"}));
     }
     Ok(config.to_string())
@@ -252,16 +245,14 @@ fn from_file(path: &Path, origin: ConfigOrigin, app: &AppContext) -> Result<Team
     })
 }
 
-/// The maximum size of a config or workflow file, in bytes.
 const MAX_CONFIG_BYTES: u64 = 20_000_000;
 
-/// Reads a config or workflow file, to compare it with the recorded one.
 pub(crate) fn read_text(path: &Path) -> std::io::Result<String> {
     let bytes = althing_disk::read_regular(path, MAX_CONFIG_BYTES)?;
     String::from_utf8(bytes).map_err(|error| std::io::Error::new(std::io::ErrorKind::InvalidData, error))
 }
 
-/// Reads a config or workflow file; fails if the file cannot be read or is not UTF-8.
+/// Reads a config or workflow file. Fails if it cannot be read or is not UTF-8.
 pub fn read_config(path: &Path) -> Result<String, Failure> {
     let bytes = althing_disk::read_regular(path, MAX_CONFIG_BYTES).map_err(|error| {
         let hint = match error.kind() {
@@ -285,7 +276,7 @@ fn load(source: &str, text: &str, environment: &Environment) -> Result<Team, Fai
     let purpose = if offline_config.is_some() { LoadPurpose::Offline } else { LoadPurpose::Run };
     let (report, notice) = check(offline_config.unwrap_or(source), text, environment, purpose);
     let UsableConfig { mut config, problems, plain, .. } = usable_config(report, notice)?;
-    // A task of a workflow that names a CLI agent stays a program, which is simulated.
+    // A workflow task that names a CLI agent stays a program, which is simulated.
     let workflow_agents = workflow_agents(&config, AGENT_KINDS);
     let mut notes = Vec::new();
     if offline_config.is_some() {
@@ -305,16 +296,15 @@ fn load(source: &str, text: &str, environment: &Environment) -> Result<Team, Fai
     })
 }
 
-/// Replaces every backend with the offline model. The agents and their tools stay. (`TeamTools::simulated` says that
-/// commands and MCP servers are not started.)
+/// Replaces the models; the agents and their tools stay.
 fn use_offline_model(config: &mut Config) {
     for agent in &mut config.agents {
-        // A CLI agent always works in a workspace, and so does the agent that plays it.
+        // A CLI agent always works in a workspace, and so does the agent that replaces it.
         agent.tools.files |= AgentKind::of(&agent.backend.kind).is_some();
     }
     let own = config.interactive.iter_mut().filter_map(|interactive| interactive.backend.as_mut());
     let backends = config.agents.iter_mut().map(|agent| &mut agent.backend).chain(own);
-    // The offline model's three variants in turn, so that agents give different answers to vote on.
+    // The three variants of the offline model give different answers to vote on.
     for (backend, temperament) in backends.zip(["a", "b", "c"].into_iter().cycle()) {
         *backend = BackendConfig {
             kind: OFFLINE_KIND.to_owned(),
@@ -328,15 +318,14 @@ fn use_offline_model(config: &mut Config) {
     }
 }
 
-/// Whether a provider whose models are known has no model of this name.
 fn unknown_model(kind: &str, model: &str) -> Option<UnknownModel> {
     const KNOWN: [&str; 4] = ["openai", "claude", "gemini", "grok"];
     let is_unknown = KNOWN.contains(&kind) && !althing_llm::is_known_model(model);
     is_unknown.then(|| UnknownModel { similar: althing_llm::similar_model(model) })
 }
 
-/// Checks a config, and registers its secrets before anything about it is printed.
-/// Also returns a notice about variables that `.env` in the working directory sets and that are not used.
+/// Checks a config, and registers its secrets before anything about it is printed. Also returns a notice about unused
+/// variables of `.env` in the working directory.
 pub fn check(
     name: &str,
     text: &str,
@@ -355,12 +344,10 @@ pub fn check(
     (report, notice)
 }
 
-/// A config without errors.
 struct UsableConfig {
     config: Config,
-    /// What the user has to trust if the config was found in the working directory and not named by the user.
+    /// What the user has to trust if the config was found, not named.
     trust_needed: Vec<String>,
-    /// Warnings.
     problems: Vec<String>,
     plain: bool,
 }

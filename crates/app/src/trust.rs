@@ -1,10 +1,6 @@
-//! Trust in what was found rather than named. A config is remembered by path and content, so a changed file must be
-//! trusted again. A session or plan is remembered by its directory and a random token in it when this user creates it,
-//! and by its directory and contents when this user accepts it with `--trust`. Others are refused: a session or plan
-//! that came with somebody else's files could start anything, even in the place of one that this user made and removed.
-//!
-//! What `--trust` accepts is remembered once the command has started its session or, without one, has succeeded
-//! ([`remember_accepted`]): a command that fails before that accepts nothing for later commands.
+//! Trust in configs, sessions and plans that were found rather than named: those of a stranger could start anything.
+//! A config is remembered by path and content; a session or plan by its directory and a random token if this user
+//! made it, or by its directory and contents if this user accepted it.
 
 use crate::context::AppContext;
 use crate::environment::{Environment, create_private_dir};
@@ -17,38 +13,34 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// When the list of this user's sessions and plans has this many lines, deleted directories are removed from it.
+/// At this many lines, deleted directories are removed from the list of this user's sessions and plans.
 const MAX_LINES: usize = 1000;
 
-/// The start of a line that remembers a session or plan of this user; the digest of its token and its path follow.
-/// (Version 0.1.0 wrote only the path.)
+/// The start of a line for a session or plan of this user; the digest of its token and its path follow. (Version
+/// 0.1.0 wrote only the path.)
 const OWN: &str = "own ";
 
-/// The file in the directory of a session or plan that contains the token.
+/// The name of a file in the directory of a session or plan; its random content proves that this user made it.
 const TOKEN: &str = "token";
 
-/// The start of a line that remembers an accepted session or plan; its digest and path follow.
+/// The start of a line for an accepted session or plan; its digest and path follow.
 const ACCEPTED: &str = "accepted ";
 
-/// The maximum number of entries and bytes in a session or plan that `--trust` can accept for later commands. A larger
-/// one is accepted only for the command with `--trust`.
+/// A session or plan with more entries or bytes is accepted only for the command with `--trust`, not for later ones.
 const MAX_ENTRIES: usize = 100_000;
 const MAX_BYTES: u64 = 256 << 20;
 
-/// What a process has checked and what the user has accepted, with the contents at that time.
+/// What this process has checked, and what the user has accepted.
 #[derive(Default)]
 pub struct Acceptance(Mutex<Accepted>);
 
 #[derive(Default)]
 struct Accepted {
-    /// The paths and digests of the configs that the user accepts with `--trust`.
     configs: Vec<(PathBuf, String)>,
-    /// The lines to store for the sessions and plans that the user accepts with `--trust`.
     lines: Vec<String>,
-    /// The real paths of the sessions that this command may use.
+    /// Real paths of the sessions that this command may use.
     sessions: Vec<PathBuf>,
-    /// What the user accepted for this process when asked: a digest of the config, or the real path of the session or
-    /// plan.
+    /// What a person accepted for this process: a config's digest and path, or a session's or plan's real path.
     once: Vec<String>,
 }
 
@@ -58,8 +50,8 @@ impl Acceptance {
     }
 }
 
-/// Asks the person at the terminal whether something found may be used. `key` identifies it together with its contents.
-/// None if nobody can be asked. If the person accepts it for later commands too, `remember` says how.
+/// `None` if nobody can be asked. `key` identifies what was found. `remember` is called if the person accepts it for
+/// later commands, too.
 fn ask(
     question: &TrustQuestion,
     key: &str,
@@ -83,8 +75,8 @@ fn ask(
     Some(Ok(()))
 }
 
-/// Remembers what the user accepted with `--trust` in this command. Called when the command has done, or has begun to
-/// do, what the user asked for.
+/// Stores what the user accepted in this command. Called once the command has started its session or succeeded: a
+/// command that fails before that accepts nothing for later commands.
 pub fn remember_accepted(app: &AppContext) {
     let mut accepted = Accepted::default();
     app.acceptance.change(|all| {
@@ -92,7 +84,7 @@ pub fn remember_accepted(app: &AppContext) {
         accepted.lines = std::mem::take(&mut all.lines);
     });
     for (path, digest) in &accepted.configs {
-        // Failing to remember the trust is not an error: the user is only asked for `--trust` again.
+        // Failing to remember trust is not an error: the user is only asked again.
         if let Err(failure) = (Trust { path, digest }).give(&app.environment) {
             app.notify(&failure.message);
         }
@@ -102,7 +94,7 @@ pub fn remember_accepted(app: &AppContext) {
     }
 }
 
-/// The path and content by which trust in a found config is remembered.
+/// Identifies a found config.
 pub struct Trust<'a> {
     /// The config's canonical path.
     pub path: &'a Path,
@@ -121,13 +113,12 @@ impl Trust<'_> {
             .is_some_and(|store| read_remembered(&store).lines().any(|line| line == self.line()))
     }
 
-    /// Accepts this config for this command, and for later ones once this command has started its session or, without one,
-    /// has succeeded.
+    /// Accepts this config for this command and, after [`remember_accepted`], for later ones.
     pub fn accept(&self, app: &AppContext) {
         app.acceptance.change(|all| all.configs.push((self.path.to_owned(), self.digest.to_owned())));
     }
 
-    /// Asks the person at the terminal whether this config may be used; None if nobody can be asked.
+    /// Asks a person whether this config may be used; None if nobody can be asked.
     pub fn ask(&self, would: &[String], app: &AppContext) -> Option<Result<(), Failure>> {
         let what = format!("{} was found in this directory, not named by you", self.path.display());
         let question = TrustQuestion { what, would: would.to_vec() };
@@ -135,7 +126,7 @@ impl Trust<'_> {
         ask(&question, &self.line(), app, |all| all.configs.push(accepted))
     }
 
-    /// Remembers that the user trusts this config.
+    /// Remembers the trust for later commands.
     pub fn give(&self, environment: &Environment) -> Result<(), Failure> {
         if self.is_given(environment) {
             return Ok(());
@@ -148,7 +139,7 @@ impl Trust<'_> {
         if let Some(dir) = store.parent() {
             create_private_dir(dir).map_err(failed)?;
         }
-        // The entry is appended, so that no earlier entry can be lost.
+        // The line is appended, so that no earlier entry can be lost.
         let opened = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(&store);
         opened.and_then(|mut file| writeln!(file, "{}", self.line())).map_err(failed)
     }
@@ -158,8 +149,8 @@ fn trusted_file(environment: &Environment) -> Option<PathBuf> {
     Some(environment.user_state_dir()?.join("trusted"))
 }
 
-/// Remembers that this user made the session or plan in this directory. If remembering fails, the user needs `--trust`
-/// to use that session or plan again, unless the user names the state directory.
+/// Remembers that this user made the session or plan in this directory. If that fails, the user has to accept it
+/// later.
 pub fn remember_own(dir: &Path, environment: &Environment) {
     let Ok(dir) = dir.canonicalize() else { return };
     match write_token(&dir) {
@@ -170,7 +161,7 @@ pub fn remember_own(dir: &Path, environment: &Environment) {
     }
 }
 
-/// Writes a new token. It is random data of the kernel, so that nobody can compute it, for example from session ids.
+/// The token is random data of the kernel, so that nobody can compute it, for example from session ids.
 fn write_token(dir: &Path) -> io::Result<Vec<u8>> {
     let mut random = [0; 16];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
@@ -184,18 +175,17 @@ fn own_line(token: &[u8], real: &Path) -> String {
     format!("{OWN}{}  {}", althing_text::hex(&Sha256::digest(token)), one_line(real))
 }
 
-/// The path at the end of a line that remembers a session or plan.
 fn path_of(line: &str) -> &str {
     let rest = line.strip_prefix(OWN).or_else(|| line.strip_prefix(ACCEPTED));
     rest.and_then(|rest| rest.split_once("  ")).map_or(line, |(_, path)| path)
 }
 
-/// The real path of a session, by which trust in it is remembered. To be called before the session is deleted.
+/// The real path by which trust in a session is remembered. To be called before the session is deleted.
 pub fn remembered_path(dir: &Path) -> PathBuf {
     dir.canonicalize().unwrap_or_else(|_| dir.to_owned())
 }
 
-/// Forgets everything that is remembered about a deleted session: what appears in its place is not this user's.
+/// Forgets trust in a deleted session: what appears in its place is not this user's.
 pub fn forget(real: &Path, environment: &Environment) {
     let Some(file) = own_dirs_file(environment) else { return };
     let shown = one_line(real);
@@ -211,7 +201,7 @@ pub fn forget(real: &Path, environment: &Environment) {
     }
 }
 
-/// Holds a lock while the list of this user's sessions and plans is changed, so that no other process's line is lost.
+/// A lock is held, so that no other process's line is lost.
 fn locked(file: &Path, change: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     if let Some(dir) = file.parent() {
         create_private_dir(dir)?;
@@ -222,7 +212,6 @@ fn locked(file: &Path, change: impl FnOnce() -> io::Result<()>) -> io::Result<()
     change()
 }
 
-/// Replaces the list of this user's sessions and plans.
 fn rewrite<'a>(file: &Path, lines: impl Iterator<Item = &'a str>) -> io::Result<()> {
     let text: String = lines.flat_map(|line| [line, "\n"]).collect();
     let new = file.with_extension("new");
@@ -236,8 +225,8 @@ fn rewrite<'a>(file: &Path, lines: impl Iterator<Item = &'a str>) -> io::Result<
     std::fs::rename(&new, file)
 }
 
-/// Remembers what the user accepted in this command, and the new contents of a session that this user accepted earlier
-/// and that this command checked and changed. Called after the command has succeeded.
+/// Stores what the user accepted in this command, and the new contents of an accepted session that this command
+/// checked and changed. Called after the command has succeeded.
 pub fn remember_again(dir: &Path, app: &AppContext) {
     remember_accepted(app);
     let Ok(real) = dir.canonicalize() else { return };
@@ -257,7 +246,7 @@ pub fn remember_again(dir: &Path, app: &AppContext) {
     }
 }
 
-/// The line that remembers a session or plan with its present contents; None if it is too large or cannot be read.
+/// `None` if the session or plan is too large or cannot be read.
 fn accepted_line(dir: &Path) -> Option<String> {
     let real = dir.canonicalize().ok()?;
     match contents_digest(&real) {
@@ -279,14 +268,14 @@ fn remember(shown: &str, environment: &Environment) {
         }
         rewrite(&file, known.lines().filter(|line| Path::new(path_of(line)).exists()).chain([shown]))
     });
-    // Failing to remember is not an error: the user only has to pass `--trust` again later.
+    // Failing to remember trust is not an error: the user only has to accept again.
     if let Err(error) = noted {
         tracing::warn!(path = %file.display(), %error, "trust cannot be remembered");
     }
 }
 
-/// Refuses a plan that was found in the working directory and that this user neither made nor accepted earlier, unless
-/// `--trust` is given. Callers skip this check for a plan that the user named by its path.
+/// Refuses a found plan that this user neither made nor accepted, unless `--trust` is given or a person accepts it.
+/// A plan that the user named by its path needs no check.
 pub fn require_own_plan(dir: &Path, app: &AppContext) -> Result<(), Failure> {
     if is_remembered(dir, app) {
         return Ok(());
@@ -306,8 +295,8 @@ pub fn require_own_plan(dir: &Path, app: &AppContext) -> Result<(), Failure> {
     Err(Failure::usage(message).hint("read its plan.md, then accept it with --trust"))
 }
 
-/// Refuses a session that was found in the working directory and that this user neither started nor accepted earlier,
-/// unless `--trust` is given. Only for commands about this session: elsewhere, `--trust` may be meant for a config.
+/// Refuses a found session that this user neither started nor accepted, unless `--trust` is given or a person accepts
+/// it. Only for commands about this session: elsewhere, `--trust` may be meant for a config.
 pub fn require_own_session(dir: &Path, app: &AppContext) -> Result<(), Failure> {
     if !is_remembered(dir, app) {
         refuse_links(dir)?;
@@ -326,7 +315,6 @@ pub fn require_own_session(dir: &Path, app: &AppContext) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Asks the person at the terminal whether a session or plan may be used; None if nobody can be asked.
 fn ask_about_dir(dir: &Path, question: &TrustQuestion, app: &AppContext) -> Option<Result<(), Failure>> {
     // The digest is that of the contents before the question, so that what changes meanwhile is not accepted.
     let accepted = accepted_line(dir);
@@ -334,7 +322,7 @@ fn ask_about_dir(dir: &Path, question: &TrustQuestion, app: &AppContext) -> Opti
     ask(question, &key, app, |all| all.lines.extend(accepted))
 }
 
-/// Like [`require_own_session`], but `--trust` does not accept the session.
+/// Like [`require_own_session`], but neither `--trust` nor a person can accept the session.
 pub fn require_known_session(dir: &Path, app: &AppContext) -> Result<(), Failure> {
     if is_remembered(dir, app) {
         return Ok(());
@@ -353,8 +341,8 @@ pub fn require_known_session(dir: &Path, app: &AppContext) -> Result<(), Failure
     Err(Failure::usage(message).hint(hint))
 }
 
-/// Whether a session's or plan's directory is trusted without `--trust`: this user created it, or accepted it earlier
-/// with the same contents, or the user named the state directory.
+/// Whether this user made the session or plan, or accepted it earlier with the same contents, or named the state
+/// directory.
 fn is_remembered(dir: &Path, app: &AppContext) -> bool {
     if app.environment.state_dir_is_named(app.settings.state_dir.as_deref()) {
         return true;
@@ -397,8 +385,7 @@ fn is_accepted_now(dir: &Path, app: &AppContext) -> bool {
     app.settings.trust
 }
 
-/// Whether a path below a session's directory is inside a directory of an agent, such as `tasks/RUN/workspaces/AGENT`.
-/// Links are permitted there.
+/// Links are permitted in the directories of agents, such as `tasks/RUN/workspaces/AGENT`.
 fn is_agents_file(path: &Path) -> bool {
     let mut parts = path.iter();
     let is_task = parts.next().is_some_and(|part| part == "tasks") && parts.next().is_some();
@@ -408,8 +395,8 @@ fn is_agents_file(path: &Path) -> bool {
         && parts.count() > 1
 }
 
-/// Refuses another person's session or plan if it contains a link in place of one of Althing's own files: the link's
-/// target could change after the user has accepted the session or plan.
+/// A link in place of one of Althing's own files could change its target after the user has accepted the session or
+/// plan.
 fn refuse_links(dir: &Path) -> Result<(), Failure> {
     let Ok(real) = dir.canonicalize() else { return Ok(()) };
     let link = match contents_digest(&real) {
@@ -425,8 +412,8 @@ fn refuse_links(dir: &Path) -> Result<(), Failure> {
     ))
 }
 
-/// A digest of the names, kinds and contents of everything below a directory. Links are not followed. A link outside
-/// the directories of agents is an error of the kind `InvalidInput`, because Althing itself reads the files there.
+/// A digest of the names, kinds and contents of everything below a directory. Links are not followed; outside the
+/// directories of agents, a link is an error of the kind `InvalidInput`.
 fn contents_digest(dir: &Path) -> io::Result<String> {
     let mut hash = Sha256::new();
     let (mut entries, mut bytes) = (0, 0);
@@ -469,8 +456,8 @@ fn contents_digest(dir: &Path) -> io::Result<String> {
     Ok(althing_text::hex(&hash.finalize()))
 }
 
-/// A path as one line of a file of remembered trust. The name of a directory may contain line breaks, which would add
-/// lines that nobody wrote, and bytes that are not UTF-8, which must not make two names equal.
+/// A path as one line. The name of a directory may contain line breaks, which would add lines, and bytes that are not
+/// UTF-8, which must not make two names equal.
 pub(crate) fn one_line(path: &Path) -> String {
     let mut line = String::new();
     for chunk in path.as_os_str().as_bytes().utf8_chunks() {
@@ -480,7 +467,7 @@ pub(crate) fn one_line(path: &Path) -> String {
     line
 }
 
-/// The content of a file of remembered trust; empty if it cannot be read, so that trust is asked for again.
+/// Returns an empty text if the file cannot be read, so that trust is asked for again.
 fn read_remembered(file: &Path) -> String {
     std::fs::read_to_string(file).unwrap_or_else(|error| {
         if error.kind() != io::ErrorKind::NotFound {

@@ -1,5 +1,4 @@
-//! Asks the person at the terminal about something that was found in the working directory and needs trust: a config, a
-//! session or a plan. Without a person, `trust` refuses it.
+//! Asks a person about a config, session or plan that was found in the working directory and needs trust.
 
 use crate::context::AppContext;
 use crate::failure::Failure;
@@ -14,30 +13,29 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a person is asked.
+/// A question to a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrustQuestion {
     /// What was found, and where.
     pub what: String,
-    /// What it would do, one line each: addresses, programs, paths, tools.
+    /// What the found thing would do, one line each.
     pub would: Vec<String>,
 }
 
-/// The answer of a person.
+/// A person's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrustAnswer {
-    /// Use it in this command.
+    /// Use what was found in this command.
     Once,
-    /// Use it in this command and, as long as it does not change, in later ones.
+    /// Use what was found in this command and, as long as it does not change, in later ones.
     Always,
-    /// Do not use it.
+    /// Do not use what was found.
     No,
 }
 
-/// A callback that asks the person at the terminal. It blocks until there is an answer.
+/// Asks the person at the terminal, and blocks until there is an answer.
 pub type AskTrust = Arc<dyn Fn(&TrustQuestion) -> TrustAnswer + Send + Sync>;
 
-/// The failure if the person answers no.
 pub(crate) fn declined(question: &TrustQuestion) -> Failure {
     Failure::usage(format!("{}, and you did not accept it.\nNothing was started or sent.", question.what))
 }

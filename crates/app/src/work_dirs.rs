@@ -1,8 +1,6 @@
-//! The directories in which the user and the tasks of a session work, those to which its agents may write, and those to
-//! which no agent may write.
-//!
-//! For a repository in one working directory, git may run code that is in another working directory. So an agent that
-//! can write to one of these directories must not change what git runs for the others.
+//! The directories in which a session works, those to which its agents may write, and those to which no agent may
+//! write. Git may run code for one working directory that is in another one, so an agent must not change what git
+//! runs for any of them.
 
 use crate::environment::Environment;
 use crate::project::Project;
@@ -12,22 +10,18 @@ use althing_runner::adapter::SearchPath;
 use althing_runner::own_places;
 use std::path::{Path, PathBuf};
 
-/// The adapter of the user's own commands.
+/// The adapter of the user's own commands in workflows.
 const COMMAND: &str = "command";
 
-/// Directories of a session.
 #[derive(Clone, Default)]
 pub(crate) struct SessionDirs {
-    /// The directories in which the user and the session's tasks work.
     pub(crate) work: Vec<PathBuf>,
-    /// The real paths of the directories to which agents of the session may write.
+    /// The real paths of the directories where agents may write.
     pub(crate) agents_write: Vec<PathBuf>,
-    /// Whether the session starts CLI agents without a sandbox.
     pub(crate) has_unconfined_agents: bool,
 }
 
 impl SessionDirs {
-    /// The directories of a session; `op` started the session in `cwd`.
     pub(crate) fn new(
         op: Option<&Op>,
         cwd: &Path,
@@ -64,29 +58,25 @@ impl SessionDirs {
     }
 }
 
-/// The directory to which the chat agent may write: the project or, without one, the working directory. What it writes
-/// there in one session must not run in the next one.
+/// The directory to which the chat agent may write. What it writes there in one session must not run in the next one.
 pub(crate) fn agents_write(cwd: &Path, project: Option<&Project>, environment: &Environment) -> Vec<PathBuf> {
     let dir = project.map_or(cwd, |project| project.workspace.dir());
     project_dir(dir, environment).into_iter().collect()
 }
 
-/// The directory, unless it is `/` or contains the home directory: an agent may not write there only because Althing was
-/// started there.
+/// Starting Althing in `/` or in a directory that contains the home directory does not let agents write there.
 fn project_dir(dir: &Path, environment: &Environment) -> Option<PathBuf> {
     let home = environment.variable("HOME").map(|home| real_path(Path::new(&home)));
     let dir = real_path(dir);
     (dir.parent().is_some() && !home.is_some_and(|home| home.starts_with(&dir))).then_some(dir)
 }
 
-/// Whether a program may run in a sandbox, so that it is not trusted with the user's rights.
 fn may_be_confined(program: &ProgramSpec) -> bool {
     let asks = program.mode == ExecutionMode::Interactive || program.approvals;
     let is_command = program.adapter == COMMAND;
     program.sandbox.unwrap_or(!asks && !is_command)
 }
 
-/// The directories in which a session works; `op` started the session in `cwd`.
 fn work_dirs(op: Option<&Op>, cwd: &Path, project: Option<&Project>) -> Vec<PathBuf> {
     let mut dirs = vec![cwd.to_owned()];
     dirs.extend(project.map(|project| project.workspace.dir().to_owned()));
@@ -98,16 +88,14 @@ fn work_dirs(op: Option<&Op>, cwd: &Path, project: Option<&Project>) -> Vec<Path
     dirs
 }
 
-/// The directories to which no agent may write, unless the user lets it work in such a directory: those in which CLI
-/// agents store their settings, and those of `PATH`, because an agent could put a program there that the user, a task of
-/// a workflow or the editor then calls by its name.
+/// The directories to which no agent may write, unless the user lets it work there: the settings of CLI agents, and
+/// the directories of `PATH`, because the user or a task may later call a program there by its name.
 pub(crate) fn unwritable_dirs(environment: &Environment) -> Vec<PathBuf> {
     let mut dirs = agent_dirs(environment);
     dirs.extend(SearchPath::places(&environment.path()));
     dirs
 }
 
-/// The existing directories in which CLI agents store their settings, and the targets of those that are links.
 fn agent_dirs(environment: &Environment) -> Vec<PathBuf> {
     let Some(home) = environment.variable("HOME").map(PathBuf::from) else { return Vec::new() };
     let lookup = |name: &str| environment.variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -115,7 +103,6 @@ fn agent_dirs(environment: &Environment) -> Vec<PathBuf> {
     dirs.iter().filter(|dir| dir.is_dir()).flat_map(|dir| own_places(dir)).collect()
 }
 
-/// The working directories of a workflow's programs and the context paths of its runs.
 fn task_dirs(spec: &WorkflowSpec) -> impl Iterator<Item = PathBuf> {
     let tasks = spec.stages.iter().flat_map(|stage| &stage.tasks);
     tasks.flat_map(|task| match &task.body {

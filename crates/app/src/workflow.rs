@@ -20,8 +20,7 @@ pub struct Workflow {
 }
 
 impl Workflow {
-    /// Reads a workflow file, to run it with this team. If no workflow is returned, the report says what is wrong with
-    /// the file.
+    /// Reads a workflow file, to run it with this team. Without a workflow, the report says what is wrong.
     pub fn read(file: &Path, team: &Team, app: &AppContext) -> Result<(Option<Self>, ConfigReport), Failure> {
         let path = app.environment.named_path(file);
         let text = team::read_config(&path)?;
@@ -30,14 +29,14 @@ impl Workflow {
         Ok((workflow.map(|file| Self { file, path, text }), report))
     }
 
-    /// Whether any task is a run, so that the team is needed.
+    /// Whether any task is a run of the team or of one of its agents.
     pub fn has_runs(&self) -> bool {
         let mut tasks = self.file.stages.iter().flat_map(|stage| &stage.tasks);
         tasks.any(|task| !matches!(task.body, TaskBody::Program(_)))
     }
 
-    /// Resolves the workflow: each of its runs gets members and rules from the team. The paths of its tasks are
-    /// resolved before any task begins, because a task could replace a path of a later one with a symbolic link.
+    /// Gives each run members and rules from the team. Paths of all tasks are resolved before any task begins,
+    /// because a task could replace a path of a later one with a symbolic link.
     pub(crate) fn resolve(self, team: &TeamSpec, app: &AppContext) -> Result<WorkflowSpec, Failure> {
         let Self { file, path, text } = self;
         let run = |launch: LaunchRun| {

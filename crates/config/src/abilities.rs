@@ -1,7 +1,5 @@
 //! What the agents of a run can do in addition to their tools: skills, memories, task lists, planning, subagents.
-//!
-//! The keys are in `orchestrator.coordination` (`skills_directory` may also be in `orchestrator`). Each ability has a
-//! key that switches it on, such as `use_skills`; without it the ability is off.
+//! Each ability has a key in `orchestrator.coordination` that switches it on.
 
 use althing_protocol::{PlanningConfig, SkillsConfig, SubagentsConfig, TaskPlanning};
 
@@ -9,12 +7,11 @@ use crate::diagnostic::{Problem, Sink};
 use crate::resolve::{count, flag, seconds, text};
 use crate::tree::Node;
 
-/// The default skills directory; the same as MassGen's.
+/// This is also MassGen's default.
 const SKILLS_DIRECTORY: &str = ".agent/skills";
-/// The default for the maximum length of a task list; the same as MassGen's.
+/// This is also MassGen's default.
 const MAX_TASKS: u32 = 10;
 
-/// The section `orchestrator.coordination` of a document, and the document's root.
 pub(crate) struct Abilities<'a> {
     root: &'a Node,
     coordination: Option<&'a Node>,
@@ -24,15 +21,13 @@ fn coordination(root: &Node) -> Option<&Node> {
     root.get("orchestrator").and_then(|node| node.get("coordination"))
 }
 
-/// The value of `skills_directory` in `orchestrator.coordination`, else in `orchestrator`. None if neither section has
-/// the key, or if `use_skills` is not on.
+/// `None` if the key is not set, or if `use_skills` is not on.
 pub(crate) fn skills_directory(root: &Node) -> Option<&Node> {
     let coordination = coordination(root).filter(|node| flag(node, "use_skills") == Some(true))?;
     let team = || root.get("orchestrator").and_then(|node| node.get("skills_directory"));
     coordination.get("skills_directory").or_else(team)
 }
 
-/// Reports time limits of subagents that contradict each other, and a blank `skills_directory` if `use_skills` is on.
 pub(crate) fn check(root: &Node, sink: &mut Sink<'_>) {
     if let Some(node) = skills_directory(root)
         && node.as_text().is_some_and(|path| path.trim().is_empty())
@@ -59,8 +54,7 @@ pub(crate) fn check(root: &Node, sink: &mut Sink<'_>) {
     }
 }
 
-/// The settings of subagents. A minimum or maximum time limit that is not configured is adjusted to the configured
-/// ones; the default time limit is kept between the two.
+/// A time limit that is not configured is adjusted to the configured ones.
 fn subagents(node: &Node) -> SubagentsConfig {
     let usual = SubagentsConfig::default();
     let default = seconds(node, "subagent_default_timeout").unwrap_or(usual.default_timeout);
@@ -82,7 +76,6 @@ impl<'a> Abilities<'a> {
         Self { root, coordination: coordination(root) }
     }
 
-    /// The section `orchestrator.coordination`, if this switch in it is on.
     fn enabled_section(&self, switch: &str) -> Option<&'a Node> {
         let node = self.coordination?;
         (flag(node, switch) == Some(true)).then_some(node)

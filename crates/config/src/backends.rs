@@ -1,8 +1,5 @@
-//! The table of backend types (providers): what each is, how it is reached, its default model, and which variables
-//! hold its key.
-//!
-//! This is the only copy of the table; the supported CLI agents are added from the protocol's table of agent kinds. An
-//! address that belongs to no known provider gets a key only if the backend's type or its `api_key` says which key.
+//! The table of backend types (providers): how each is reached, its default model, and which variables hold its API
+//! key. The supported CLI agents are added from the protocol's table of agent kinds.
 
 use althing_protocol::{AGENT_KINDS, AgentKind};
 use std::ops::Deref;
@@ -29,7 +26,7 @@ pub enum BackendApi {
     Program,
 }
 
-/// One backend type.
+/// A row of the table of backend types.
 #[derive(Clone, Copy, Debug)]
 pub struct BackendType {
     /// The value of `backend.type`.
@@ -38,23 +35,20 @@ pub struct BackendType {
     pub title: &'static str,
     /// How the backend is reached.
     pub api: BackendApi,
-    /// The API's address if the config names none.
+    /// The address if the config names none.
     pub base_url: Option<&'static str>,
-    /// The environment variable that may hold the address if the config names none.
+    /// The environment variable with the address if the config names none.
     pub url_variable: Option<&'static str>,
-    /// The domain of the provider: an address on this domain or a subdomain is recognized as the provider's.
+    /// The provider's domain: an address on it or on a subdomain is the provider's.
     pub host: Option<&'static str>,
-    /// The environment variables that may hold the key, in the order in which they are read; empty if the type has no
-    /// key of its own.
+    /// The environment variables that may hold the key, in the order in which they are read.
     pub key_variables: &'static [&'static str],
-    /// The model if the config names none; `None`: the config must name one, except for a CLI agent, which has its own
-    /// default.
+    /// The model if the config names none. If this is `None`, the config must name one, except for a CLI agent.
     pub default_model: Option<&'static str>,
-    /// The agent kind, if this is a CLI agent that Althing supports.
+    /// Set if this is a CLI agent that Althing supports.
     pub agent: Option<&'static AgentKind>,
 }
 
-/// A type with only a name, a title and an API.
 const fn basic(name: &'static str, title: &'static str, api: BackendApi) -> BackendType {
     BackendType {
         name,
@@ -69,7 +63,6 @@ const fn basic(name: &'static str, title: &'static str, api: BackendApi) -> Back
     }
 }
 
-/// An OpenAI-compatible provider.
 const fn compatible(
     name: &'static str,
     title: &'static str,
@@ -89,12 +82,10 @@ const fn compatible(
     }
 }
 
-/// An OpenAI-compatible server without a key variable of its own, usually on this machine.
 const fn local(name: &'static str, title: &'static str, base_url: &'static str) -> BackendType {
     BackendType { base_url: Some(base_url), ..basic(name, title, BackendApi::ChatCompletions) }
 }
 
-/// A type that Althing does not support yet.
 const fn unsupported(
     name: &'static str,
     title: &'static str,
@@ -104,16 +95,14 @@ const fn unsupported(
     BackendType { key_variables, ..basic(name, title, api) }
 }
 
-/// Every backend type except the supported CLI agents.
 #[rustfmt::skip] // a table: one type a line
 static BUILT_IN_TYPES: &[BackendType] = &[
     BackendType { default_model: Some("offline"), ..basic("offline", "Offline model (not an AI)", BackendApi::Offline) },
     BackendType { api: BackendApi::Responses, ..compatible("openai", "OpenAI", "https://api.openai.com/v1", "openai.com", &["OPENAI_API_KEY"], Some("gpt-5.4")) },
     BackendType { api: BackendApi::Anthropic, ..compatible("claude", "Anthropic", "https://api.anthropic.com/v1", "anthropic.com", &["ANTHROPIC_API_KEY"], Some("claude-opus-4-6")) },
-    // The host is not all of googleapis.com, because anyone can have a storage bucket there.
+    // All of googleapis.com would be too much: anyone can have a storage bucket there.
     BackendType { api: BackendApi::Gemini, ..compatible("gemini", "Google Gemini", "https://generativelanguage.googleapis.com/v1beta", "generativelanguage.googleapis.com", &["GEMINI_API_KEY", "GOOGLE_API_KEY"], Some("gemini-3-flash-preview")) },
-    // There is no `host`, because anyone can get a host name at Azure: an address in a config is never recognized as
-    // the provider's.
+    // There is no `host`, because anyone can get a host name at Azure.
     BackendType { url_variable: Some("AZURE_OPENAI_ENDPOINT"), key_variables: &["AZURE_OPENAI_API_KEY"], default_model: Some("gpt-4o"), ..basic("azure_openai", "Azure OpenAI", BackendApi::Azure) },
     local("chatcompletion", "OpenAI-compatible API", "https://api.openai.com/v1"),
     compatible("grok", "xAI", "https://api.x.ai/v1", "x.ai", &["XAI_API_KEY"], Some("grok-4.20-0309-reasoning")),
@@ -139,7 +128,7 @@ static BUILT_IN_TYPES: &[BackendType] = &[
     unsupported("copilot", "GitHub Copilot", BackendApi::Program, &[]),
 ];
 
-/// All backend types that Althing knows, including those that it does not support (see [`BackendType::is_supported`]).
+/// All backend types, including those that Althing does not support.
 #[derive(Clone, Debug)]
 pub struct BackendTypes {
     all: Vec<BackendType>,
@@ -150,7 +139,7 @@ pub struct BackendTypes {
 pub static BACKENDS: LazyLock<BackendTypes> = LazyLock::new(|| BackendTypes::with_agents(AGENT_KINDS));
 
 impl BackendTypes {
-    /// All built-in types, and the CLI agents `kinds`.
+    /// The built-in types, and the CLI agents `kinds`.
     pub fn with_agents(kinds: &'static [AgentKind]) -> Self {
         let agent = |row: &'static AgentKind| BackendType {
             agent: Some(row),
@@ -161,7 +150,7 @@ impl BackendTypes {
         Self { all: known.into_iter().chain(kinds.iter().map(agent)).chain(unsupported).collect(), kinds }
     }
 
-    /// The CLI agents among the backend types.
+    /// The supported CLI agents.
     pub fn kinds(&self) -> &'static [AgentKind] {
         self.kinds
     }
@@ -171,7 +160,6 @@ impl BackendTypes {
         self.iter().find(|backend| backend.name == name)
     }
 
-    /// The name of a backend type that is most similar to a wrong name.
     pub(crate) fn nearest(&self, name: &str) -> Option<&'static str> {
         althing_text::nearest(name, self.iter().map(|backend| backend.name))
     }
@@ -185,7 +173,6 @@ impl Deref for BackendTypes {
     }
 }
 
-/// Further hosts of providers, each with the name of the provider's backend type.
 const OTHER_HOSTS: &[(&str, &str)] = &[
     ("moonshot.ai", "moonshot"),
     ("bigmodel.cn", "zai"),
@@ -194,26 +181,24 @@ const OTHER_HOSTS: &[(&str, &str)] = &[
 ];
 
 impl BackendType {
-    /// The model for a generated starter config.
     pub(crate) fn starter_model(&self) -> &'static str {
-        // A config without a model gets MassGen's default. For the providers below, a starter config gets a newer
-        // model, which its provider will not retire soon.
+        // Newer than MassGen's default models, which a config without a model gets.
         match self.name {
             "openai" => "gpt-6-sol",
             "claude" => "claude-sonnet-5-5",
             "gemini" => "gemini-3.5-flash",
             "openrouter" => "openai/gpt-6-luna",
-            // A provider without a default model resells many models: name a common one.
+            // A provider without a default model resells many models.
             _ => self.default_model.unwrap_or("gpt-6-luna"),
         }
     }
 
-    /// The adapter's name, if this is a CLI agent that Althing supports.
+    /// The name of the adapter, if this is a CLI agent that Althing supports.
     pub fn adapter(&self) -> Option<&'static str> {
         self.agent.map(|agent| agent.adapter)
     }
 
-    /// Whether the type's default address is on this machine.
+    /// Whether the default address is on this machine.
     pub fn is_local(&self) -> bool {
         self.base_url.is_some_and(is_loopback)
     }
@@ -233,13 +218,12 @@ impl BackendType {
     }
 }
 
-/// The type called `name`.
+/// The backend type called `name`, in this release.
 pub fn backend_type(name: &str) -> Option<&'static BackendType> {
     BACKENDS.named(name)
 }
 
-/// The provider whose domain is the host of an address, or the end of that host after a dot: `api.openai.com` is
-/// OpenAI, `openai.com.evil.test` is no provider.
+/// `api.openai.com` is OpenAI; `openai.com.evil.test` is no provider.
 pub(crate) fn provider_at(url: &str) -> Option<&'static BackendType> {
     let host = host_of(url)?.to_ascii_lowercase();
     let matches_host =
@@ -259,7 +243,6 @@ pub fn is_loopback(url: &str) -> bool {
     })
 }
 
-/// The host of an `http` or `https` address, without user and port.
 pub(crate) fn host_of(url: &str) -> Option<&str> {
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"))?;
     let authority = rest.split(['/', '?', '#', '\\']).next()?;

@@ -1,9 +1,6 @@
-//! Composes the events of the YAML parser into the tree, within fixed budgets.
-//!
-//! This module rejects text that is too large or uses unsupported YAML, and reports duplicate keys; it does not know
-//! which keys and values a config may have. Aliases are expanded here and counted as they expand, so that a kilobyte
-//! of text cannot become a gigabyte of values. An explicit stack holds the nesting, because recursion could overflow
-//! on a hostile file.
+//! Composes the events of the YAML parser into a tree, within fixed limits. Aliases are counted as they expand, so
+//! that a kilobyte of text cannot become a gigabyte of values; an explicit stack holds the nesting, because recursion
+//! could overflow on a hostile file.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -17,13 +14,11 @@ use crate::scalar;
 use crate::syntax;
 use crate::tree::{Entry, Node, Span, Value};
 
-/// Why reading stopped before the end of the text.
 pub(crate) struct ComposeError {
     pub(crate) span: Span,
     pub(crate) problem: Problem,
 }
 
-/// A list or map that is still open.
 struct Frame {
     span: Span,
     anchor: usize,
@@ -38,30 +33,25 @@ enum Open {
 #[derive(Default)]
 struct OpenMap {
     entries: Vec<Entry>,
-    /// The line on which each key was first set, for the message about a duplicate key.
     seen: HashMap<String, usize>,
     pending: Option<(String, Span)>,
     /// The values of the merge key `<<`: maps, or lists of maps.
     merged: Vec<Node>,
 }
 
-/// A finished value that aliases may repeat, and the cost of one repetition.
 struct Anchored {
     node: Node,
     values: usize,
     bytes: usize,
 }
 
-/// The tree under construction.
 pub(crate) struct Builder<'text> {
     text: &'text str,
     parser: Parser<'text, StrInput<'text>>,
-    /// One problem for each duplicate key; at most one more problem than can be shown.
     pub(crate) duplicates: Vec<Located>,
     frames: Vec<Frame>,
     anchors: HashMap<usize, Anchored>,
-    /// The later values of duplicate keys, and values of `<<` that the map or an earlier `<<` overrides: they have no
-    /// effect, but may contain a secret.
+    /// Values without effect (of duplicate keys, or overridden values of `<<`), which may contain a secret.
     pub(crate) dropped: Vec<Entry>,
     pub(crate) root: Option<Node>,
     documents: usize,
@@ -88,7 +78,6 @@ impl<'text> Builder<'text> {
         }
     }
 
-    /// Reads to the end of the text, or to an error.
     pub(crate) fn run(&mut self) -> Result<(), ComposeError> {
         while let Some(event) = self.parser.next_event() {
             let (event, span) = event.map_err(|error| {
@@ -127,8 +116,6 @@ impl<'text> Builder<'text> {
             }
             Event::SequenceEnd | Event::MappingEnd => self.close(span),
             Event::Alias(id) => self.alias(id, span),
-            // Nothing to do at the start and the end of the stream and at the end of the document. Comments and
-            // anchors have no events of their own.
             _ => Ok(()),
         }
     }
@@ -189,7 +176,7 @@ impl<'text> Builder<'text> {
             return Err(ComposeError { span, problem: problem.hint("write the value out") });
         };
         let (values, bytes) = (*values, *bytes);
-        // The budget is checked before the value is copied, so that it stops an alias bomb.
+        // The limit is checked before the value is copied, to stop an alias bomb.
         let node = if self.values + values <= limits::MAX_VALUES
             && self.bytes + bytes <= limits::MAX_EXPANDED_BYTES
         {
@@ -204,7 +191,6 @@ impl<'text> Builder<'text> {
         }
     }
 
-    /// Adds a finished value to the open list or map, or makes it the document.
     fn place_value(&mut self, node: Node, anchor: usize) -> Result<(), ComposeError> {
         if anchor != 0 {
             let (values, bytes) = node.size();
@@ -235,7 +221,6 @@ impl<'text> Builder<'text> {
         Ok(())
     }
 
-    /// If the current key was already set in its map: the line where it was set first, and the key's path.
     fn duplicate(&self) -> Option<(usize, String)> {
         let Open::Map(map) = &self.frames.last()?.open else { return None };
         let (key, _) = map.pending.as_ref()?;
@@ -268,7 +253,6 @@ impl<'text> Builder<'text> {
         Ok(())
     }
 
-    /// The dotted path of the value that is being read.
     pub(crate) fn path(&self) -> String {
         let mut path = String::new();
         for frame in &self.frames {
@@ -291,8 +275,7 @@ impl<'text> Builder<'text> {
     }
 }
 
-/// The entries of a map, followed by those of `<<`. A key of the map itself wins over a merged one, and an earlier
-/// merged key over a later one.
+/// A key of the map itself wins over a merged one, and an earlier merged key over a later one.
 fn merge(map: OpenMap, dropped: &mut Vec<Entry>) -> Vec<Entry> {
     let OpenMap { mut entries, mut seen, merged, .. } = map;
     for node in merged {

@@ -1,9 +1,5 @@
-//! A test that every supported key of the table has a consumer.
-//!
-//! A key counts as consumed if there is a document in which changing the key's value changes the resulting settings.
-//! Only the functions that make settings are called, not the checks: a key that is only checked has no consumer. For
-//! keys that are passed to the model client (`passed_on`), a test of the crate `app` checks that the client reads
-//! them.
+//! A test that every supported key has a consumer: in some document, changing the key's value changes the resulting
+//! settings. Only the functions that make settings are called, so a key that is only checked has no consumer.
 
 use althing_protocol::Config;
 use serde_json::{Map, Value as Json, json};
@@ -14,8 +10,7 @@ use crate::tree::{Entry, Node, Span, Substitution, Text, Value};
 use crate::variables::Variables;
 use crate::{resolve, workflow};
 
-/// Keys that accept any value, but act only on some: section, key, and values that make a difference, as JSON or as
-/// plain words.
+/// Keys that accept any value but act only on some: section, key, and values that make a difference.
 const WORDS: &[(&str, &str, &[&str])] = &[
     ("ui", "type", &["simple", "other"]),
     ("task", "agent", &["command", "claude"]),
@@ -23,17 +18,16 @@ const WORDS: &[(&str, &str, &[&str])] = &[
     ("coordination", "persona_generator", &[r#"{"enabled": true}"#, r#"{"enabled": false}"#]),
 ];
 
-/// A key at one position of a document. A number in the path is an index of a list.
 struct KeyPosition {
     path: Vec<String>,
     section: &'static Section,
     key: &'static Key,
 }
 
-/// The path of a key, and the key's new value; None leaves the key out.
+/// The path of a key, and its new value; `None` leaves the key out.
 type Change = (Vec<String>, Option<Json>);
 
-/// Values that a key may have. The first is the one in the full document, so for a boolean it is `true`.
+/// The full document uses the first value.
 fn samples(section: &Section, key: &Key) -> Vec<Json> {
     match WORDS.iter().find(|(of, name, _)| (*of, *name) == (section.name, key.name)) {
         Some((_, _, words)) => {
@@ -73,13 +67,11 @@ fn supported(section: &'static Section) -> impl Iterator<Item = &'static Key> {
     section.keys.iter().filter(|key| key.status == Status::Supported)
 }
 
-/// A section with every supported key.
 fn full_section(section: &'static Section) -> Json {
     let sample = |key: &Key| Some((key.name.to_owned(), samples(section, key).into_iter().next()?));
     supported(section).filter_map(sample).collect::<Map<_, _>>().into()
 }
 
-/// Every supported key, at the first position of its section in the full document.
 fn positions(section: &'static Section, path: &[String], found: &mut Vec<KeyPosition>) {
     if found.iter().any(|position| position.section.name == section.name) {
         return;
@@ -97,13 +89,12 @@ fn inner_positions(kind: Kind, path: &[String], found: &mut Vec<KeyPosition>) {
         Kind::Section(section) => positions(section, path, found),
         Kind::List(item) => inner_positions(*item, &[path, &["0".to_owned()]].concat(), found),
         Kind::Map(item) => inner_positions(*item, &[path, &["name".to_owned()]].concat(), found),
-        // The full document uses the first alternative.
         Kind::Either(kinds) => kinds.iter().take(1).for_each(|kind| inner_positions(*kind, path, found)),
         _ => {}
     }
 }
 
-/// Applies a change, unless the document no longer has the section that contains the key.
+/// Does nothing if the document no longer has the section around the key.
 fn apply(document: &mut Json, (path, value): &Change) {
     let Some((last, parents)) = path.split_last() else { return };
     let parent = parents.iter().try_fold(document, |node, part| match node {
@@ -125,7 +116,6 @@ fn with(document: &Json, changes: &[&Change]) -> Json {
     changed
 }
 
-/// The changes of a key that are tried: the key left out, and each of its sample values.
 fn changes(position: &KeyPosition) -> Vec<Change> {
     let values = samples(position.section, position.key).into_iter().map(Some);
     [None].into_iter().chain(values).map(|value| (position.path.clone(), value)).collect()
@@ -154,7 +144,7 @@ fn as_node(json: &Json) -> Node {
     Node { value, span: Span::default() }
 }
 
-/// The document, in which each section on the key's path has only its required keys and the key on the path.
+/// Each section on the key's path keeps only its required keys and the key on the path.
 fn bare_document(document: &Json, position: &KeyPosition, all: &[KeyPosition]) -> Json {
     let is_beside = |other: &&KeyPosition| {
         let around = other.path.split_last().map(|(_, around)| around).unwrap_or_default();
@@ -165,9 +155,8 @@ fn bare_document(document: &Json, position: &KeyPosition, all: &[KeyPosition]) -
     with(document, &gone.iter().collect::<Vec<_>>())
 }
 
-/// Whether the settings depend on the key at a position. This is tried in the full and in the bare document without
-/// other changes, in the full document with any one other change, and in the bare document with one or two other
-/// changes in the same section.
+/// Other keys may have to change for the key to matter, so the test also tries other changes: any one in the full
+/// document, and one or two of the same section in the bare document.
 fn is_consumed<T: PartialEq>(
     position: &KeyPosition,
     document: &Json,
@@ -197,15 +186,13 @@ fn is_consumed<T: PartialEq>(
         || beside.iter().enumerate().any(|(n, one)| after(n).any(|two| matters(&bare_document, &[one, two])))
 }
 
-/// The supported keys of a table that no settings depend on, as `section.key`.
 fn without_consumer<T: PartialEq>(root: &'static Section, settings: &dyn Fn(&Node) -> T) -> Vec<String> {
     let mut all = Vec::new();
     positions(root, &[], &mut all);
     let document = full_section(root);
     let mut consumed: Vec<&KeyPosition> = Vec::new();
     let mut idle = Vec::new();
-    // Backwards, because keys inside a section come after the key of the section itself: if one of the inner keys is
-    // consumed, so is the section.
+    // Backwards, because inner keys come after the key of their section: a section with a consumed key is consumed.
     for position in all.iter().rev() {
         let is_around = consumed.iter().any(|inner| inner.path.starts_with(&position.path));
         if is_around || is_consumed(position, &document, &all, settings) {

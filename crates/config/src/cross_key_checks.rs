@@ -1,8 +1,5 @@
-//! Rules that the table of keys cannot express: relations between agents, what each backend needs, and the content of
-//! ids and headers.
-//!
-//! This module only reports problems; `resolve` builds the settings. `key_checker` checks the type and range of a
-//! single key.
+//! Checks rules that the table of keys cannot express: relations between agents, what each backend needs, and the
+//! content of ids and headers.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,13 +15,11 @@ use crate::tree::{Entry, Node, Span, Value};
 use crate::variables::Variables;
 use crate::workflow;
 
-/// An agent or a backend of the document, and its path.
 pub(crate) struct AgentNode<'a> {
     pub(crate) node: &'a Node,
     pub(crate) path: String,
 }
 
-/// The agents of a document, from `agents` or `agent`.
 pub(crate) fn agents(root: &Node) -> Vec<AgentNode<'_>> {
     match (root.get("agents"), root.get("agent")) {
         (Some(list), _) => {
@@ -36,7 +31,6 @@ pub(crate) fn agents(root: &Node) -> Vec<AgentNode<'_>> {
     }
 }
 
-/// The backends of a document: the agents' and the chat agent's own.
 pub(crate) fn backends(root: &Node) -> Vec<AgentNode<'_>> {
     let mut found: Vec<AgentNode<'_>> = agents(root)
         .into_iter()
@@ -51,7 +45,6 @@ pub(crate) fn backends(root: &Node) -> Vec<AgentNode<'_>> {
     found
 }
 
-/// Checks every rule.
 pub(crate) fn check(
     root: &Node,
     env: Variables<'_>,
@@ -111,30 +104,27 @@ fn names(root: &Node, sink: &mut Sink<'_>) {
     }
 }
 
-/// The keys of a backend that say how to reach a model's API.
 const CONNECTION_KEYS: [&str; 5] =
     ["base_url", "azure_endpoint", "api_key", "extra_headers", "default_headers"];
 
-/// The keys that set a CLI agent's permissions, tools, prompt and reasoning, as far as this backend section sets them.
 fn agent_options(backend: &Node) -> impl Iterator<Item = (&'static str, &Entry)> {
     AgentOptions::KEYS.into_iter().filter_map(|key| {
         let is_effort = key == AgentOptions::REASONING_EFFORT;
         let nested = || backend.get("reasoning").filter(|_| is_effort)?.entry("effort");
         let entry = backend.entry(key).or_else(nested).filter(|entry| !entry.value.is_null())?;
-        // An empty list in `allowed_tools` counts as set: it allows no tool. Other empty values count as not set.
+        // An empty `allowed_tools` allows no tool. Other empty values count as not set.
         let is_blank = entry.value.as_text().is_some_and(|text| text.trim().is_empty());
         let is_empty = matches!(&entry.value.value, Value::List(items) if items.is_empty());
         (!is_blank && (!is_empty || key == "allowed_tools")).then_some((key, entry))
     })
 }
 
-/// Checks what one backend needs.
 struct Requirements<'a, 'text> {
     backend: &'a AgentNode<'a>,
     env: Variables<'a>,
     purpose: LoadPurpose,
     backends: &'static BackendTypes,
-    /// Backend types and keys that were already reported, so that the same problem of several agents is reported once.
+    /// The same problem of several agents is reported once.
     reported: &'a mut HashSet<(&'static str, String)>,
     sink: &'a mut Sink<'text>,
 }
@@ -184,9 +174,8 @@ impl Requirements<'_, '_> {
         }
     }
 
-    /// Reports options that the CLI agent does not support: as errors if the config is read to run it, as warnings if
-    /// it is only checked. Ignoring such an option could give the agent more rights than its config says. Ignoring the
-    /// reasoning effort cannot, so an unsupported effort is always only a warning.
+    /// Ignoring an option could give the CLI agent more rights than its config says. Ignoring the reasoning effort
+    /// cannot, so that is only a warning.
     fn check_unsupported_options(&mut self, agent: &'static AgentKind) {
         let severity = match self.purpose {
             LoadPurpose::Run => Severity::Error,
@@ -209,7 +198,7 @@ impl Requirements<'_, '_> {
         }
     }
 
-    /// Reports parameters of models and of connections that are set on a CLI agent, which uses its own settings.
+    /// A CLI agent uses its own settings for the model and the connection.
     fn check_unused_parameters(&mut self, agent: &'static AgentKind) {
         if self.purpose == LoadPurpose::Offline {
             return;
@@ -225,7 +214,6 @@ impl Requirements<'_, '_> {
                 self.report_unused_parameter(agent, entry, entry.key.clone());
                 continue;
             }
-            // The reasoning effort has an effect on CLI agents: it is one of their options.
             for inner in entry.value.entries().iter().filter(filled).filter(|inner| inner.key != "effort") {
                 self.report_unused_parameter(agent, inner, format!("reasoning.{}", inner.key));
             }
@@ -241,8 +229,7 @@ impl Requirements<'_, '_> {
         }
     }
 
-    /// Reports options of CLI agents that are set on an agent that is a model. Two options do apply to models:
-    /// `allowed_tools`, about Althing's tools, and the reasoning effort, as a parameter of the model.
+    /// `allowed_tools` and the reasoning effort apply to models, too; the other options are for CLI agents.
     fn check_unused_options(&mut self) {
         let of_models = ["allowed_tools", AgentOptions::REASONING_EFFORT];
         for (key, entry) in agent_options(self.backend.node).filter(|(key, _)| !of_models.contains(key)) {
@@ -267,8 +254,8 @@ impl Requirements<'_, '_> {
         {
             return;
         }
-        // A server at a custom address may need no key, so there a missing key is only a warning. This does not apply
-        // to a type without a default address, such as Azure: all its addresses are custom.
+        // A server at a custom address may need no key. A type without a default address, such as Azure, has only
+        // custom addresses.
         let severity = match (self.purpose, own_address.filter(|_| owner.base_url.is_some())) {
             (LoadPurpose::Run, None) => Severity::Error,
             (LoadPurpose::Run, Some(_)) | (LoadPurpose::Check | LoadPurpose::Offline, _) => Severity::Warning,
@@ -283,7 +270,6 @@ impl Requirements<'_, '_> {
         self.sink.push(severity, type_node.span, &self.backend.path, problem);
     }
 
-    /// Reports a backend whose address is neither in the config nor in a variable, if its type has no default address.
     fn address(&mut self, kind: &'static BackendType, type_node: &Node) {
         if url_node(self.backend.node).is_some() || address(self.backend.node, kind, self.env).is_some() {
             return;
@@ -303,8 +289,7 @@ impl Requirements<'_, '_> {
     }
 }
 
-/// Reports headers that HTTP does not allow: with such a header every request would fail, long after the config was
-/// read.
+/// With a header that HTTP does not allow, every request would fail, long after the config was read.
 pub(crate) fn check_headers(node: &Node, section: &str, path: &str, sink: &mut Sink<'_>) {
     for entry in node.get(section).map(Node::entries).unwrap_or_default() {
         let name_is_right = !entry.key.is_empty()
@@ -321,13 +306,12 @@ pub(crate) fn check_headers(node: &Node, section: &str, path: &str, sink: &mut S
     }
 }
 
-/// The address in a backend section: `base_url`, or for Azure also `azure_endpoint`.
 fn url_node(node: &Node) -> Option<&Node> {
     let is_azure = || node.get("type").and_then(Node::as_text) == Some("azure_openai");
     node.get("base_url").or_else(|| node.get("azure_endpoint").filter(|_| is_azure()))
 }
 
-/// The address of a backend: from its section, else from its type's variable, else its type's default.
+/// The address is that of the section, else of the type's environment variable, else the type's default.
 pub(crate) fn address(node: &Node, kind: &BackendType, env: Variables<'_>) -> Option<String> {
     let own = url_node(node).and_then(Node::as_text).map(str::to_owned);
     let variable =
@@ -335,8 +319,7 @@ pub(crate) fn address(node: &Node, kind: &BackendType, env: Variables<'_>) -> Op
     own.or_else(variable).or_else(|| kind.base_url.map(str::to_owned))
 }
 
-/// The provider whose key a backend uses: its type's provider, or for a type without key variables the provider at its
-/// address, if one is known there.
+/// The provider whose key a backend uses: its type's, or for a type without key variables the one at its address.
 pub(crate) fn key_owner(node: &Node, kind: &'static BackendType) -> &'static BackendType {
     if !kind.key_variables.is_empty() {
         return kind;
@@ -345,15 +328,15 @@ pub(crate) fn key_owner(node: &Node, kind: &'static BackendType) -> &'static Bac
     url.and_then(backends::provider_at).unwrap_or(kind)
 }
 
-/// The address in a backend section, if it is not an address of the key's provider.
+/// `None` if the section's address belongs to the provider of the key.
 pub(crate) fn own_address<'a>(node: &'a Node, owner: &BackendType) -> Option<&'a str> {
     let url = url_node(node)?.as_text()?;
     let is_owners = backends::provider_at(url).is_some_and(|provider| provider.name == owner.name);
     (!is_owners).then_some(url)
 }
 
-/// The API key of a backend: from its section, else from the environment variables of the key's provider. Surrounding
-/// blanks are removed. None if there is no key, or if `api_key` refers to a variable that is not set.
+/// The key of the section, else of the environment variables of the key's provider. `None` if `api_key` refers to a
+/// variable that is not set.
 pub(crate) fn api_key(node: &Node, kind: &'static BackendType, env: Variables<'_>) -> Option<String> {
     let own = node.get("api_key");
     if own.is_some_and(|key| !key.unset().is_empty()) {

@@ -5,7 +5,6 @@ use crate::resolve::flag;
 use crate::tree::Node;
 use althing_protocol::{DecisionRule, DecisionRules, Diversity, JudgeOrder};
 
-/// The rules in the section `orchestrator`.
 pub(crate) fn resolve(node: &Node) -> DecisionRules {
     let default = DecisionRules::default();
     let coordination = node.get("coordination");
@@ -39,7 +38,6 @@ pub(crate) fn resolve(node: &Node) -> DecisionRules {
     }
 }
 
-/// A list of texts, or of entries with a `text`.
 fn texts(node: &Node) -> Vec<String> {
     let text = |node: &Node| node.as_text().or_else(|| node.get("text")?.as_text()).map(str::to_owned);
     let filled = |text: &String| !text.trim().is_empty();

@@ -1,7 +1,5 @@
-//! What is wrong with a config, and where: the diagnostic, and the collector of all of them.
-//!
-//! A diagnostic is data; `render` turns it into text, `report` into JSON. A diagnostic never contains a secret:
-//! secrets in the quoted source line are masked, because messages end up in terminals, logs and bug reports.
+//! Diagnostics: what is wrong with a config, and where. A quoted source line never contains a secret, because
+//! messages end up in terminals, logs and bug reports.
 
 use crate::limits;
 use crate::secrets;
@@ -13,34 +11,33 @@ use althing_text::sanitize::is_safe;
 pub enum Severity {
     /// The config cannot be used.
     Error,
-    /// The config can be used, but something is wrong: for example a key has no effect, or an API key is missing.
+    /// The config can be used, but for example a key has no effect, or an API key is missing.
     Warning,
 }
 
-/// One problem, with everything needed to find and fix it.
+/// One problem of a config or workflow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// The severity.
+    /// Whether the config can still be used.
     pub severity: Severity,
     /// What is wrong, in one sentence.
     pub message: String,
-    /// Dotted path of the key, such as `agents[0].backend.type`; empty when the whole file is meant.
+    /// The dotted path of the key, such as `agents[0].backend.type`; empty for the whole file.
     pub location: String,
-    /// Line in the file, counted from 1.
+    /// The line, counted from 1.
     pub line: usize,
-    /// Column in that line, in characters, counted from 1.
+    /// The column in characters, counted from 1.
     pub column: usize,
-    /// How many characters of the line are marked, at least one.
+    /// How many characters are marked, at least one.
     pub width: usize,
     /// The line with secrets masked; a very long line is cut around the column.
     pub source_line: String,
-    /// Column of the problem within `source_line`, counted from 1 (differs from `column` only in a cut line).
+    /// The column within `source_line`, counted from 1.
     pub caret: usize,
-    /// What to do about the problem.
+    /// What the user can do.
     pub suggestion: Option<String>,
 }
 
-/// A problem without its position in the text.
 pub(crate) struct Problem {
     pub(crate) message: String,
     pub(crate) suggestion: Option<String>,
@@ -57,13 +54,10 @@ impl Problem {
     }
 }
 
-/// Collects diagnostics, with a cap per severity.
 pub(crate) struct Sink<'text> {
     text: &'text str,
-    /// Byte offset of each line's start.
     line_starts: Vec<usize>,
-    /// The positions of secrets, once the text is parsed; before that, a quoted line is searched for what looks like a
-    /// secret.
+    /// `None` until the text is parsed; until then, whatever looks like a secret is masked.
     secrets: Option<Vec<Span>>,
     pub(crate) errors: Vec<Diagnostic>,
     pub(crate) warnings: Vec<Diagnostic>,
@@ -85,7 +79,6 @@ impl<'text> Sink<'text> {
         }
     }
 
-    /// Sets the positions of the secrets, so that quoted lines are masked exactly there.
     pub(crate) fn set_secret_spans(&mut self, spans: Vec<Span>) {
         self.secrets = Some(spans);
     }
@@ -102,7 +95,6 @@ impl<'text> Sink<'text> {
         self.push_with(severity, span, location, || problem);
     }
 
-    /// Adds a problem whose message is expensive to make; once the cap is reached, messages are no longer made.
     pub(crate) fn push_with(
         &mut self,
         severity: Severity,
@@ -125,7 +117,7 @@ impl<'text> Sink<'text> {
         }
     }
 
-    /// The errors and the warnings, each in file order; if some were left out, the last entry says how many.
+    /// In file order; if some were left out, the last entry says how many.
     pub(crate) fn finish(mut self) -> (Vec<Diagnostic>, Vec<Diagnostic>) {
         self.errors.sort_by_key(|diagnostic| (diagnostic.line, diagnostic.column));
         self.warnings.sort_by_key(|diagnostic| (diagnostic.line, diagnostic.column));
@@ -144,7 +136,7 @@ impl<'text> Sink<'text> {
         let line = span.line.max(1);
         let column = span.column.max(1);
         let quote = self.quote(line, column);
-        // A multi-line span is marked only on its first line.
+        // A span of several lines is marked only on the first.
         let bytes = span.end.saturating_sub(span.start);
         let mut seen = 0;
         let rest = quote.line.chars().skip(quote.caret - 1);
@@ -166,13 +158,11 @@ impl<'text> Sink<'text> {
         }
     }
 
-    /// The part of a line to show, with secrets masked, and the problem's column within that part.
     fn quote(&self, line: usize, column: usize) -> Quote {
         let start = self.line_starts.get(line - 1).copied().unwrap_or(self.text.len());
         let end = self.line_starts.get(line).map_or(self.text.len(), |next| next - 1);
         let full = self.text.get(start..end).unwrap_or_default();
-        // The line is cut before it is searched for secrets, because a line may be a megabyte long and have
-        // hundreds of problems.
+        // The line is cut before it is searched for secrets: it may be a megabyte long and have hundreds of problems.
         let skip = (column - 1).saturating_sub(limits::MAX_QUOTED_LINE / 2);
         let skip = if skip + limits::MAX_QUOTED_LINE / 2 < limits::MAX_QUOTED_LINE { 0 } else { skip };
         let mut letters = full.char_indices().skip(skip);
@@ -183,13 +173,12 @@ impl<'text> Sink<'text> {
             Some(spans) => secrets::mask(shown, start + from, spans),
             None => secrets::mask_unparsed(full, from, to),
         };
-        // A tab or another unprintable character becomes one space, so that the caret is at the right column.
+        // An unprintable character becomes one space, so that the caret stays at the right column.
         let line = masked.trim_end_matches('\r').chars().map(|c| if is_safe(c) { c } else { ' ' }).collect();
         Quote { line, caret: column - skip }
     }
 }
 
-/// The part of a line that is shown, and the problem's column within that part, counted from 1.
 struct Quote {
     line: String,
     caret: usize,

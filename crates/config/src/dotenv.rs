@@ -1,9 +1,7 @@
-//! Reads the text of a `.env` file.
-//!
-//! Each line is one `NAME=value`, with or without `export`, quotes and comments; a quoted value may span several
-//! lines. Reading never fails: other lines are skipped, because a `.env` file is shared with other programs.
+//! Reads the text of a `.env` file: `NAME=value` lines, with or without `export`, quotes and comments. Lines that it
+//! does not understand are skipped, because the file is shared with other programs.
 
-/// The variables in the text of a `.env` file, in order. A name that is set twice is in the list twice.
+/// The variables, in order. A name that is set twice is in the list twice.
 pub fn parse_dotenv(text: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -21,7 +19,6 @@ pub fn parse_dotenv(text: &str) -> Vec<(String, String)> {
         let value = value.trim_start_matches([' ', '\t']);
         let value = match value.chars().next() {
             Some(quote @ ('"' | '\'')) => {
-                // A quoted value may span several lines.
                 let whole = format!("{}{after}", value.get(1..).unwrap_or_default());
                 match quoted(&whole, quote) {
                     Some((value, used)) => {
@@ -45,7 +42,6 @@ fn is_name(name: &str) -> bool {
         && letters.all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-'))
 }
 
-/// An unquoted value: the text up to the end of the line or to a comment, without surrounding blanks.
 fn unquoted(value: &str) -> String {
     let value = value.split('\n').next().unwrap_or_default();
     let comment = value.char_indices().find(|(at, c)| {
@@ -55,8 +51,6 @@ fn unquoted(value: &str) -> String {
     value.get(..end).unwrap_or_default().trim().to_owned()
 }
 
-/// The value up to the closing quote, and the number of bytes up to and including that quote. Escapes are only read in
-/// double quotes.
 fn quoted(text: &str, quote: char) -> Option<(String, usize)> {
     let mut value = String::new();
     let mut letters = text.char_indices();
@@ -76,15 +70,13 @@ fn quoted(text: &str, quote: char) -> Option<(String, usize)> {
     None
 }
 
-/// How many bytes of the line follow the opening quote of its value.
 fn value_length(line: &str) -> usize {
     let value = line.split_once('=').map_or("", |(_, value)| value);
     value.trim_start_matches([' ', '\t']).len().saturating_sub(1)
 }
 
-/// The rest of `text` after the line on which a quoted value ends. `text` begins after the variable's line, and its
-/// first `bytes` bytes belong to the value. If `bytes` is 0, the value ended on the variable's line, and `text` is
-/// returned.
+/// `text` begins after the variable's line, and its first `bytes` bytes belong to the value. Returns what follows the
+/// line on which the value ends.
 fn skip_line(text: &str, bytes: usize) -> &str {
     if bytes == 0 {
         return text;

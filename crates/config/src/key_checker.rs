@@ -1,8 +1,5 @@
-//! Checks a document against the table of keys and reports every difference.
-//!
-//! The check is one pass over the whole tree, driven by the table alone: no key is known by name. Rules that need more
-//! than one key, such as "no two agents share an id", are in `cross_key_checks`. The check never stops at a problem,
-//! so that a person sees all problems at once.
+//! Checks a document against the table of keys, and reports all problems at once. No key is known by name here; rules
+//! that need more than one key are checked elsewhere.
 
 use std::collections::HashSet;
 
@@ -14,35 +11,26 @@ use crate::tree::{Entry, Node, Span, Value};
 use crate::values::{has_shape, shape_name};
 use crate::{LoadPurpose, scalar};
 
-/// Checks a document against the table.
 pub(crate) struct KeyChecker<'sink, 'text> {
     pub(crate) sink: &'sink mut Sink<'text>,
     pub(crate) purpose: LoadPurpose,
-    /// All known backend types.
     pub(crate) backends: &'static BackendTypes,
-    /// Keys that were already warned about: a key without effect gives one warning per file, not one per agent.
+    /// A key without effect gives one warning per file, not one per agent.
     pub(crate) warned: HashSet<(&'static str, &'static str)>,
-    /// How many regular expressions the document has so far.
     pub(crate) patterns: usize,
-    /// The table of the whole document, used to find the section of a misplaced key.
     root: &'static Section,
 }
 
-/// The position of a value, and whether the keys around it have an effect.
 #[derive(Clone, Copy)]
 pub(crate) struct Position<'a> {
     pub(crate) path: &'a str,
-    /// The span to mark when the value as a whole is the problem.
     pub(crate) at: Span,
-    /// Section and key, for warnings that are given once per key.
     pub(crate) key: (&'static str, &'static str),
-    /// Whether the value is below a key without effect: values of the wrong kind are still reported there, but not
-    /// unknown keys, unset variables and further warnings.
+    /// Whether the value is below a key without effect. Only values of the wrong kind are reported there.
     pub(crate) quiet: bool,
 }
 
 impl<'sink, 'text> KeyChecker<'sink, 'text> {
-    /// Checks documents that `root` describes.
     pub(crate) fn new(
         root: &'static Section,
         backends: &'static BackendTypes,
@@ -52,7 +40,6 @@ impl<'sink, 'text> KeyChecker<'sink, 'text> {
         Self { sink, purpose, backends, warned: HashSet::new(), patterns: 0, root }
     }
 
-    /// Checks the whole document.
     pub(crate) fn document(&mut self, root: &Node) {
         let at = Span { line: 1, column: 1, ..root.span };
         self.section(self.root, root, Position { path: "", at, key: ("", ""), quiet: false });
@@ -91,7 +78,6 @@ impl<'sink, 'text> KeyChecker<'sink, 'text> {
             self.sink.error(entry.key_span, path, problem.hint(by));
             return;
         }
-        // Null means the same as leaving the key out, as in MassGen.
         if entry.value.is_null() {
             return;
         }
@@ -129,8 +115,6 @@ impl<'sink, 'text> KeyChecker<'sink, 'text> {
         }
     }
 
-    /// Checks a value by the first of the kinds whose shape the value has; if none matches, the message names all
-    /// kinds.
     pub(crate) fn either(&mut self, kinds: &'static [Kind], node: &Node, position: Position<'_>) {
         if let Some(kind) = kinds.iter().find(|kind| has_shape(**kind, node)) {
             self.value(*kind, node, position);
@@ -140,7 +124,6 @@ impl<'sink, 'text> KeyChecker<'sink, 'text> {
         }
     }
 
-    /// Reports unset variables inside a value of `Kind::Any`, whose content is not checked otherwise.
     pub(crate) fn inner_variables(&mut self, node: &Node, position: Position<'_>) {
         if position.quiet {
             return;
@@ -157,11 +140,11 @@ impl<'sink, 'text> KeyChecker<'sink, 'text> {
 
     fn unknown_key(&mut self, section: &'static Section, entry: &Entry, path: &str) {
         let root = self.root;
-        // An unknown key that resembles only a key that is not read any more does not count as a typo.
+        // A key that resembles only a key that is not read any more is no typo.
         let read = section.keys.iter().filter(|key| !matches!(key.status, Status::Replaced(_)));
         let names = read.map(|key| key.name);
         if let Some(near) = althing_text::misspelled(&entry.key, names) {
-            // An error, because ignoring a typo would silently keep a default: a model, a limit, a budget.
+            // Ignoring a typo would silently keep a default: a model, a limit, a budget.
             self.sink.push_with(Severity::Error, entry.key_span, path, || {
                 let problem = Problem::new(format!("unknown key `{}`", shown(&entry.key)));
                 problem.hint(format!("did you mean `{near}`?"))
@@ -188,7 +171,6 @@ impl<'sink, 'text> KeyChecker<'sink, 'text> {
     }
 }
 
-/// Whether to omit the warning about a key without effect: its value asks for nothing, or the key never has a warning.
 fn is_off(key: &Key, node: &Node) -> bool {
     if key.no_warning || node.as_text().is_some_and(|word| key.fulfilled.contains(&word)) {
         return true;
@@ -202,12 +184,10 @@ fn is_off(key: &Key, node: &Node) -> bool {
     }
 }
 
-/// A key as shown in messages: cut after 80 characters, with special characters escaped.
 fn shown(key: &str) -> String {
     key.chars().take(80).flat_map(char::escape_debug).collect()
 }
 
-/// `path` with one more key.
 pub(crate) fn join(path: &str, key: &str) -> String {
     let key = shown(key);
     if path.is_empty() { key } else { format!("{path}.{key}") }

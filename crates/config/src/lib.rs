@@ -1,8 +1,5 @@
-//! Reads, checks and explains Althing's YAML config.
-//!
-//! Input: text and a lookup for environment variables. Output: a report with all problems, and the settings. This
-//! crate never opens a file, reads the environment or prints; its callers do, so that every rule here can be tested
-//! with a string.
+//! Reads, checks and explains Althing's YAML config and workflow files. This crate never opens a file, reads the
+//! environment or prints; its callers do, so that every rule here can be tested with a string.
 
 mod abilities;
 mod backends;
@@ -73,7 +70,7 @@ use althing_protocol::{McpTransport, Secret};
 /// A config's text and its name for messages.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
-    /// Name of the file, for messages.
+    /// The file's name, for messages.
     pub name: &'a str,
     /// The content.
     pub text: &'a str,
@@ -82,18 +79,16 @@ pub struct Source<'a> {
 /// What a config is read for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadPurpose {
-    /// To check the file: a missing API key or variable, or a backend type that Althing does not support yet, is a
-    /// warning.
+    /// To check the file: a missing API key or variable, or an unsupported backend type, is a warning.
     Check,
-    /// To run the config now: what is missing or unsupported is an error, except that a missing API key for a custom
-    /// address stays a warning.
+    /// To run the config now: a missing variable, a missing API key (except for a custom address), or an unsupported
+    /// backend type is an error.
     Run,
     /// To run the config on the offline model: what other backends would need does not matter.
     Offline,
 }
 
-/// The length in bytes of the shortest secret of a config that is masked in logs and output: shorter ones would match
-/// too much.
+/// The minimum length in bytes: masking shorter secrets in logs and output would match too much.
 const SHORTEST_SECRET: usize = 8;
 
 /// Reads a config and reports all its problems. All variables count as the user's own.
@@ -105,7 +100,7 @@ pub fn load_config(
     load_config_with(&BACKENDS, source, Variables::all_own(env), purpose)
 }
 
-/// Reads a config with the given table of backend types, and reports all problems that its text shows.
+/// Like [`load_config`], with this table of backend types and these variables.
 pub fn load_config_with(
     backends: &'static BackendTypes,
     source: Source<'_>,
@@ -115,7 +110,7 @@ pub fn load_config_with(
     load_config_in(None, backends, source, env, purpose)
 }
 
-/// Reads a config, and reports all its problems, including those that only its surroundings show, if these are given.
+/// Like [`load_config_with`]; also reports problems that only the surroundings show.
 pub fn load_config_in(
     surroundings: Option<Surroundings<'_>>,
     backends: &'static BackendTypes,
@@ -124,7 +119,6 @@ pub fn load_config_in(
     purpose: LoadPurpose,
 ) -> ConfigReport {
     let mut report = ConfigReport::empty(source.name);
-    // A text that is rejected for its size is not split into lines.
     let quotable = if source.text.len() > limits::MAX_BYTES { "" } else { source.text };
     let mut sink = diagnostic::Sink::new(quotable);
     let mut parsed = match parse::parse(source.text) {
@@ -143,8 +137,8 @@ pub fn load_config_in(
     for parse::Located { span, path, problem } in parsed.duplicates.drain(..) {
         sink.error(span, &path, problem);
     }
-    // What needs trust is searched for before variables are substituted, because a person who is asked for trust must
-    // see the names of variables, not their values.
+    // Must come before variables are substituted: a person who is asked for trust must see the names of variables,
+    // not their values.
     let needs_trust = trust::find(&parsed.root, backends);
     let adapters = workflow::adapters::resolve(&parsed.root);
     let substituted = substitute::substitute(&mut parsed.root, env);
@@ -176,7 +170,7 @@ pub fn load_config_in(
         let tools = tools.chain(config.interactive.iter().map(|interactive| &interactive.tools));
         let servers = tools.flat_map(|tools| &tools.mcp_servers);
         let to_servers = servers.flat_map(|server| match &server.transport {
-            // The secrets in a server's `env` were already found by the names of the variables.
+            // Secrets in a server's `env` were already found by the names of the variables.
             McpTransport::Stdio { .. } => &[],
             McpTransport::Http { headers, .. } => headers.as_slice(),
         });
@@ -189,7 +183,6 @@ pub fn load_config_in(
     report
 }
 
-/// The secrets among `seen` that are long enough to be masked, each once, without a scheme such as `Bearer`.
 fn worth_masking(seen: &[String]) -> Vec<Secret> {
     let mut cores: Vec<String> = seen.iter().map(|secret| secrets::search_term(secret).to_owned()).collect();
     cores.retain(|secret| secret.len() >= SHORTEST_SECRET && !secret.starts_with("${"));

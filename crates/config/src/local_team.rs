@@ -1,11 +1,9 @@
-//! Chooses which models of the local servers agents are made of: different models that fit into memory together, or one
+//! Chooses which models of local servers agents are made of: different models that fit into memory together, or one
 //! model with different approaches.
 
 use crate::small_models::is_small;
 
-/// The most agents on local models: they share one machine.
 const MAX_AGENTS: usize = 3;
-/// Models with fewer parameters are small; see [`LocalTeam::is_small`].
 const SMALL_MODEL: u64 = 4_000_000_000;
 /// What a loaded model needs besides its file: the context of its calls.
 const CONTEXT_BYTES: u64 = 500_000_000;
@@ -20,9 +18,9 @@ const APPROACHES: [&str; MAX_AGENTS] = [
 /// A model of a local server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DetectedModel {
-    /// The model's name.
+    /// The name of the model on the server.
     pub name: String,
-    /// The size of the model in bytes, if the server says it.
+    /// The size of the model's file in bytes, if the server says it.
     pub bytes: Option<u64>,
     /// The number of parameters, if it is known.
     pub parameters: Option<u64>,
@@ -30,20 +28,19 @@ pub struct DetectedModel {
     pub is_loaded: bool,
 }
 
-/// A model server that is running on this machine.
+/// A running model server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DetectedServer {
     /// The backend type.
     pub kind: &'static str,
     /// The name of the server program, for people.
     pub title: &'static str,
-    /// The address.
+    /// The address of the server.
     pub base_url: String,
     /// The models that write text.
     pub models: Vec<DetectedModel>,
 }
 
-/// An agent on a local model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LocalAgent<'a> {
     pub(crate) server: &'a DetectedServer,
@@ -51,17 +48,16 @@ pub(crate) struct LocalAgent<'a> {
     pub(crate) system_message: Option<&'static str>,
 }
 
-/// The agents that are made of local models.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LocalTeam<'a> {
     pub(crate) agents: Vec<LocalAgent<'a>>,
-    /// The models that do not fit into the free memory, even alone.
+    /// Models that do not fit into the free memory, even alone.
     pub(crate) too_large: Vec<&'a DetectedModel>,
 }
 
 impl<'a> LocalTeam<'a> {
-    /// Chooses agents. `memory` is the free memory in bytes; if it is not known, every model counts as fitting. Models
-    /// are taken in the order of the servers' lists, loaded models first.
+    /// `memory` is the free memory in bytes; if it is not known, every model counts as fitting. Loaded models are
+    /// taken first.
     pub(crate) fn choose(servers: &'a [DetectedServer], memory: Option<u64>) -> Self {
         let fits = |bytes: u64| memory.is_none_or(|memory| bytes <= memory);
         let all = servers.iter().flat_map(|server| server.models.iter().map(move |model| (server, model)));
@@ -84,7 +80,8 @@ impl<'a> LocalTeam<'a> {
         Self { agents, too_large: too_large.into_iter().map(|(_, model)| model).collect() }
     }
 
-    /// Whether all models are small: by the number of their parameters or, if that is not known, by their names. Such models judge and present poorly.
+    /// Judged by the number of parameters or, if that is not known, by the names. Small models judge and present
+    /// poorly.
     pub(crate) fn is_small(&self) -> bool {
         let is_small = |LocalAgent { model, .. }: &LocalAgent<'_>| {
             model.parameters.map_or_else(|| is_small(&model.name), |count| count < SMALL_MODEL)
@@ -93,7 +90,7 @@ impl<'a> LocalTeam<'a> {
     }
 }
 
-/// The memory that a model needs in addition to what is in use, in bytes.
+/// The bytes that the model needs in addition to the memory that is in use.
 fn need(model: &DetectedModel) -> u64 {
     match model.bytes {
         Some(bytes) if !model.is_loaded => bytes.saturating_add(CONTEXT_BYTES),
@@ -101,7 +98,6 @@ fn need(model: &DetectedModel) -> u64 {
     }
 }
 
-/// A model with its size, for people: `llama3.2:1b (1.3 GB)`.
 pub(crate) fn with_size(model: &DetectedModel) -> String {
     match model.bytes {
         Some(bytes) => format!("{} {:.1} GB", model.name, bytes as f64 / 1e9),

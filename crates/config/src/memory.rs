@@ -2,10 +2,10 @@
 
 use crate::tree::Node;
 
-/// The smallest memory limit that Docker accepts.
+/// Docker accepts no smaller limit.
 const MIN_BYTES: u64 = 6 << 20;
 
-/// The number of bytes of a text such as `2g`; None if the text is not an amount, or if the amount is less than
+/// The number of bytes of an amount such as `512m`; `None` if the text is no amount, or if the amount is less than
 /// Docker's minimum or more than 1 PiB.
 pub fn memory_bytes(text: &str) -> Option<u64> {
     let text = text.trim().to_ascii_lowercase();
@@ -20,11 +20,10 @@ pub fn memory_bytes(text: &str) -> Option<u64> {
         _ => return None,
     };
     let bytes = number.parse::<f64>().ok()? * (1_u64 << shift) as f64;
-    // The cast saturates at the ends of the range of `u64`.
+    // The cast saturates.
     Some(bytes as u64).filter(|bytes| (MIN_BYTES..=1 << 50).contains(bytes))
 }
 
-/// The amount of memory in a value, as Docker writes amounts; None if the value is not a valid amount.
 pub(crate) fn amount(node: &Node) -> Option<String> {
     let text =
         node.as_text().map(str::to_owned).or_else(|| node.as_integer().map(|bytes| bytes.to_string()))?;

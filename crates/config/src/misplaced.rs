@@ -2,13 +2,12 @@
 
 use crate::keys::{Kind, Section};
 
-/// The dotted path of the first section that has a key of this name; empty for the top level.
+/// Returns the dotted path of a section, which is empty for the top level.
 pub(crate) fn section_of_key(root: &'static Section, name: &str) -> Option<String> {
     search(root, name, &mut Vec::new())
 }
 
 fn search(section: &'static Section, name: &str, open: &mut Vec<&'static str>) -> Option<String> {
-    // A section may contain itself through another section: do not search it inside itself.
     if open.contains(&section.name) {
         return None;
     }
@@ -41,7 +40,6 @@ mod tests {
     use crate::keys::{Kind, ROOT, Section, Status, WORKFLOW};
     use althing_text::misspelled;
 
-    /// Adds `section` and every section inside it to `found`, each once.
     fn sections(section: &'static Section, found: &mut Vec<&'static Section>) {
         if found.iter().any(|known| std::ptr::eq(*known, section)) {
             return;
@@ -59,7 +57,6 @@ mod tests {
         }
     }
 
-    /// A key with one letter removed, doubled, replaced, or swapped with the next one.
     fn typos(key: &str) -> Vec<String> {
         let letters: Vec<char> = key.chars().collect();
         let mut typos = Vec::new();

@@ -1,7 +1,5 @@
-//! The keys that MassGen's own configs use most must be supported.
-//!
-//! Those configs are not in this repository; `ALTHING_MASSGEN_CONFIGS` names their directory, as for
-//! `tests/suite/massgen.rs`.
+//! A test that the keys that MassGen's own configs use most are supported. `ALTHING_MASSGEN_CONFIGS` names the
+//! directory of those configs, which are not in this repository.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,9 +9,7 @@ use crate::parse;
 use crate::tree::{Node, Value};
 use crate::values::has_shape;
 
-/// How many of the most used keys must be supported, except those in `ALTERNATIVES`.
 const MUST_BE_SUPPORTED: usize = 40;
-/// The keys among the most used ones that are not supported, because Althing has an alternative to them.
 const ALTERNATIVES: &[&str] = &[
     "agents[].backend.custom_tools",
     "orchestrator.agent_temporary_workspace",
@@ -21,7 +17,6 @@ const ALTERNATIVES: &[&str] = &[
     "ui.logging_enabled",
 ];
 
-/// Every key of a document that is in the table, by its path.
 fn keys(section: &'static Section, node: &Node, path: &str, found: &mut BTreeMap<String, &'static Key>) {
     for entry in node.entries() {
         let Some(key) = section.key(&entry.key) else { continue };
@@ -96,7 +91,6 @@ fn the_forty_most_used_keys_of_massgens_configs_are_supported() {
     let mut ranked: Vec<(usize, &str, &Key)> =
         uses.iter().map(|(path, (count, key))| (*count, path.as_str(), *key)).collect();
     ranked.sort_by(|one, other| other.0.cmp(&one.0).then(one.1.cmp(other.1)));
-    // Keys that are used as often as the last of the most used keys count as well.
     let least = ranked.get(MUST_BE_SUPPORTED - 1).map_or(0, |(count, ..)| *count);
     let used = ranked.iter().take_while(|(count, ..)| *count >= least);
     let unsupported: BTreeSet<&str> =

@@ -1,14 +1,11 @@
-//! Checks that a user's regular expression is valid, and small enough to be compiled at every start.
-//!
-//! A pattern is only parsed here, because compiling a hostile one is expensive. The code that uses a pattern compiles
-//! it.
+//! Checks that a user's regular expression is valid, and small enough to be compiled. It is only parsed here, because
+//! compiling a hostile one is expensive.
 
 use regex_syntax::hir::{Class, Hir, HirKind};
 
 use crate::diagnostic::Problem;
 use crate::limits;
 
-/// What is wrong with a pattern, if anything.
 pub(crate) fn pattern_problem(pattern: &str) -> Option<Problem> {
     if pattern.len() > limits::MAX_PATTERN {
         let problem = Problem::new(format!("a pattern may have at most {} bytes", limits::MAX_PATTERN));
@@ -20,7 +17,7 @@ pub(crate) fn pattern_problem(pattern: &str) -> Option<Problem> {
                 .hint("use smaller repetitions than `x{1000}` or `\\w{200}`")
         }),
         Err(error) => {
-            // The error's first lines quote the pattern; the last one says what is wrong.
+            // The last line says what is wrong; the others quote the pattern.
             let text = error.to_string();
             let reason = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
             let problem = Problem::new(format!("not a regular expression: {reason}"));
@@ -29,7 +26,6 @@ pub(crate) fn pattern_problem(pattern: &str) -> Option<Problem> {
     }
 }
 
-/// How many character ranges a pattern has, with repetitions expanded.
 fn ranges(hir: &Hir) -> usize {
     match hir.kind() {
         HirKind::Empty | HirKind::Look(_) => 1,

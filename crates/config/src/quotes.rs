@@ -1,22 +1,19 @@
-//! Finds quoted texts that span several lines, so that an error about an unclosed quote can point to the opening quote.
-//!
-//! YAML allows such texts. Therefore a quote that somebody forgot to close ends at the next quote of its kind, often
-//! many lines below, and the parser reports an error there.
+//! Finds quoted texts that span several lines, so that an error about an unclosed quote can point to the opening
+//! quote. YAML lets a forgotten quote end at the next quote of its kind, often many lines below, and the parser
+//! reports the error there.
 
 /// A quoted text that does not end on the line where it opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Quote {
-    /// The byte offset of the opening quote.
     pub(crate) start: usize,
-    /// The byte offset of the closing quote; None if there is none.
     pub(crate) end: Option<usize>,
 }
 
-/// The quoted texts that span several lines, in order. The text may be invalid YAML, so the result is only a guess.
+/// The text may be invalid YAML, so the result is a guess.
 pub(crate) fn over_several_lines(text: &str) -> Vec<Quote> {
     let mut found = Vec::new();
     let mut open: Option<(char, usize)> = None;
-    // The indentation of the line whose value is a block (`|` or `>`); the deeper lines after it are its text.
+    // The indentation of the line whose value is a block (`|` or `>`); deeper lines are its text.
     let mut block: Option<usize> = None;
     let mut offset = 0;
     for line in text.split_inclusive('\n') {
@@ -37,7 +34,6 @@ pub(crate) fn over_several_lines(text: &str) -> Vec<Quote> {
                 continue;
             }
             match open {
-                // The character after a backslash closes nothing.
                 Some(('"', _)) if c == '\\' => skipped = true,
                 Some(('\'', _)) if c == '\'' && chars.peek().is_some_and(|(_, next)| *next == '\'') => {
                     skipped = true;
@@ -67,7 +63,6 @@ pub(crate) fn over_several_lines(text: &str) -> Vec<Quote> {
     found
 }
 
-/// Whether a value can start at this position of a line.
 fn starts_value(line: &str, index: usize) -> bool {
     let before = line.get(..index).unwrap_or_default();
     let trimmed = before.trim_end();
@@ -78,7 +73,6 @@ fn starts_value(line: &str, index: usize) -> bool {
     }
 }
 
-/// Whether the value of a line is a block: `key: |`, `- >-`.
 fn opens_block(line: &str) -> bool {
     let line = line.split(" #").next().unwrap_or_default().trim_end();
     let value = line.rsplit(' ').next().unwrap_or_default();

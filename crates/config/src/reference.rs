@@ -1,5 +1,5 @@
-//! The reference of configs and workflows as Markdown, generated from the table of keys. `docs/config.md` is a copy of
-//! this reference.
+//! Generates the reference of configs and workflows as Markdown from the table of keys. `docs/config.md` is a copy of
+//! it.
 
 use std::fmt::Write as _;
 
@@ -28,8 +28,7 @@ in `env` and `cwd`. The keys of `adapters` are described above, under `adapters.
 `althing config schema --workflow`.
 ";
 
-/// The reference: a table of keys for each section of a config, the backend types, and a table of keys for each
-/// section of a workflow.
+/// The reference as Markdown: the sections of a config, the backend types, and the sections of a workflow.
 pub fn reference() -> String {
     let mut out = String::from(ABOUT_CONFIGS);
     let mut done = Vec::new();
@@ -78,7 +77,7 @@ fn section(
     }
 }
 
-/// Calls `visit` for the section inside a kind, if there is one; of several alternatives only the first is searched.
+/// Of several alternatives only the first is visited.
 fn each_section(kind: Kind, path: &str, visit: &mut dyn FnMut(&'static Section, &str)) {
     match kind {
         Kind::Section(section) => visit(section, path),

@@ -1,8 +1,5 @@
-//! Diagnostics as text for a person: file, line, column, path, the line with a caret, and a suggestion.
-//!
-//! This module returns text and prints nothing. The text is complete without color. Names of files and directories and
-//! the content of the file may be hostile, so every part of the text is sanitized; the only escape sequences are our
-//! own colors.
+//! Renders diagnostics as text for a person, with a caret under the problem and a suggestion. Names of files and the
+//! content of the file may be hostile, so every part is sanitized; the only escape sequences are our own colors.
 
 use std::fmt::Write as _;
 
@@ -10,13 +7,13 @@ use crate::diagnostic::{Diagnostic, Severity};
 use crate::report::ConfigReport;
 use althing_text::sanitize;
 
-/// Whether text has color.
+/// Whether rendered text has color.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Style {
-    /// The text has no color.
+    /// No color.
     #[default]
     Plain,
-    /// The text has ANSI colors.
+    /// ANSI colors.
     Color,
 }
 
@@ -34,7 +31,7 @@ impl ConfigReport {
 }
 
 impl Diagnostic {
-    /// This problem as text, with the given file name.
+    /// The problem as text.
     pub fn render(&self, file: &str, style: Style) -> String {
         let (file, location) = (sanitize::line(file), sanitize::line(&self.location));
         let (message, source_line) = (sanitize::output(&self.message), sanitize::line(&self.source_line));

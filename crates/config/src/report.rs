@@ -1,4 +1,4 @@
-//! The outcome of reading a config: every problem, and the settings if there is no error.
+//! The report on a config: every problem, and the settings if there is no error.
 
 use althing_protocol::{Config, Secret};
 use serde_json::{Value, json};
@@ -11,19 +11,17 @@ use crate::trust::TrustRequirement;
 pub struct ConfigReport {
     /// The file's name, as given.
     pub file: String,
-    /// The problems that make the config unusable, in file order.
+    /// The errors in file order; with an error, the config cannot be used.
     pub errors: Vec<Diagnostic>,
-    /// The problems with which the config can still be used, in file order: for example keys that have no effect.
+    /// The warnings in file order; the config can still be used.
     pub warnings: Vec<Diagnostic>,
-    /// The settings, if there is no error; never for a workflow.
+    /// The settings; `None` if there is an error, and for a workflow.
     pub config: Option<LoadedConfig>,
-    /// The secrets in the file and its variables, to be masked in everything that is written. If there are errors, the
-    /// list still has the secrets that are written in the file or named by it; if the text could not be parsed, the
-    /// list is empty.
+    /// The secrets to mask in everything that is written. Empty if the text could not be parsed.
     pub secrets: Vec<Secret>,
 }
 
-/// A config that can be used.
+/// A config without errors.
 #[derive(Clone, Debug)]
 pub struct LoadedConfig {
     /// The settings.
@@ -33,21 +31,19 @@ pub struct LoadedConfig {
 }
 
 impl LoadedConfig {
-    /// What the user must accept before this config is used, if the user did not name the file and Althing found it
-    /// in the working directory: every `${VARIABLE}`, every CLI agent, and every key that is not marked
-    /// `before_trust` in the table of keys, unless the key's value switches it off.
+    /// What the user must accept before a config is used that Althing found in the working directory: variables, CLI
+    /// agents, and every key that may not be set before trust.
     pub fn needs_trust(&self) -> &[TrustRequirement] {
         &self.needs_trust
     }
 
-    /// Whether the config asks for plain progress instead of the full screen (`ui.display_type: simple`).
+    /// Whether the config asks for plain progress instead of the full screen.
     pub fn plain_progress(&self) -> bool {
         self.plain_progress
     }
 }
 
 impl ConfigReport {
-    /// A report without problems.
     pub(crate) fn empty(file: &str) -> Self {
         Self {
             file: file.to_owned(),
@@ -63,7 +59,7 @@ impl ConfigReport {
         self.errors.is_empty()
     }
 
-    /// The file's name, its validity and its problems as JSON, without settings and secrets.
+    /// The file's name and problems, without settings and secrets.
     pub fn to_json(&self) -> Value {
         let list = |diagnostics: &[Diagnostic]| -> Value { diagnostics.iter().map(entry).collect() };
         json!({

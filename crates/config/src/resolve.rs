@@ -1,7 +1,5 @@
-//! Turns a document without errors into settings.
-//!
-//! This module reports nothing: the checks have reported all problems before. Most absent keys take the default of the
-//! settings' types; a test compares the defaults in the table of keys with those of the types.
+//! Turns a document without errors into settings. Absent keys take the defaults of the settings' types; a test
+//! compares these with the defaults in the table of keys.
 
 use std::collections::BTreeMap;
 
@@ -21,10 +19,9 @@ use crate::tools;
 use crate::tree::Node;
 use crate::variables::Variables;
 
-/// The variable with Azure's API version, for configs that name none.
+/// The variable is read if the config names no `api_version`.
 const AZURE_VERSION_VARIABLE: &str = "AZURE_OPENAI_API_VERSION";
 
-/// The settings in a document.
 pub(crate) fn config(root: &Node, env: Variables<'_>, backends: &'static BackendTypes) -> Config {
     let orchestrator = root.get("orchestrator");
     let context_paths = tools::paths::resolve(root);
@@ -56,7 +53,6 @@ pub(crate) fn config(root: &Node, env: Variables<'_>, backends: &'static Backend
     }
 }
 
-/// Whether the config asks for plain progress instead of the full screen.
 pub(crate) fn plain_progress(root: &Node) -> bool {
     let ui = root.get("ui");
     let kind = ui.and_then(|ui| ui.get("display_type").or_else(|| ui.get("type")));
@@ -81,7 +77,6 @@ fn agent(
     })
 }
 
-/// The settings of one backend.
 pub(crate) fn backend(
     node: &Node,
     env: Variables<'_>,
@@ -94,7 +89,6 @@ pub(crate) fn backend(
         ["default_headers", "extra_headers"].iter().filter_map(|key| node.get(key)).flat_map(Node::entries)
     {
         let Some(value) = entry.value.as_text() else { continue };
-        // `extra_headers` comes last and wins.
         headers.retain(|(name, _): &(String, Secret)| !name.eq_ignore_ascii_case(&entry.key));
         headers.push((entry.key.clone(), Secret::new(value)));
     }
@@ -125,7 +119,6 @@ pub(crate) fn backend(
     })
 }
 
-/// A CLI agent's permissions, tools, prompt and reasoning, from its backend section.
 fn options(node: &Node) -> AgentOptions {
     let filled = |key: &str| text(node, key).filter(|text| !text.trim().is_empty());
     let permission_mode = match text(node, "permission_mode").as_deref() {
@@ -146,7 +139,7 @@ fn options(node: &Node) -> AgentOptions {
     }
 }
 
-/// A value as it is passed on. A number or boolean that came from a variable, or was written as a word, is converted.
+/// A number or boolean that came from a variable, or was written as a word, is converted.
 pub(crate) fn as_kind(kind: Kind, node: &Node) -> serde_json::Value {
     let converted = match kind {
         _ if node.as_text().is_none() => None,
@@ -178,11 +171,11 @@ fn run_rules(orchestrator: Option<&Node>, timeouts: Option<&Node>) -> RunRules {
         skip_final_presentation: flag(node, "skip_final_presentation")
             .unwrap_or(default.skip_final_presentation),
         first_answer_wait: seconds_of("first_answer_wait_seconds").unwrap_or(default.first_answer_wait),
-        // Zero seconds mean that the run waits however long it takes.
+        // Zero means no limit.
         straggler_wait: seconds_of("straggler_wait_seconds")
             .or(default.straggler_wait)
             .filter(|wait| *wait > Millis(0)),
-        // Zero seconds mean that there is no override window.
+        // Zero means no override window.
         override_window: seconds_of("override_window_seconds")
             .or(default.override_window)
             .filter(|window| *window > Millis(0)),
@@ -245,8 +238,7 @@ fn process_limits(orchestrator: Option<&Node>) -> ProcessLimits {
     }
 }
 
-/// The conversation's settings. If the section is present, even empty, the conversation is on, unless `enabled` is
-/// `false`.
+/// An empty section turns the conversation on, too.
 fn interactive(
     orchestrator: &Node,
     env: Variables<'_>,
@@ -273,8 +265,7 @@ fn interactive(
     })
 }
 
-/// The MCP servers and excluded tools of the chat agent's own backend; the chat agent gets no other tools from a
-/// config.
+/// The chat agent gets no other tools from a config.
 fn chat_agent_tools(backend: Option<&Node>, backends: &BackendTypes) -> ToolsConfig {
     let tools = backend.map(|node| tools::resolve::tools(node, false, backends));
     let ToolsConfig { mcp_servers, excluded_tools, .. } = tools.unwrap_or_default();
@@ -329,7 +320,7 @@ fn strategy(node: &Node) -> Option<FinalAnswerStrategy> {
     }
 }
 
-/// The word that a choice means: the word itself, or, if Althing does not support it, the word used instead of it.
+/// If Althing does not support the given word, the word that is used instead.
 pub(crate) fn word(section: &Section, key: &str, node: &Node) -> Option<&'static str> {
     let Kind::Choice(choices) = section.key(key)?.kind else { return None };
     let given = node.as_text()?;

@@ -1,11 +1,8 @@
-//! What an unquoted YAML scalar means: null, boolean, number or text, by the core schema of YAML 1.2.
-//!
-//! The meaning never depends on the key. YAML 1.1's `yes`, `no`, `on`, `off` stay text, so that `id: no` is the agent
-//! called "no"; a key that wants a boolean accepts them itself.
+//! The meaning of an unquoted YAML scalar, by the core schema of YAML 1.2: null, boolean, number or text. `yes`,
+//! `no`, `on` and `off` stay text, so that `id: no` is the agent called "no".
 
 use crate::tree::{Substitution, Text, Value};
 
-/// The value of an unquoted scalar.
 pub(crate) fn plain(text: &str) -> Value {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Value::Null,
@@ -22,7 +19,6 @@ pub(crate) fn plain(text: &str) -> Value {
     Value::Text(Text { content: text.to_owned(), quoted: false, substitution: Substitution::None })
 }
 
-/// The value of a quoted or block scalar.
 pub(crate) fn quoted(text: &str) -> Value {
     Value::Text(Text { content: text.to_owned(), quoted: true, substitution: Substitution::None })
 }

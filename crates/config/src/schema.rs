@@ -1,6 +1,5 @@
-//! The JSON Schemas of configs and workflows for editors, generated from the table of keys.
-//!
-//! The schemas are lenient where the checker only warns.
+//! Generates the JSON Schemas of configs and workflows for editors from the table of keys. They are lenient where the
+//! checker only warns.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -32,7 +31,6 @@ fn document(title: &str, table: &'static Section) -> Map<String, Json> {
     schema
 }
 
-/// The sections described so far.
 type Definitions = Map<String, Json>;
 
 fn section(section: &'static Section, definitions: &mut Definitions) -> Json {
@@ -65,7 +63,7 @@ fn key(key: &Key, definitions: &mut Definitions) -> Json {
         let node = Node { value: scalar::plain(default), span: Span::default() };
         schema.insert("default".to_owned(), node.to_json());
     }
-    // Null means the same as leaving a key out.
+    // Null means the same as leaving the key out.
     let kinds =
         if key.required { kind(key.kind, definitions) } else { nullable(kind(key.kind, definitions)) };
     schema.extend(kinds);
@@ -80,8 +78,8 @@ fn nullable(mut schema: Map<String, Json>) -> Map<String, Json> {
         }
         return schema;
     }
-    // An empty schema allows null already, and so does the schema of a section: without `anyOf` around the
-    // reference, editors show better messages.
+    // An empty schema and the schema of a section allow null already. Without `anyOf` around the reference, editors
+    // show better messages.
     if schema.is_empty() || schema.contains_key("$ref") {
         return schema;
     }

@@ -1,8 +1,5 @@
-//! Finds secrets in a config, so that they can be masked in messages, logs and files.
-//!
-//! This module masks too much rather than too little: values with names that suggest a secret, texts with the shape of
-//! a provider's key, passwords in addresses. A bare `${VARIABLE}` is not a secret and stays, because that is what a
-//! config should contain.
+//! Finds secrets in a config and in variables, so that they can be masked in messages, logs and files. It masks too
+//! much rather than too little. A bare `${VARIABLE}` is not a secret.
 
 use althing_protocol::{NameMeaning, Secret, is_secret_name, name_meaning};
 use std::borrow::Cow;
@@ -11,10 +8,9 @@ use crate::parse::{self, Parsed};
 use crate::substitute::{Piece, pieces};
 use crate::tree::{Span, Value};
 
-/// The replacement of a secret; valid YAML wherever a value is allowed.
+/// This text is valid YAML wherever a value is allowed.
 pub(crate) const REDACTED: &str = "\"[redacted]\"";
 
-/// The prefixes of well-known services' keys.
 const KEY_PREFIXES: &[&str] = &[
     "sk-",
     "sk_",
@@ -38,20 +34,19 @@ const KEY_PREFIXES: &[&str] = &[
     "pplx-",
 ];
 
-/// The length in bytes of the shortest text that can be a well-known service's key.
+/// The minimum length of a word that looks like a key, in bytes.
 const KEY_LENGTH: usize = 20;
 
-/// In text that could not be parsed: how many bytes before the shown part are searched for the name of a value.
+/// How many bytes before the shown part are searched for the name of a value, in text that could not be parsed.
 const LOOK_BACK: usize = 4096;
 
-/// If a variable's name may or may not mean a secret, a value of fewer bytes than this is not a secret.
+/// A shorter value (in bytes) of a variable whose name may or may not mean a secret is no secret.
 const PERHAPS_BYTES: usize = 8;
-/// If a variable's name may or may not mean a secret, a word of fewer lower-case letters than this is not a secret.
+/// A shorter word of lower-case letters in such a variable is no secret.
 const PLAIN_WORD: usize = 16;
 
-/// The secrets in an environment variable of any name: the passwords of addresses and connection strings in the value;
-/// without such passwords, the whole value (without a scheme such as `Bearer`), if the variable's name or the value's
-/// shape says that it is a secret.
+/// The secrets in the user's variable: passwords in addresses and connection strings or, without these, the whole
+/// value if the variable's name or the value's shape says that it is a secret.
 pub fn secrets_in_variable(name: &str, value: &str) -> Vec<Secret> {
     let value = value.trim();
     let mut found: Vec<String> = passwords(value);
@@ -62,24 +57,22 @@ pub fn secrets_in_variable(name: &str, value: &str) -> Vec<Secret> {
         NameMeaning::Perhaps => value.len() >= PERHAPS_BYTES && !is_plain() && !is_path(),
         NameMeaning::Harmless => is_key_like(value),
     };
-    // Only the password of an address is secret: the rest of the address occurs in many harmless texts.
+    // The rest of an address occurs in many harmless texts.
     if whole && found.is_empty() {
         found.push(search_term(value).to_owned());
     }
     found.into_iter().filter(|secret| !secret.is_empty()).map(Secret::new).collect()
 }
 
-/// A value from a `.env` in the working directory is masked only if it has at least this many bytes.
+/// A shorter value (in bytes) from a `.env` in the working directory is not masked.
 const FOUND_SECRET_BYTES: usize = 8;
-/// A value from a `.env` in the working directory that lacks a digit or a letter is masked only if it has at least this
-/// many bytes.
+/// A shorter value from such a `.env` is not masked if it lacks a digit or a letter.
 const FOUND_WORD_BYTES: usize = 20;
-/// A value from a `.env` in the working directory that contains `/` may be used as a secret only if it has at least
-/// this many bytes.
+/// A shorter value from such a `.env` may not contain `/`.
 const FOUND_BASE64_BYTES: usize = 32;
 
-/// Whether a value that somebody else may have set may be used as a secret: it must be one word, and neither an address
-/// nor a path. It may contain `/` only if it looks like a key in base64.
+/// Whether a value that somebody else may have set may be used as a secret: one word that is neither an address nor a
+/// path.
 pub fn may_be_found_secret(value: &str) -> bool {
     let value = value.trim();
     let has = |is: fn(&u8) -> bool| value.bytes().any(|byte| is(&byte));
@@ -98,7 +91,7 @@ pub fn may_be_found_secret(value: &str) -> bool {
 }
 
 /// The secrets in a variable that somebody else may have set. Only a value that looks like a secret is masked:
-/// otherwise, the author of the variable could hide words of Althing's questions, commands and paths from the user.
+/// otherwise the author of the variable could hide words of Althing's questions from the user.
 pub fn secrets_in_found_variable(name: &str, value: &str) -> Vec<Secret> {
     let is_masked = |secret: &Secret| {
         let text = secret.reveal();
@@ -111,8 +104,7 @@ pub fn secrets_in_found_variable(name: &str, value: &str) -> Vec<Secret> {
     secrets_in_variable(name, value).into_iter().filter(is_masked).collect()
 }
 
-/// The passwords in a text's addresses (as written and percent-decoded) and connection strings, except passwords of
-/// addresses that only repeat the user name or the scheme.
+/// Passwords of addresses are returned as written and percent-decoded.
 fn passwords(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (at, _) in text.match_indices("://") {
@@ -139,7 +131,6 @@ fn passwords(text: &str) -> Vec<String> {
     found
 }
 
-/// Decodes a percent-encoded text; None if the result is not UTF-8.
 fn percent_decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -152,17 +143,15 @@ fn percent_decoded(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// A secret in a document, and its position in the text.
 pub(crate) struct Literal {
     pub(crate) span: Span,
     pub(crate) value: String,
 }
 
-/// The keys whose values are addresses, or arguments of MCP servers. A secret may be a part of such a text. Commands of
-/// workflows are not among them: they are started as the log contains them, so a masked part would be missing.
+/// A secret may be a part of such a text. Commands of workflows are not searched: they are started as the log
+/// contains them, so a masked part would be missing.
 const TEXTS_WITH_SECRETS: [&str; 4] = ["args", "azure_endpoint", "base_url", "url"];
 
-/// What the key of a value says about it.
 #[derive(Clone, Copy)]
 struct Meaning {
     is_secret: bool,
@@ -176,8 +165,7 @@ impl Meaning {
     }
 }
 
-/// Every secret in a document: before substitution, those written in the file; after substitution, also those
-/// from variables.
+/// The secrets written in the file and, after substitution, also those from variables.
 pub(crate) fn literals(parsed: &Parsed) -> Vec<Literal> {
     let mut found = Vec::new();
     let mut todo = vec![(&parsed.root, Meaning::of(""))];
@@ -199,8 +187,7 @@ pub(crate) fn literals(parsed: &Parsed) -> Vec<Literal> {
                 found.push(Literal { span: node.span, value: number.to_string() });
             }
             Value::List(items) => {
-                // In a program's arguments, an option such as `--token` says that the next argument is a
-                // secret.
+                // After an option such as `--token`, the next argument is a secret.
                 let options = items.iter().map(|item| item.as_text().is_some_and(is_secret_option));
                 let after_option = std::iter::once(false).chain(options);
                 let after_option = after_option.map(|after| Meaning { is_secret: named || after, ..meaning });
@@ -215,8 +202,7 @@ pub(crate) fn literals(parsed: &Parsed) -> Vec<Literal> {
     found
 }
 
-/// The secrets that are parts of an argument or an address and follow their names: `--token=…`, `TOKEN=…`, `?key=…`,
-/// `Authorization: Bearer …`.
+/// Finds parts that follow a name: `--token=…`, `?key=…`, `Authorization: Bearer …`.
 fn inner_secrets(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut rest = text;
@@ -241,7 +227,7 @@ fn inner_secrets(text: &str) -> Vec<String> {
     found
 }
 
-/// Whether this value of a key or variable of this name is a secret that is written in the file itself.
+/// Whether the secret is written in the file itself, not only named as a variable.
 pub(crate) fn is_plain_text_secret(name: &str, value: &str) -> bool {
     is_secret_name(name) && has_literal_part(value) || is_key_like(value) || has_password(value)
 }
@@ -250,10 +236,9 @@ fn is_secret_option(argument: &str) -> bool {
     argument.strip_prefix('-').is_some_and(|name| !name.contains('=') && is_secret_name(name))
 }
 
-/// One argument of a command line that the user has to judge, with its secrets hidden. The author of the text might try
-/// to hide a program, a path or an address behind a name such as `TOKEN=`. Therefore a hidden value ends at the first
-/// character that is unusual in a key, and a value that looks like part of a path or an address stays visible. After
-/// `TOKEN= ` (with a space), the next word stays visible too, because a shell would run it.
+/// One argument of a command line that the user has to judge, with its secrets hidden. Its author might try to hide a
+/// program, path or address behind `TOKEN=`, so a hidden value ends at the first character that is unusual in a key,
+/// and parts of paths and addresses stay visible.
 pub(crate) fn without_secret_words(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut is_value_next = false;
@@ -279,11 +264,10 @@ pub(crate) fn without_secret_words(text: &str) -> String {
     replace_keys(&out, |_| HIDDEN.to_owned())
 }
 
-/// What is shown in place of a hidden word.
 const HIDDEN: &str = "…";
 
-/// Removes the value at the start of a text and writes [`HIDDEN`] to `out` in its place. Returns the rest of the text:
-/// the whole text if there is no value, or if the value is part of a path or an address.
+/// Writes [`HIDDEN`] in place of the value at the start of the text, and returns the rest. A part of a path or
+/// address stays visible.
 fn hide_value<'a>(text: &'a str, out: &mut String) -> &'a str {
     let bare = text.trim_start_matches(['"', '\'']);
     let is_part = |c: char| c.is_alphanumeric() || "_-+=~%".contains(c);
@@ -297,8 +281,7 @@ fn hide_value<'a>(text: &'a str, out: &mut String) -> &'a str {
     rest
 }
 
-/// The part of a secret text to search for in logs: without a scheme such as `Bearer`, or only the password of an
-/// address.
+/// The term to search for in logs: the secret without a scheme such as `Bearer`, or only the password of an address.
 pub(crate) fn search_term(secret: &str) -> &str {
     if let Some((_, rest)) = secret.split_once("://")
         && let Some((user, _)) =
@@ -318,7 +301,7 @@ fn is_scheme(word: &str) -> bool {
     ["bearer", "basic", "token"].iter().any(|scheme| word.eq_ignore_ascii_case(scheme))
 }
 
-/// Whether a text contains anything but blanks, variables without a default, and words such as `Bearer`.
+/// Whether there is anything but blanks, variables without a default, and words such as `Bearer`.
 fn has_literal_part(text: &str) -> bool {
     pieces(text).iter().any(|piece| match piece {
         Piece::Text(part) => part.split_whitespace().any(|word| !is_scheme(word)),
@@ -326,7 +309,6 @@ fn has_literal_part(text: &str) -> bool {
     })
 }
 
-/// Whether a text has the shape of a well-known service's key.
 pub(crate) fn is_key_like(text: &str) -> bool {
     text.len() >= KEY_LENGTH
         && KEY_PREFIXES.iter().any(|prefix| text.starts_with(prefix))
@@ -334,7 +316,7 @@ pub(crate) fn is_key_like(text: &str) -> bool {
         && text.chars().any(|c| c.is_ascii_digit())
 }
 
-/// Whether a text is an address with a password that is written out, not only named as a variable.
+/// Whether the text is an address with a password that is written out, not only named as a variable.
 fn has_password(text: &str) -> bool {
     let Some((_, rest)) = text.split_once("://") else { return false };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -342,7 +324,7 @@ fn has_password(text: &str) -> bool {
     user.split_once(':').is_some_and(|(_, password)| has_literal_part(password))
 }
 
-/// `part`, which starts at byte `start` of the text, with the given spans overwritten by `*`; columns stay the same.
+/// `part` starts at byte `start` of the text, and keeps its columns.
 pub(crate) fn mask(part: &str, start: usize, spans: &[Span]) -> String {
     let end = start + part.len();
     let near: Vec<&Span> = spans.iter().filter(|span| span.start < end && start < span.end).collect();
@@ -350,18 +332,17 @@ pub(crate) fn mask(part: &str, start: usize, spans: &[Span]) -> String {
     part.char_indices().map(|(at, c)| if is_inside(start + at) { '*' } else { c }).collect()
 }
 
-/// The bytes `from..to` of a line of text that could not be parsed, with possible secrets overwritten by `*`; columns
-/// stay the same.
+/// Overwrites possible secrets with `*`; columns stay the same.
 pub(crate) fn mask_unparsed(line: &str, from: usize, to: usize) -> String {
-    // The name of a value may be before the part that is shown, so the search starts up to `LOOK_BACK` bytes earlier.
+    // The name of a value may be before the part that is shown.
     let start = line.floor_char_boundary(from.saturating_sub(LOOK_BACK));
     let part = line.get(start..to).unwrap_or_default();
     let skipped = line.get(start..from).unwrap_or_default().chars().count();
     replace_secrets(part, |hidden| "*".repeat(hidden.chars().count())).chars().skip(skipped).collect()
 }
 
-/// The YAML text with every secret in it replaced, for storing with a session. `${VARIABLE}`s stay. Comments are
-/// searched too, because people leave old keys there; text that is not YAML is searched line by line.
+/// The YAML text with every secret replaced, for storing with a session. Comments are searched too, because people
+/// leave old keys there.
 pub fn redact(text: &str) -> String {
     let Ok(parsed) = parse::parse(text) else {
         let lines: Vec<String> =
@@ -373,7 +354,7 @@ pub fn redact(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut done = 0;
     for span in spans {
-        // An alias can make the same value appear twice; it is replaced once.
+        // An alias can make the same value appear twice.
         if span.start < done {
             continue;
         }
@@ -387,7 +368,6 @@ pub fn redact(text: &str) -> String {
     replace_keys(&lines.join("\n"), |_| "[redacted]".to_owned())
 }
 
-/// A line with the secrets in its comment replaced.
 fn redact_comment(line: &str) -> Cow<'_, str> {
     let start = line.find('#').filter(|at| {
         let before = line.get(..*at).unwrap_or_default();
@@ -401,7 +381,6 @@ fn redact_comment(line: &str) -> Cow<'_, str> {
     }
 }
 
-/// A line with the value after every secret name replaced, and with every word that has the shape of a key replaced.
 pub(crate) fn replace_secrets(line: &str, with: impl Fn(&str) -> String + Copy) -> String {
     let mut out = String::with_capacity(line.len());
     let mut rest = line;
@@ -428,13 +407,11 @@ pub(crate) fn replace_secrets(line: &str, with: impl Fn(&str) -> String + Copy) 
     replace_keys(&out, with)
 }
 
-/// The last name in a text that ends with `:` or `=`: the name before that character.
 fn name_before(text: &str) -> &str {
     let name = text.trim_end_matches([':', '=', ' ', '"', '\'']);
     name.rsplit(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-'))).next().unwrap_or_default()
 }
 
-/// A text with every word that has the shape of a key replaced.
 fn replace_keys(text: &str, with: impl Fn(&str) -> String) -> String {
     let mut out = String::with_capacity(text.len());
     let mut word_start = 0;

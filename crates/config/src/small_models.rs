@@ -1,5 +1,5 @@
-//! Teams of small models of local servers. A small model often spoils a good answer when it rewrites it, so
-//! `winner_reuse` is the better strategy for a team that has nobody else.
+//! Recognizes teams of small local models. A small model often spoils a good answer when it rewrites it, so
+//! `winner_reuse` is the better strategy for such a team.
 
 use crate::LoadPurpose;
 use crate::backends::{self, BackendType, BackendTypes};
@@ -8,10 +8,10 @@ use crate::diagnostic::{Problem, Sink};
 use crate::tree::Node;
 use crate::variables::Variables;
 
-/// The number of parameters, in billions, up to which a model is small.
+/// A model with more billions of parameters is not small.
 const MAX_BILLIONS: f64 = 4.0;
 
-/// The beginnings of the names of models that are small unless the name says another size.
+/// Models whose names begin with these are small unless the name says another size.
 const SMALL_FAMILIES: [&str; 13] = [
     "smollm",
     "tinyllama",
@@ -28,10 +28,9 @@ const SMALL_FAMILIES: [&str; 13] = [
     "moondream",
 ];
 
-/// Words for the larger members of these families.
 const LARGER: [&str; 2] = ["vision", "medium"];
 
-/// Whether a model is small, as far as its name tells: `qwen2.5-coder:1.5b`, `SmolLM2-135M-Instruct`, `tinyllama`.
+/// Whether the name tells that the model is small: `qwen2.5-coder:1.5b`, `SmolLM2-135M-Instruct`, `tinyllama`.
 pub(crate) fn is_small(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or(model).to_lowercase();
     let name = name.strip_suffix(".gguf").unwrap_or(&name);
@@ -56,13 +55,11 @@ pub(crate) fn is_small(model: &str) -> bool {
     }
 }
 
-/// Whether a model of a backend type is small and runs on a local server, as far as the names tell.
+/// Whether a model is small and of a local server, as far as the names tell.
 pub fn is_small_local_model(backend_type: &str, model: &str) -> bool {
     backends::backend_type(backend_type).is_some_and(BackendType::is_local) && is_small(model)
 }
 
-/// Suggests `winner_reuse` if a config is checked whose agents are all small models of local servers, unless the config
-/// says how the final answer is made.
 pub(crate) fn check(
     root: &Node,
     env: Variables<'_>,
@@ -88,7 +85,6 @@ pub(crate) fn check(
     sink.warning(first.span, "orchestrator.final_answer_strategy", problem);
 }
 
-/// The `model` of an agent, if it is a small model of a local server.
 fn small_model<'a>(
     agent: &AgentNode<'a>,
     env: Variables<'_>,

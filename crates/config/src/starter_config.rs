@@ -1,33 +1,30 @@
-//! Generates a starter config for `config init` and for starts without a config.
-//!
-//! The generated config passes `config check` without a warning on the machine that it was generated for, and says in
-//! comments what to change. The config names variables and never contains API keys, because it belongs in version
-//! control.
+//! Generates a starter config for `config init` and for starts without a config. It passes `config check` without a
+//! warning on this machine, and never contains API keys, because it belongs in version control.
 
 use std::fmt::Write as _;
 
 use crate::backends::{self, BACKENDS, BackendType};
 use crate::local_team::{DetectedServer, LocalAgent, LocalTeam, with_size};
 
-/// A provider whose key is set on this machine.
+/// A provider whose API key is set on this machine.
 #[derive(Clone, Copy, Debug)]
 pub struct DetectedProvider {
     /// The provider.
     pub backend: &'static BackendType,
-    /// The variable that holds the key.
+    /// The variable with the key.
     pub variable: &'static str,
 }
 
 /// What agents can be made of on this machine.
 #[derive(Clone, Debug, Default)]
 pub struct DetectedBackends {
-    /// Providers whose keys are set.
+    /// Providers whose API keys are set.
     pub providers: Vec<DetectedProvider>,
     /// CLI agents that are installed.
     pub programs: Vec<&'static BackendType>,
-    /// Model servers that are running on this machine.
+    /// Running model servers.
     pub servers: Vec<DetectedServer>,
-    /// The free memory of this machine in bytes, if it is known.
+    /// The free memory in bytes, if it is known.
     pub memory: Option<u64>,
 }
 
@@ -42,7 +39,7 @@ impl DetectedBackends {
         self.providers.len() + self.programs.len() + self.local_team().agents.len()
     }
 
-    /// A description for people: `API keys (OPENAI_API_KEY), programs (claude), Ollama (llama3.2:1b 1.3 GB)`.
+    /// A text for the user: `API keys (OPENAI_API_KEY), programs (claude), Ollama (llama3.2:1b 1.3 GB)`.
     pub fn describe(&self) -> String {
         let keys = self.providers.iter().map(|provider| provider.variable.to_owned()).collect();
         let programs =
@@ -60,7 +57,7 @@ impl DetectedBackends {
         parts.map(|(what, names)| format!("{what} ({})", names.join(", "))).collect::<Vec<_>>().join(", ")
     }
 
-    /// What is said about local models that do not fit into the free memory; None if all fit.
+    /// Names the local models that do not fit into the free memory; `None` if all of them fit.
     pub fn describe_too_large(&self) -> Option<String> {
         let team = self.local_team();
         let names: Vec<String> = team.too_large.iter().map(|model| with_size(model)).collect();
@@ -76,7 +73,7 @@ impl DetectedBackends {
     }
 }
 
-/// The supported providers with a default address whose keys are set, in table order.
+/// Supported providers with a default address whose API keys are set, in table order.
 pub fn detect_providers(env: &dyn Fn(&str) -> Option<String>) -> Vec<DetectedProvider> {
     let is_set = |name: &&&'static str| env(name).is_some_and(|value| !value.trim().is_empty());
     BACKENDS
@@ -95,8 +92,8 @@ pub fn detect_cli_agents(is_installed: &dyn Fn(&str) -> bool) -> Vec<&'static Ba
     BACKENDS.iter().filter(is_there).collect()
 }
 
-/// A commented config: one agent for each provider and CLI agent that was detected, and up to three on local models
-/// (see `local_team`), or three offline agents if there is none of these.
+/// A commented config: one agent for each detected provider and CLI agent, and up to three on local models; three
+/// offline agents if nothing was detected.
 pub fn starter_config(found: &DetectedBackends) -> String {
     let mut out = String::from(
         "# A team of agents for Althing. Check it with `althing config check`, run it with\n\

@@ -1,42 +1,33 @@
-//! Substitutes environment variables in the texts of a config.
-//!
-//! `${NAME}` becomes the value of the variable. `${NAME:-default}` becomes the same, or the default if the variable is
-//! unset or empty. `$${` becomes `${`. A variable that is unset and has no default stays as written and is reported.
-//! Anything else with a dollar sign stays, as in MassGen. A value is inserted as text and never parsed as YAML again,
-//! so a variable cannot add keys. Keys are never changed. The caller provides the lookup: this crate does not read the
-//! environment. The module `variables` defines which places may use which variables. `${cwd}` is not a variable: as in
-//! MassGen, it means the agent's workspace, which is not known yet.
+//! Substitutes environment variables in the texts of a config: `${NAME}` and `${NAME:-default}` (also if the variable
+//! is empty); `$${` becomes `${`. A value is inserted as text and never parsed as YAML, so a variable cannot add
+//! keys.
 
 use crate::limits;
 use crate::tree::{Node, Substitution, Text, Value};
 use crate::variables::{Lookup, Place, Variables};
 
-/// The placeholder for the agent's workspace in the settings of its MCP servers (arguments, environment, directory);
-/// replaced when a server is started.
+/// The placeholder for the agent's workspace in the settings of MCP servers; as in MassGen, replaced when a server is
+/// started.
 pub const WORKSPACE_PLACEHOLDER: &str = "${cwd}";
 
-/// The maximum number of unset variables that are reported for one text.
 const MAX_REPORTED: usize = 10;
 
-/// The result of substitution.
 #[derive(Default)]
 pub(crate) struct Substituted {
-    /// The values of variables whose names say that they are secret.
     pub(crate) secrets: Vec<String>,
-    /// Whether the substituted texts are larger than the limit; then the remaining texts are not substituted.
+    /// Set if the substituted texts exceed the limit; the remaining texts are then not substituted.
     pub(crate) too_much: bool,
     bytes: usize,
 }
 
-/// Substitutes in every text below `root`.
 pub(crate) fn substitute(root: &mut Node, variables: Variables<'_>) -> Substituted {
     let mut result = Substituted::default();
     result.add(root, Place::Other, variables);
     result
 }
 
-/// Fills in the variables in `text`, which is the value of the variable `name` in an `env` map. Fails with the name of
-/// the first variable that is not set and has no default.
+/// Fills in the variables in `text`, the value of the variable `name` in an `env` map. Fails with the name of the
+/// first variable that is unset and has no default.
 pub fn fill_variables(name: &str, text: &str, variables: Variables<'_>) -> Result<String, String> {
     let env = variables.at(Place::NamedValues.of(name));
     let mut out = String::with_capacity(text.len());
@@ -53,7 +44,6 @@ pub fn fill_variables(name: &str, text: &str, variables: Variables<'_>) -> Resul
 }
 
 impl Substituted {
-    /// Substitutes in every text below `root`, which is at this place in the config, and adds the outcome to `self`.
     pub(crate) fn add(&mut self, root: &mut Node, place: Place, variables: Variables<'_>) {
         let mut todo = vec![(root, place)];
         while let Some((node, place)) = todo.pop() {
@@ -122,13 +112,11 @@ impl Substituted {
     }
 }
 
-/// A part of a text: literal text, or a variable.
 pub(crate) enum Piece<'a> {
     Text(&'a str),
     Variable { written: &'a str, name: &'a str, default: Option<&'a str> },
 }
 
-/// Splits a text at its variables.
 pub(crate) fn pieces(text: &str) -> Vec<Piece<'_>> {
     let mut pieces = Vec::new();
     let mut rest = text;
@@ -154,7 +142,6 @@ pub(crate) fn pieces(text: &str) -> Vec<Piece<'_>> {
     pieces
 }
 
-/// The variable at the start of a text that begins with `${`, if it is one.
 fn variable(text: &str) -> Option<(&str, &str, Option<&str>)> {
     let inner = text.strip_prefix("${")?;
     let end = inner.find('}')?;

@@ -1,6 +1,5 @@
-//! Checks that need more than the text of a config: whether context paths exist, and whether providers have the models.
-//!
-//! This crate reads no files and knows no models, so the caller answers these questions.
+//! Checks that need more than the text of a config: whether context paths exist, and whether providers have the
+//! models. The caller answers these questions.
 
 use crate::backends::{BackendApi, BackendTypes};
 use crate::cross_key_checks;
@@ -14,8 +13,7 @@ use crate::{LoadPurpose, Variables};
 pub struct Surroundings<'a> {
     /// Whether a context path, as written in the config, is missing.
     pub is_missing: &'a dyn Fn(&str) -> bool,
-    /// Takes a backend type and the name of a model. Returns Some if the type's provider does not seem to have this
-    /// model; None if it has the model, or if its models are not known.
+    /// For a backend type and a model's name: Some if the provider does not seem to have the model.
     pub unknown_model: &'a dyn Fn(&str, &str) -> Option<UnknownModel>,
 }
 
@@ -26,8 +24,7 @@ pub struct UnknownModel {
     pub similar: Option<&'static str>,
 }
 
-/// Reports context paths that do not exist, if the config is only checked (a run reports them itself). Reports models
-/// that are not known, unless the config is read for the offline model.
+/// Context paths are only checked by `config check`; a run reports missing ones itself.
 pub(crate) fn check(
     root: &Node,
     env: Variables<'_>,

@@ -1,6 +1,4 @@
-//! Messages about text that is not YAML, or that is rejected before parsing.
-//!
-//! This module never looks at keys. It turns the parser's terse messages into messages that say what to change.
+//! Messages about text that is not YAML, or that is rejected before parsing: they say what to change.
 
 use granit_parser::{ErrorKind, ScanError, Span as YamlSpan};
 
@@ -9,7 +7,6 @@ use crate::limits;
 use crate::quotes;
 use crate::tree::Span;
 
-/// The reason to reject a text before parsing it: its size, or a control character other than a line break or a tab.
 pub(crate) fn reject_before_parsing(text: &str) -> Option<(Span, Problem)> {
     if text.len() > limits::MAX_BYTES {
         let problem =
@@ -28,15 +25,13 @@ pub(crate) fn reject_before_parsing(text: &str) -> Option<(Span, Problem)> {
     ))
 }
 
-/// Converts the parser's span.
 pub(crate) fn convert_span(span: &YamlSpan) -> Span {
     let start = span.start.byte_offset().unwrap_or_default();
     let end = span.end.byte_offset().unwrap_or(start);
     Span { start, end, line: span.start.line(), column: span.start.col() + 1 }
 }
 
-/// The position of a parser error, and a message with a suggestion. An error that a quote without an end caused is
-/// reported where the quote opens.
+/// An error that a quote without an end caused is reported where the quote opens.
 pub(crate) fn explain(error: &ScanError, text: &str) -> (Span, Problem) {
     let marker = error.marker();
     let start = marker.byte_offset().unwrap_or_default();
@@ -44,7 +39,7 @@ pub(crate) fn explain(error: &ScanError, text: &str) -> (Span, Problem) {
     let is_unclosed = matches!(error.kind(), ErrorKind::UnclosedQuotedScalar);
     let causes = |quote: &&quotes::Quote| match quote.end {
         None => is_unclosed || quote.start < start,
-        // The quote was closed by the next quote of its kind; what follows that one on its line is the error.
+        // The next quote of its kind closed this one; what follows on that line is the error.
         Some(end) => quote.start < start && end_of_line(text, end) >= start,
     };
     if let Some(quote) = quotes.iter().rev().find(causes) {
@@ -64,7 +59,6 @@ fn end_of_line(text: &str, at: usize) -> usize {
     rest.find('\n').map_or(text.len(), |length| at + length)
 }
 
-/// The span of the character at this byte offset.
 fn span_at(text: &str, start: usize) -> Span {
     let before = text.get(..start).unwrap_or_default();
     let line = before.matches('\n').count() + 1;
@@ -72,7 +66,7 @@ fn span_at(text: &str, start: usize) -> Span {
     Span { start, end: start + 1, line, column }
 }
 
-/// What is wrong, in plain words; None for rare errors, for which the parser's own words are used.
+/// `None` for rare errors, for which the parser's own words are used.
 fn plain_words(kind: &ErrorKind) -> Option<&'static str> {
     Some(match kind {
         ErrorKind::TabNotAllowed

@@ -1,12 +1,9 @@
-//! The config as a tree in which every key and value has its position in the text.
-//!
-//! Data only: it never judges a config. A typed deserializer stops at the first problem and loses positions, while a
-//! person wants all problems, each with its line.
+//! The config as a tree in which every key and value has its position in the text. A typed deserializer would stop at
+//! the first problem and lose positions.
 
 use crate::secrets;
 
-/// A position in the source text. `start` and `end` are byte offsets. Lines and columns count from one; columns count
-/// characters.
+/// `start` and `end` are byte offsets. Lines and columns count from one; columns count characters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) start: usize,
@@ -15,14 +12,13 @@ pub(crate) struct Span {
     pub(crate) column: usize,
 }
 
-/// A value of the document and its position.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Node {
     pub(crate) value: Value,
     pub(crate) span: Span,
 }
 
-/// A value. Words such as `yes` stay text here; the key decides what they mean.
+/// Words such as `yes` stay text; the key decides what they mean.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
     Null,
@@ -34,28 +30,25 @@ pub(crate) enum Value {
     Map(Vec<Entry>),
 }
 
-/// A text, and whether its `${VARIABLE}`s were substituted.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Text {
     pub(crate) content: String,
-    /// Whether the text was written with quotes or as a block. Such a text is not a number, not even `"60"`, unless a
+    /// Whether the text is written with quotes or as a block. Such a text is not a number, not even `"60"`, unless a
     /// variable was substituted in it.
     pub(crate) quoted: bool,
     pub(crate) substitution: Substitution,
 }
 
-/// Whether environment variables were substituted in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Substitution {
     /// The text is as written.
     None,
-    /// Every variable had a value or a default; the text may be read as a number where one is expected.
+    /// Every variable had a value or a default; the text may be read as a number.
     Done,
-    /// These environment variables are not set, so the value cannot be judged.
+    /// These variables are not set, so the value cannot be judged.
     Unset(Vec<String>),
 }
 
-/// One key of a map with its value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Entry {
     pub(crate) key: String,
@@ -64,7 +57,6 @@ pub(crate) struct Entry {
 }
 
 impl Node {
-    /// The entries, if this is a map.
     pub(crate) fn entries(&self) -> &[Entry] {
         match &self.value {
             Value::Map(entries) => entries,
@@ -72,7 +64,6 @@ impl Node {
         }
     }
 
-    /// The items, if this is a list.
     pub(crate) fn items(&self) -> &[Node] {
         match &self.value {
             Value::List(items) => items,
@@ -80,12 +71,10 @@ impl Node {
         }
     }
 
-    /// The value of `key`, if this is a map that sets it. Null counts as not set.
     pub(crate) fn get(&self, key: &str) -> Option<&Node> {
         self.entry(key).map(|entry| &entry.value).filter(|node| !node.is_null())
     }
 
-    /// The entry of `key`, null or not.
     pub(crate) fn entry(&self, key: &str) -> Option<&Entry> {
         self.entries().iter().find(|entry| entry.key == key)
     }
@@ -101,8 +90,7 @@ impl Node {
         }
     }
 
-    /// A boolean. Unquoted words of YAML 1.1 such as `yes` count, because MassGen accepts them; so does such a word
-    /// from a variable.
+    /// MassGen accepts unquoted words of YAML 1.1 such as `yes`, so they count.
     pub(crate) fn as_bool(&self) -> Option<bool> {
         match &self.value {
             Value::Bool(value) => Some(*value),
@@ -111,7 +99,6 @@ impl Node {
         }
     }
 
-    /// A whole number, also if it comes from a variable.
     pub(crate) fn as_integer(&self) -> Option<i64> {
         match &self.value {
             Value::Integer(value) => Some(*value),
@@ -120,7 +107,6 @@ impl Node {
         }
     }
 
-    /// A finite number, also if it comes from a variable.
     pub(crate) fn as_number(&self) -> Option<f64> {
         let number = match &self.value {
             Value::Integer(value) => Some(*value as f64),
@@ -131,7 +117,6 @@ impl Node {
         number.filter(|number| number.is_finite())
     }
 
-    /// The variables in this text that are not set; if there are any, its value cannot be judged.
     pub(crate) fn unset(&self) -> &[String] {
         match &self.value {
             Value::Text(Text { substitution: Substitution::Unset(names), .. }) => names,
@@ -139,7 +124,7 @@ impl Node {
         }
     }
 
-    /// The number of values in this value, itself included, and the number of bytes of text in it.
+    /// The number of values, itself included, and of bytes of text.
     pub(crate) fn size(&self) -> (usize, usize) {
         let mut values = 0;
         let mut bytes = 0;
@@ -159,7 +144,6 @@ impl Node {
         (values, bytes)
     }
 
-    /// A description of this value for messages.
     pub(crate) fn describe(&self) -> String {
         match &self.value {
             Value::Null => "nothing".to_owned(),
@@ -182,7 +166,6 @@ impl Node {
         }
     }
 
-    /// The value as JSON, for what is passed on unchanged.
     pub(crate) fn to_json(&self) -> serde_json::Value {
         match &self.value {
             Value::Null => serde_json::Value::Null,

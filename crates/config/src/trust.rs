@@ -1,10 +1,6 @@
-//! Lists what the user must accept before a config that was found in the working directory is used.
-//!
-//! Without trust a found config may only set the keys that are marked `before_trust` in `keys/`: agents, prompts,
-//! modes, limits and parameters of models. Every other key of the table needs trust unless its value switches it off,
-//! and so does every `${VARIABLE}`, because a stranger's config could otherwise send any secret of the environment to
-//! any server. A CLI agent needs trust as well. The marked keys are an allow-list, so a new key needs trust until
-//! somebody decides otherwise. Asking for trust is the caller's job.
+//! Lists what the user must accept before a config that was found in the working directory is used: every key that is
+//! not marked `before_trust` in the table of keys, every CLI agent, and every `${VARIABLE}`, because a stranger's
+//! config could otherwise send any secret of the environment to any server.
 
 use crate::backends::{self, BackendApi, BackendTypes};
 use crate::key_checker::join;
@@ -15,28 +11,25 @@ use crate::tools::{self, paths};
 use crate::tree::{Node, Value};
 use crate::values::has_shape;
 
-/// The maximum number of settings and variables that are listed. More of them would not help a person to decide.
+/// More settings and variables would not help a person to decide.
 const MAX_SETTINGS: usize = 100;
-/// The maximum number of programs, addresses and paths that are listed.
 const MAX_ACTS: usize = 1000;
-/// A list of at most this many entries stays in file order, because a person can read all of it.
+/// A person can read all of a shorter list, so it stays in file order.
 const MAX_FILE_ORDER: usize = 20;
-/// The maximum number of characters of a command line, address or path that are shown.
+/// The maximum number of characters of a command line, address or path.
 const MAX_SHOWN: usize = 2000;
 
-/// One part of a found config for which the config needs the user's trust, or one program that a workflow would start.
+/// A part of a found config that needs the user's trust, or a program that a workflow would start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrustRequirement {
     /// The dotted path of the key.
     pub location: String,
-    /// What the part of the config would do ("would start …", "sets …"), or what the workflow would start
-    /// ("the command …").
+    /// What this part would do ("would start …", "sets …").
     pub what: String,
 }
 
-/// Everything in a document that needs trust, in file order; in a long list, programs, addresses and paths come first.
-/// If not everything is listed, the last entry says so. Variables must not have been substituted in the document yet: a
-/// person is shown the names of variables, not their values.
+/// In a long list, programs, addresses and paths come first. Must be called before variables are substituted: a
+/// person is shown their names, not their values.
 pub(crate) fn find(root: &Node, backends: &'static BackendTypes) -> Vec<TrustRequirement> {
     let mut search = Search { backends, found: Vec::new(), acts: 0, unlisted: 0 };
     section(&ROOT, root, "", &mut search);
@@ -52,16 +45,11 @@ pub(crate) fn find(root: &Node, backends: &'static BackendTypes) -> Vec<TrustReq
     found
 }
 
-/// A search for what needs trust.
 struct Search {
-    /// All known backend types.
     backends: &'static BackendTypes,
-    /// What needs trust so far, each with whether it is an act (a program, address or path) rather than a setting or
-    /// variable.
+    /// The flag says whether the part is an act (a program, address or path) rather than a setting or variable.
     found: Vec<(bool, TrustRequirement)>,
-    /// The number of acts in `found`.
     acts: usize,
-    /// The number of parts that need trust but are not in `found`, because there are too many.
     unlisted: usize,
 }
 
@@ -71,14 +59,12 @@ fn section(section: &'static Section, node: &Node, path: &str, search: &mut Sear
         match section.key(&entry.key) {
             Some(key) if key.before_trust => value(key.kind, &entry.value, &path, search),
             Some(key) => key_needing_trust(key, &entry.value, node, &path, search),
-            // An unknown key is reported elsewhere. Its variables are listed, because some sections are passed on
-            // whole.
+            // An unknown key is reported elsewhere, but some sections are passed on whole, with their variables.
             None => used_variables(&entry.value, &path, search),
         }
     }
 }
 
-/// Searches a value for parts that need trust. The key that holds the value needs no trust itself.
 fn value(kind: Kind, node: &Node, path: &str, search: &mut Search) {
     match kind {
         Kind::Section(inner) if matches!(node.value, Value::Map(_)) => section(inner, node, path, search),
@@ -103,7 +89,6 @@ fn value(kind: Kind, node: &Node, path: &str, search: &mut Search) {
     }
 }
 
-/// Adds what a key that needs trust would do, unless the key is switched off.
 fn key_needing_trust(key: &Key, node: &Node, parent: &Node, path: &str, search: &mut Search) {
     if is_switched_off(key, node) {
         return;
@@ -149,7 +134,7 @@ fn key_needing_trust(key: &Key, node: &Node, parent: &Node, path: &str, search: 
                 let what = "would let the chat agent read and change files in this directory";
                 add(path, what.to_owned(), search);
             }
-            // The chat agent's own backend may name endpoints and programs, so it is described key by key.
+            // The chat agent's own backend may name endpoints and programs.
             if let (Kind::Section(inner), true) = (key.kind, is_on) {
                 section_needing_trust(inner, node, path, search);
             }
@@ -163,7 +148,7 @@ fn key_needing_trust(key: &Key, node: &Node, parent: &Node, path: &str, search: 
     used_variables(node, path, search);
 }
 
-/// Searches a section that already needs trust as a whole: only the keys of its `backend` are named in addition.
+/// The section already needs trust as a whole; only the keys of its `backend` are named in addition.
 fn section_needing_trust(inner: &'static Section, node: &Node, path: &str, search: &mut Search) {
     for entry in node.entries() {
         if let Some(Key { kind: Kind::Section(backend), name: "backend", .. }) = inner.key(&entry.key) {
@@ -172,7 +157,6 @@ fn section_needing_trust(inner: &'static Section, node: &Node, path: &str, searc
     }
 }
 
-/// Adds every variable that is used in a value.
 fn used_variables(node: &Node, path: &str, search: &mut Search) {
     let mut names: Vec<&str> = Vec::new();
     let mut todo = vec![node];
@@ -199,18 +183,16 @@ fn used_variables(node: &Node, path: &str, search: &mut Search) {
     }
 }
 
-/// Whether a key that needs trust has no effect: it is null, an empty list, or a switch that is off. `off` and `no`
-/// only switch off booleans: elsewhere they are names, of a directory for example.
+/// `off` and `no` only switch off booleans; elsewhere they are names, of a directory for example.
 fn is_switched_off(key: &Key, node: &Node) -> bool {
     match &node.value {
-        // The section itself turns the conversation on, even if it is empty.
+        // Even an empty section turns the conversation on.
         Value::Null => key.name != "interactive_mode",
         Value::List(items) => items.is_empty(),
         _ => matches!(key.kind, Kind::Bool) && node.as_bool() == Some(false),
     }
 }
 
-/// Adds a program, an address or a path.
 fn add(location: &str, what: String, search: &mut Search) {
     if search.acts < MAX_ACTS {
         search.acts += 1;
@@ -220,7 +202,6 @@ fn add(location: &str, what: String, search: &mut Search) {
     }
 }
 
-/// Adds a setting or variable.
 fn add_setting(location: &str, what: String, search: &mut Search) {
     if search.found.len() - search.acts < MAX_SETTINGS {
         search.found.push((false, TrustRequirement { location: location.to_owned(), what }));
@@ -233,15 +214,11 @@ fn host(url: &str) -> String {
     shown(backends::host_of(url).unwrap_or(url))
 }
 
-/// A path or an address for a question to the user. If the text is too long, it is cut, and the number of missing
-/// characters is added.
 fn shown(text: &str) -> String {
     let (text, cut) = shortened(text);
     text + &cut
 }
 
-/// A name for a question to the user, in backticks and without secrets. If the name is cut, the number of missing
-/// characters follows the closing backtick.
 fn quoted(text: &str) -> String {
     let (text, cut) = shortened(&secrets::without_secret_words(text));
     format!("`{text}`{cut}")

@@ -1,7 +1,4 @@
-//! Checks single values against what their key may hold, and writes the messages.
-//!
-//! This module is the other half of `key_checker`, which goes through the tree. A message names the key, what was
-//! expected and what was found. It never repeats a secret.
+//! Checks single values of a config against what their key may hold. Messages never repeat a secret.
 
 use crate::LoadPurpose;
 use crate::backends::{self, BackendTypes};
@@ -14,11 +11,9 @@ use crate::patterns;
 use crate::secrets;
 use crate::tree::{Node, Value};
 
-/// The description of an amount of memory, for messages.
 const MEMORY: &str = "an amount of memory such as `512m` or `2g`";
 
 impl KeyChecker<'_, '_> {
-    /// Checks a value by its kind.
     pub(crate) fn value(&mut self, kind: Kind, node: &Node, position: Position<'_>) {
         if !node.unset().is_empty() {
             if !position.quiet {
@@ -153,7 +148,6 @@ impl KeyChecker<'_, '_> {
         }
     }
 
-    /// Reports a value of the wrong kind.
     pub(crate) fn mismatch(&mut self, node: &Node, position: Position<'_>, wanted: &str) {
         let name = leaf(position.path);
         let wanted = wanted.trim_end();
@@ -195,7 +189,6 @@ fn unknown_backend_type(name: &str, backends: &BackendTypes) -> Problem {
     problem.hint(format!("use one of: {}", supported.collect::<Vec<_>>().join(", ")))
 }
 
-/// Whether a value has the shape of a kind, regardless of its content.
 pub(crate) fn has_shape(kind: Kind, node: &Node) -> bool {
     match kind {
         Kind::Bool => node.as_bool().is_some(),
@@ -212,7 +205,6 @@ pub(crate) fn has_shape(kind: Kind, node: &Node) -> bool {
     }
 }
 
-/// The name of a kind in messages.
 pub(crate) fn shape_name(kind: Kind) -> String {
     match kind {
         Kind::Bool => "`true` or `false`".to_owned(),
@@ -231,7 +223,6 @@ pub(crate) fn shape_name(kind: Kind) -> String {
     }
 }
 
-/// The last key of a path.
 fn leaf(path: &str) -> &str {
     path.rsplit('.').next().unwrap_or_default()
 }

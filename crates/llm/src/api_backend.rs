@@ -1,6 +1,5 @@
-//! A model behind an HTTP API: turns one call to the `Backend` port into attempts, and reports the outcome.
-//!
-//! Independent of the wire format; `wire` translates requests and replies.
+//! A model behind an HTTP API: turns one call to the `Backend` port into attempts with retries, and reports the
+//! outcome. Independent of the wire format.
 
 use crate::error::{BuildError, CallFailure, sanitize};
 use crate::http::{HttpClient, is_local};
@@ -24,19 +23,16 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// How many times the request of one call may be changed and sent again because the provider rejected a field.
+/// How often the request of one call is changed after the provider rejected a field.
 const CORRECTIONS: u32 = 3;
 
-/// A model behind an HTTP API, for one agent.
 pub(crate) struct ApiBackend<W> {
     info: BackendInfo,
     provider: &'static Provider,
     client: reqwest::Client,
     url: Url,
-    /// The request headers. The API key and the user's headers are marked sensitive, so that `Debug` output does not
-    /// show them.
+    /// The API key and the user's headers are marked sensitive, so that `Debug` output does not show them.
     headers: HeaderMap,
-    /// Values that are removed from error messages: the API key and the values of the user's headers.
     secrets: Vec<Secret>,
     limits: CallLimits,
     price: Option<Price>,
@@ -45,41 +41,33 @@ pub(crate) struct ApiBackend<W> {
     wire: W,
 }
 
-/// A running call.
 struct Call<'a> {
     request: &'a ModelRequest,
-    /// What the server said about itself.
     facts: Arc<ServerFacts>,
     plan: CallPlan<'a>,
     limits: CallLimits,
     deadline: Instant,
     spent: Spent,
     retries: u32,
-    /// How many times the request was changed because the server rejected it.
     corrections: u32,
-    /// What the user is told with the reply.
     notices: Vec<Notice>,
 }
 
-/// What a call has used so far.
 #[derive(Default)]
 struct Spent {
     usage: Usage,
-    /// How long the call waited for rate limits.
     limited: Duration,
-    /// The random number used for the last wait. It is kept, so that the pause and the retry use the same wait.
+    /// The same random number for the pause of all calls and for the retry of this call.
     random: f64,
 }
 
-/// The model name from the config; an error if it is missing or blank.
 pub(crate) fn model(config: &BackendConfig) -> Result<String, BuildError> {
     let model = config.model.clone().filter(|model| !model.trim().is_empty());
     model.ok_or_else(|| BuildError::NoModel { kind: config.kind.clone() })
 }
 
 impl<W: Wire> ApiBackend<W> {
-    /// Creates the backend. Problems of the config that can be found without a request are reported here, not at the
-    /// first call.
+    /// Problems of the config that can be found without a request are reported here, not at the first call.
     pub(crate) fn new(
         config: &BackendConfig,
         provider: &'static Provider,
@@ -153,7 +141,8 @@ impl<W: Wire> ApiBackend<W> {
             }
             let times = (call.spent.limited, left);
             match decide_retry(&failure, &call.limits, call.retries, times, call.spent.random) {
-                // The next attempt has to wait for the pause, like all other calls with this API key.
+                // There is no wait here: like all calls with this API key, the next attempt waits for the pause in
+                // `throttle`.
                 RetryDecision::Retry(after) if failure.kind == BackendErrorKind::RateLimited => {
                     call.retries += 1;
                     on_delta(Delta::RateLimited { after, reason: &failure.what });
@@ -170,7 +159,6 @@ impl<W: Wire> ApiBackend<W> {
         }
     }
 
-    /// Changes the request after a rejection that says what to change. Returns whether the call is to be sent again.
     fn corrects(&self, call: &mut Call<'_>, failure: &CallFailure) -> bool {
         let refused = matches!(failure.status, Some(400 | 422));
         if call.corrections >= CORRECTIONS {
@@ -193,7 +181,6 @@ impl<W: Wire> ApiBackend<W> {
         corrected
     }
 
-    /// The backend in messages.
     fn name(&self) -> String {
         format!("{} {}", self.info.kind, self.info.model)
     }
@@ -212,7 +199,6 @@ impl<W: Wire> ApiBackend<W> {
         );
     }
 
-    /// Logs a failure, whose message has already been cleaned of keys.
     fn log_failure(&self, failure: &CallFailure, ms: u64, retries: u32) {
         tracing::warn!(
             provider = self.info.kind,
@@ -227,8 +213,8 @@ impl<W: Wire> ApiBackend<W> {
         );
     }
 
-    /// One attempt, subject to the rate limits. Counts the attempt in `spent` and adds the cost of a reply; a failure
-    /// carries its own token counts, which the caller adds.
+    /// Counts the attempt in `spent` and adds the cost of a reply. A failure carries its own token counts, which the
+    /// caller adds.
     async fn attempt(
         &self,
         body: &Bytes,
@@ -303,8 +289,8 @@ impl<W: Wire> ApiBackend<W> {
         Ok(reply)
     }
 
-    /// Marks all calls as calls of unknown cost if they used tokens and the price of the model is not known. A model on
-    /// this machine costs nothing.
+    /// Marks calls that used tokens as calls of unknown cost if the model's price is not known. A model on this
+    /// machine costs nothing.
     fn with_unpriced(&self, usage: Usage) -> Usage {
         let is_unpriced = self.price.is_none()
             && !self.url.host_str().is_some_and(is_local)
@@ -336,7 +322,6 @@ impl<W: Wire> ApiBackend<W> {
         BackendError { kind, message, hint: hint.map(String::from).or_else(|| self.hint(kind)), usage }
     }
 
-    /// What the user can do about a kind of failure.
     fn hint(&self, kind: BackendErrorKind) -> Option<String> {
         let wire_info = self.wire.wire_info();
         let host = self.url.host_str().unwrap_or_default();
@@ -384,7 +369,6 @@ impl<W: Wire> ApiBackend<W> {
     }
 }
 
-/// A failure with what is known about the server's habits.
 fn explained(failure: CallFailure, facts: &ServerFacts) -> CallFailure {
     match (facts.server, failure.kind) {
         (ServerKind::LlamaCppPython, BackendErrorKind::Cut) => failure.with_hint(
@@ -394,12 +378,10 @@ fn explained(failure: CallFailure, facts: &ServerFacts) -> CallFailure {
     }
 }
 
-/// Whether a server says that it is loading its model.
 fn is_loading(failure: &CallFailure) -> bool {
     failure.status == Some(503) && failure.what.to_ascii_lowercase().contains("loading model")
 }
 
-/// How servers say that a prompt is too long, in lower case.
 const TOO_LONG: &[&str] = &[
     "context size",
     "context length",

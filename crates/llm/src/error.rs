@@ -1,22 +1,16 @@
-//! Errors of this crate: of building a backend, and of one attempt at a call.
-//!
-//! Decides how often each kind of failure may be retried. No message may contain a key: provider texts pass through
-//! [`sanitize`].
+//! Errors of building a backend, and of one attempt at a model call. No message may contain a key: provider texts
+//! pass through [`sanitize`].
 
 use crate::limits::{MAX_RETRIES, MAX_SLOW_RETRIES, PROVIDER_MESSAGE_CHARS};
 use crate::prices::TokenCounts;
 use althing_protocol::BackendErrorKind;
 use std::time::Duration;
 
-/// Why a backend could not be built. Retrying does not help with any of these.
+/// Why a backend cannot be built; retrying does not help.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
-    /// No wire format supports this backend type.
     #[error("backend type `{kind}` is not supported")]
-    UnknownKind {
-        /// The config's `backend.type`.
-        kind: String,
-    },
+    UnknownKind { kind: String },
     #[error("backend type `{kind}` needs a `model`")]
     NoModel { kind: String },
     #[error("`{part}` cannot be a part of the name of a `model`")]
@@ -38,7 +32,6 @@ pub enum BuildError {
 }
 
 impl BuildError {
-    /// What the user can do about the problem.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::UnknownKind { .. } => Some(
@@ -58,33 +51,28 @@ impl BuildError {
     }
 }
 
-/// Whether and how many times a failed attempt may be retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RetryPolicy {
     Never,
-    /// The attempt may be retried at most this many times (fewer if `max_retries` is lower), with backoff.
+    /// At most this many retries; fewer if `max_retries` is lower.
     AtMost(u32),
 }
 
-/// Why one attempt failed.
 #[derive(Clone, Debug)]
 pub(crate) struct CallFailure {
     pub(crate) kind: BackendErrorKind,
-    /// What happened, without provider and model, which the backend prepends.
+    /// The message without provider and model, which the backend prepends.
     pub(crate) what: String,
-    /// A hint specific to this failure; None uses the backend's hint for the kind.
+    /// If this is `None`, the backend's hint for the kind of failure is shown.
     pub(crate) hint: Option<Box<str>>,
     pub(crate) retry: RetryPolicy,
-    /// The wait that the provider asked for.
+    /// The wait that the provider requests.
     pub(crate) after: Option<Duration>,
-    /// Tokens that the failed attempt used. The number of calls is counted by the caller.
     pub(crate) counted: TokenCounts,
-    /// The HTTP status, if a response arrived.
     pub(crate) status: Option<u16>,
 }
 
 impl CallFailure {
-    /// A failure with the default retry policy of its kind.
     pub(crate) fn new(kind: BackendErrorKind, what: impl Into<String>) -> Self {
         let retry = match kind {
             BackendErrorKind::RateLimited
@@ -115,12 +103,11 @@ impl CallFailure {
         self
     }
 
-    /// Whether the provider rejected the call because of a rate limit that passes.
+    /// A rate limit that passes, unlike an exhausted quota.
     pub(crate) fn is_passing_limit(&self) -> bool {
         self.kind == BackendErrorKind::RateLimited && self.retry != RetryPolicy::Never
     }
 
-    /// Marks the failure as not worth retrying.
     pub(crate) fn permanent(mut self) -> Self {
         self.retry = RetryPolicy::Never;
         self
@@ -142,7 +129,7 @@ pub(crate) fn sanitize<'s>(text: &str, secrets: impl IntoIterator<Item = &'s str
     }
     let mut shown = String::new();
     for word in text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()) {
-        // The text is cut between words, so that no partial secret remains that masking would not recognize.
+        // Cut between words, so that no partial secret remains that masking would not recognize.
         if shown.chars().count() + word.chars().count() > PROVIDER_MESSAGE_CHARS {
             shown.push('…');
             return shown;

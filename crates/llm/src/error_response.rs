@@ -1,6 +1,5 @@
-//! Interprets a provider's error response: status, message, requested wait.
-//!
-//! Maps a status to a kind of failure. The message is raw here; the backend cleans it before it is shown.
+//! Interprets a provider's error response: status, message, requested wait. The message is raw here; the backend
+//! cleans it before it is shown.
 
 use crate::error::{CallFailure, RetryPolicy};
 use crate::limits::{ERROR_BODY_BYTES, ERROR_BODY_TIME, MAX_RETRIES};
@@ -13,7 +12,7 @@ use serde_json::Value;
 use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 
-/// Reads an error response. A body that exceeds the size limit or the time limit is ignored.
+/// A body that exceeds the size limit or the time limit is ignored.
 pub(crate) async fn read(response: Response, deadline: Instant) -> CallFailure {
     let status = response.status();
     let after = requested_wait(response.headers(), now()).or_else(|| {
@@ -24,8 +23,7 @@ pub(crate) async fn read(response: Response, deadline: Instant) -> CallFailure {
     failure_from(status, after, &body)
 }
 
-/// The failure for a status and body. `after` is the wait that the headers request; if they request none, the body
-/// may.
+/// `after` is the wait that the headers request; if they request none, the body may.
 pub(crate) fn failure_from(status: StatusCode, after: Option<Duration>, body: &[u8]) -> CallFailure {
     let body = String::from_utf8_lossy(body);
     let message = provider_message(&body);
@@ -79,7 +77,7 @@ fn classify(status: u16, what: String, message: &str) -> CallFailure {
         }
         408 => CallFailure::new(Kind::Timeout, what)
             .with_hint("the server did not get the whole request in time: check the network, then try again"),
-        // Not retried, because waiting does not restore credit.
+        // Waiting does not restore credit.
         429 if message.contains("insufficient_quota") || message.contains("exceeded your current quota") => {
             CallFailure::new(Kind::RateLimited, what)
                 .with_hint(
@@ -97,8 +95,7 @@ fn classify(status: u16, what: String, message: &str) -> CallFailure {
     }
 }
 
-/// The failure for an error object inside a stream: by its code or type if these are known, else a server error. The
-/// response itself had a success status, so there is no error status.
+/// An error object inside a stream whose response had a success status.
 pub(crate) fn stream_error(error: &str) -> CallFailure {
     let value: Value = serde_json::from_str(error).unwrap_or_default();
     let field = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -128,7 +125,7 @@ pub(crate) fn stream_error(error: &str) -> CallFailure {
     )
 }
 
-/// The wait that Google requests in an error's body: `"retryDelay": "34.5s"` in its details.
+/// Google requests a wait in an error's details: `"retryDelay": "34.5s"`.
 fn retry_delay(body: &str) -> Option<Duration> {
     let value: Value = serde_json::from_str(body).ok()?;
     let value = value.get(0).unwrap_or(&value);
@@ -137,7 +134,6 @@ fn retry_delay(body: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(delay.strip_suffix('s')?.parse().ok()?).ok()
 }
 
-/// The provider's message from an error body, in all known formats; else the body itself, without HTML tags.
 fn provider_message(body: &str) -> String {
     let Ok(value) = serde_json::from_str::<Value>(body) else { return without_tags(body) };
     // Some providers wrap the error in a list.
@@ -156,7 +152,7 @@ fn provider_message(body: &str) -> String {
     }
 }
 
-/// The text of an HTML page, because proxies answer with such pages; any other body unchanged.
+/// Proxies answer with HTML pages.
 fn without_tags(body: &str) -> String {
     if !body.trim_start().starts_with('<') {
         return body.to_owned();

@@ -1,11 +1,7 @@
-//! A fast path that reads similar frames without parsing them.
-//!
-//! A stream consists mostly of frames with an identical envelope around a short text. After one of them has been
-//! parsed, a frame with the same bytes before and after the text can be read directly, provided that the text contains
-//! no quote, escape or control character, so that the string ends where it ended before. All other frames go through
-//! the parser.
+//! A fast path that reads stream frames without parsing them. Most frames have an identical envelope around a short
+//! text; a frame with the same bytes before and after a text without quotes, escapes and control characters can be
+//! read directly.
 
-/// The envelope of the last text frame that was parsed.
 #[derive(Debug, Default)]
 pub(crate) struct FastPath {
     before: Vec<u8>,
@@ -13,17 +9,15 @@ pub(crate) struct FastPath {
 }
 
 impl FastPath {
-    /// The text of a frame, if the frame is the learned envelope around text without quotes, escapes and control
-    /// characters.
     pub(crate) fn text<'a>(&self, frame: &'a [u8]) -> Option<&'a str> {
         let text = frame.strip_prefix(self.before.as_slice())?.strip_suffix(self.after.as_slice())?;
         let plain = !self.before.is_empty() && text.iter().all(|b| !matches!(b, b'"' | b'\\' | 0..=0x1f));
         if plain { std::str::from_utf8(text).ok() } else { None }
     }
 
-    /// Learns the envelope of a parsed frame that contains only `text`, which must be borrowed from `frame`.
+    /// `text` must be borrowed from `frame`, which contains nothing else to read.
     pub(crate) fn learn(&mut self, frame: &[u8], text: &str) {
-        // An unescaped string is borrowed from the frame, so its offset is the difference of the two pointers.
+        // Unescaped text is borrowed from the frame, so its offset is the difference of the two pointers.
         let Some(start) = (text.as_ptr() as usize).checked_sub(frame.as_ptr() as usize) else { return };
         let (Some(before), Some(after)) = (frame.get(..start), frame.get(start + text.len()..)) else {
             return;

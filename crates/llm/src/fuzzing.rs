@@ -1,6 +1,5 @@
-//! Entry points for fuzzing: parse any bytes, split anywhere, as a stream of any wire format.
-//!
-//! Only compiled with the feature `fuzzing`; not part of the product.
+//! Entry points for fuzzing: parses any bytes, split anywhere, as a stream of any wire format. Only compiled with the
+//! feature `fuzzing`.
 
 use crate::error::CallFailure;
 use crate::partial_reply::StreamEnd;
@@ -11,16 +10,12 @@ use crate::{chat, error_response, gemini, messages, responses};
 use althing_protocol::{BackendConfig, BackendErrorKind, Delta, DeltaSink, Reply};
 use reqwest::StatusCode;
 
-/// The outcome of parsing some bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ParsedReply {
-    /// The deltas reported while streaming.
     pub deltas: Vec<String>,
-    /// The reply, or why there is none.
     pub end: Result<Reply, (BackendErrorKind, String)>,
 }
 
-/// Parses a reply that arrives in these chunks. None for a backend type without an HTTP API.
 pub fn streamed(kind: &str, pieces: &[&[u8]]) -> Option<ParsedReply> {
     match wire(kind)? {
         AnyWire::Chat(wire) => Some(stream(&wire, pieces)),
@@ -30,7 +25,6 @@ pub fn streamed(kind: &str, pieces: &[&[u8]]) -> Option<ParsedReply> {
     }
 }
 
-/// Parses a complete reply from a server that does not stream.
 pub fn whole(kind: &str, body: &[u8]) -> Option<ParsedReply> {
     match wire(kind)? {
         AnyWire::Chat(wire) => Some(one(&wire, body)),
@@ -40,7 +34,6 @@ pub fn whole(kind: &str, body: &[u8]) -> Option<ParsedReply> {
     }
 }
 
-/// Parses the body of an error response.
 pub fn refused(status: u16, body: &[u8]) -> Option<(BackendErrorKind, String)> {
     let failure = error_response::failure_from(StatusCode::from_u16(status).ok()?, None, body);
     Some((failure.kind, failure.what))
@@ -72,7 +65,6 @@ fn wire(kind: &str) -> Option<AnyWire> {
     })
 }
 
-/// Performs the same steps as a real attempt, without the network.
 fn stream<W: Wire>(wire: &W, pieces: &[&[u8]]) -> ParsedReply {
     let mut reply_stream = ReplyStream::new(wire.reader());
     parsed(|on_delta| {

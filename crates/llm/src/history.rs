@@ -4,18 +4,16 @@ use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Limit on how much of invalid arguments is shown to the model.
 const BROKEN_ARGUMENTS_CHARS: usize = 2000;
 
-/// A tool result for a format without an error flag: an error gets the prefix `Error: `, unless it already begins with
-/// `error` (in upper or lower case). Without the prefix, a model would take the error for the result.
+/// For a format without an error flag: without the prefix `Error: `, a model would take the error for the result.
 pub(crate) fn marked(content: &str, is_error: bool) -> Cow<'_, str> {
     let says_so = content.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("error"));
     if is_error && !says_so { Cow::Owned(format!("Error: {content}")) } else { Cow::Borrowed(content) }
 }
 
-/// A call's arguments as a JSON object in text. Arguments that are not a JSON object are wrapped into one: several
-/// servers parse the history and reject the whole conversation for one invalid call.
+/// Arguments that are not a JSON object are wrapped into one: several servers parse the history and reject the whole
+/// conversation for one invalid call.
 pub(crate) fn arguments_text(arguments: &str) -> Cow<'_, str> {
     let trimmed = arguments.trim();
     let whole = trimmed.starts_with('{') && serde_json::from_str::<serde::de::IgnoredAny>(trimmed).is_ok();
@@ -25,7 +23,6 @@ pub(crate) fn arguments_text(arguments: &str) -> Cow<'_, str> {
     Cow::Owned(Value::Object(arguments_object(arguments)).to_string())
 }
 
-/// The arguments as a JSON object: empty if there are none, wrapped (and shortened) if they are not a JSON object.
 pub(crate) fn arguments_object(arguments: &str) -> Map<String, Value> {
     let trimmed = arguments.trim();
     if trimmed.is_empty() {

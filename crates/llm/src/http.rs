@@ -1,8 +1,6 @@
-//! The HTTP client of the process: connections, TLS, proxies.
-//!
-//! Decides how connections are made, not what is sent. Root certificates are compiled in (`webpki-roots`), because
-//! loading the platform's certificates adds tens of milliseconds to startup. Redirects are not followed: a key is sent
-//! only to the URL in the config, or the provider's default URL.
+//! The HTTP client of the process: connections, TLS, proxies. Root certificates are compiled in, because loading the
+//! platform's adds tens of milliseconds to startup. Redirects are not followed, so that a key is sent only to the
+//! configured URL.
 
 use crate::BuildError;
 use crate::limits;
@@ -15,14 +13,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Connection options of the process.
 #[derive(Clone, Debug, Default)]
 pub struct HttpOptions {
-    /// Additional trusted certificates in PEM format, for a private CA or a proxy.
+    /// More certificates in PEM format, for a private CA or a proxy.
     pub extra_ca_pem: Option<Vec<u8>>,
 }
 
-/// The HTTP client. Cheap to clone; clones share connections.
+/// A client for model servers. Clones share connections.
 #[derive(Clone, Debug)]
 pub struct HttpClient {
     inner: Arc<Inner>,
@@ -31,24 +28,21 @@ pub struct HttpClient {
 #[derive(Debug)]
 struct Inner {
     tls: rustls::ClientConfig,
-    /// The clients by connect timeout, which reqwest sets per client, and by whether they are for local servers.
-    /// Usually there are only one or two.
+    /// By connect timeout, which reqwest sets per client, and by whether the client is for local servers.
     clients: Mutex<Vec<(Duration, bool, reqwest::Client)>>,
-    /// Throttles by the hash from [`key_of`].
     throttles: Mutex<Vec<(u64, Arc<Throttle>)>>,
 }
 
 impl HttpClient {
-    /// Creates the client without opening a connection. `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` are
-    /// honored, except for servers on this machine.
+    /// Opens no connection. `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` are honored, except for servers
+    /// on this machine.
     pub fn new(options: &HttpOptions) -> Result<Self, BuildError> {
         let tls = tls_config(options)?;
         let inner = Inner { tls, clients: Mutex::default(), throttles: Mutex::default() };
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// The client with this connect timeout. A local server is reached directly, whatever the proxy variables say,
-    /// because a proxy could not reach it.
+    /// For a local server, no proxy is used: the proxy could not reach it.
     pub(crate) fn client(&self, limit: Duration, local: bool) -> Result<reqwest::Client, BuildError> {
         let mut clients = self.inner.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, _, client)) =
@@ -72,13 +66,13 @@ impl HttpClient {
         Ok(client)
     }
 
-    /// A client for services other than models, such as a telemetry collector, with the same certificates and proxies.
+    /// A client for services other than models, such as a telemetry collector.
     pub fn service(&self, host: &str, connect: Duration) -> Result<reqwest::Client, BuildError> {
         self.client(connect, is_local(host))
     }
 
-    /// The throttle for a config's API key, shared with every config that uses the same key at the same server with
-    /// the same `backend.type`.
+    /// The throttle is shared by all configs with the same API key at the same server and with the same
+    /// `backend.type`.
     pub(crate) fn throttle(&self, config: &BackendConfig, url: &Url) -> Result<Arc<Throttle>, BuildError> {
         let allowed = RateLimits::from_params(&config.params)?;
         let key = key_of(config, url);
@@ -95,7 +89,6 @@ impl HttpClient {
     }
 }
 
-/// A hash that identifies an API key at a server: of `backend.type`, host, port and key.
 fn key_of(config: &BackendConfig, url: &Url) -> u64 {
     let mut hasher = DefaultHasher::new();
     let key = config.api_key.as_ref().map(|key| key.reveal().trim());
@@ -103,13 +96,11 @@ fn key_of(config: &BackendConfig, url: &Url) -> u64 {
     hasher.finish()
 }
 
-/// Whether a host is the local machine.
 pub(crate) fn is_local(host: &str) -> bool {
     let is_loopback = || host.parse::<std::net::Ipv4Addr>().is_ok_and(|address| address.is_loopback());
     host == "localhost" || host.ends_with(".localhost") || host == "[::1]" || is_loopback()
 }
 
-/// Whether a host is the local machine or has an address of a private network.
 pub(crate) fn is_private(host: &str) -> bool {
     is_local(host) || host.parse::<std::net::Ipv4Addr>().is_ok_and(|address| address.is_private())
 }

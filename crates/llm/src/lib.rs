@@ -1,7 +1,5 @@
-//! Model access: wire formats, time limits, retries, and the built-in offline model.
-//!
-//! The only crate that makes outgoing model requests over HTTP. It fills the port `Backend` and knows nothing about
-//! agents, rounds or files. Errors are typed values and never contain a key.
+//! Model access over HTTP: wire formats, time limits, retries, and the built-in offline model. This crate fills the
+//! port `Backend`; its errors never contain a key.
 #![allow(missing_docs, reason = "internal crate: names that explain themselves need no comment")]
 
 mod api_backend;
@@ -47,7 +45,6 @@ use althing_protocol::{Backend, BackendConfig};
 use providers::{Api, Provider};
 use std::sync::Arc;
 
-/// Builds the backend for one agent's config: a model behind an HTTP API, or the offline model.
 pub fn backend(
     config: &BackendConfig,
     http: &HttpClient,

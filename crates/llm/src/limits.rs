@@ -1,79 +1,66 @@
-//! The time and size limits of a model call.
-//!
-//! A limit whose comment names a key can be changed per backend through `params` (see [`CallLimits::from_params`]);
-//! the others cannot.
+//! The time and size limits of a model call. A limit whose comment names a key can be changed per backend in the
+//! config.
 
 use crate::BuildError;
 use serde_json::{Map, Value};
 use std::time::Duration;
 
-/// The time limit for opening a connection, including name lookup and TLS. Key: `connect_timeout_seconds`.
+/// The limit for opening a connection, including name lookup and TLS. Key: `connect_timeout_seconds`.
 pub const CONNECT: Duration = Duration::from_secs(10);
-/// The time limit from the request to the response headers, including connecting. Key:
-/// `first_byte_timeout_seconds`.
+/// The limit from the request to the response headers, including connecting. Key: `first_byte_timeout_seconds`.
 pub const FIRST_BYTE: Duration = Duration::from_mins(2);
-/// The time limit between two complete events or comments of the stream, and for the whole body of a reply that is not
-/// streamed. Bytes that complete no event do not reset this limit, so a trickle of bytes counts as silence. Key:
-/// `idle_timeout_seconds`.
+/// The limit between two complete events or comments of the stream, and for the whole body of a reply that is not
+/// streamed. Key: `idle_timeout_seconds`.
 pub const IDLE: Duration = Duration::from_mins(2);
-/// The time limit of the whole call: all attempts and the waits between them. Key: `request_timeout_seconds`.
+/// The limit for all attempts of a call and the waits between them. Key: `request_timeout_seconds`.
 pub const WHOLE_CALL: Duration = Duration::from_mins(30);
-/// The time to wait, after the model has finished the reply, for the usage and the end of the stream that should
-/// follow.
+/// The wait for the usage and the end of the stream, after the model has finished the reply.
 pub const TAIL: Duration = Duration::from_secs(5);
-/// The time to wait, after the stream's end marker, for the end of the HTTP body, without which the connection cannot
-/// be reused.
+/// The wait for the end of the HTTP body after the stream's end marker. Without that end, the connection cannot be
+/// reused.
 pub const DRAIN: Duration = Duration::from_millis(100);
-/// The time limit for reading the body of an error response.
 pub const ERROR_BODY_TIME: Duration = Duration::from_secs(5);
-/// The time limit for connecting to a local model server during detection.
+/// The limit for connecting while local servers are detected.
 pub const LOCAL_CONNECT: Duration = Duration::from_millis(200);
-/// The time limit for listing a local server's models during detection, including connecting.
+/// The limit for listing a server's models by name, including connecting.
 pub const LOCAL_WHOLE: Duration = Duration::from_secs(1);
-/// The time limit for each question to a local model server about what it is, including connecting.
+/// The limit for each question to a local model server about what it is, including connecting.
 pub const PROBE_WHOLE: Duration = Duration::from_secs(2);
-/// The time limit from the request to the response headers for a recognized local server, which may have to load the
-/// model and to read a long prompt on a slow machine before it answers. Key: `first_byte_timeout_seconds`.
+/// Replaces [`FIRST_BYTE`] for a recognized local server, which may have to load the model and to read a long prompt
+/// first. Key: `first_byte_timeout_seconds`.
 pub const LOCAL_FIRST_BYTE: Duration = Duration::from_mins(10);
 /// How long a recognized local server may be silent before the call is shown as waiting.
 pub const WAITING_SHOWN: Duration = Duration::from_secs(5);
 /// The wait before a call is sent again to a server that is loading its model. Only the limit of the whole call ends
 /// these waits.
 pub const LOADING_WAIT: Duration = Duration::from_secs(1);
-/// How long an idle connection is kept open.
 pub const KEEP_ALIVE: Duration = Duration::from_secs(90);
 
-/// Maximum number of retries, except for rate-limited calls (see `CallLimits::rate_limit_retries`). Key: `max_retries`,
-/// which can only lower this number.
+/// The limit does not apply to rate-limited calls. Key: `max_retries`, which can only lower this number.
 pub const MAX_RETRIES: u32 = 4;
-/// Maximum number of retries after failures where retrying is slow or rarely helps: no connection, a timeout, an
-/// empty reply.
+/// The limit after failures where retrying is slow or rarely helps: no connection, a timeout, an empty reply.
 pub const MAX_SLOW_RETRIES: u32 = 2;
-/// The backoff before the first retry; it doubles with each further one. Key: `retry_base_ms`.
+/// The longest random wait before the first retry; doubles with each further retry. Key: `retry_base_ms`.
 pub const RETRY_BASE: Duration = Duration::from_millis(500);
-/// Upper limit of the backoff.
 pub const RETRY_CAP: Duration = Duration::from_secs(20);
-/// The longest time that one call waits in total for the rate limits of the provider. Key: `rate_limit_wait_seconds`.
+/// How long a call waits for rate limits in total. Key: `rate_limit_wait_seconds`.
 pub const RATE_LIMIT_WAIT: Duration = Duration::from_mins(5);
-/// The longest wait that a provider may request after a failure other than a rate limit. If a provider requests a
-/// longer wait, the call fails at once.
+/// If a provider requests a longer wait after a failure other than a rate limit, the call fails at once.
 pub const RETRY_AFTER_CAP: Duration = Duration::from_mins(1);
 
-/// The maximum size of one server-sent event, and of a reply that is not streamed. The largest allowed tool arguments
-/// fit even if every byte needs a backslash.
+/// The maximum size in bytes of one server-sent event, and of a reply that is not streamed. The largest allowed tool
+/// arguments fit even if every byte needs a backslash.
 pub const EVENT_BYTES: usize = 8 << 20;
-/// The maximum size of the text of one reply, and of its reasoning. The longest model outputs today are about
-/// 1 MiB.
+/// The maximum size in bytes of the text of one reply, and of its reasoning. The longest model outputs today are
+/// about 1 MiB.
 pub const TEXT_BYTES: usize = 4 << 20;
-/// The maximum total size of the arguments, names and ids of all tool calls of one reply.
+/// The maximum total size in bytes of the arguments, names and ids of all tool calls of one reply.
 pub const ARGUMENT_BYTES: usize = 2 << 20;
 pub const TOOL_CALLS: usize = 128;
-/// The maximum size of an error response's body; a larger body is ignored.
+/// A larger body of an error response is ignored.
 pub const ERROR_BODY_BYTES: usize = 64 << 10;
-/// The longest provider message shown, in characters.
 pub const PROVIDER_MESSAGE_CHARS: usize = 300;
 
-/// The limits of one backend.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct CallLimits {
     pub(crate) connect: Duration,
@@ -81,11 +68,10 @@ pub(crate) struct CallLimits {
     pub(crate) idle: Duration,
     pub(crate) whole: Duration,
     pub(crate) max_retries: u32,
-    /// The maximum number of retries of a rate-limited call: unlimited, unless the config sets `max_retries`.
     pub(crate) rate_limit_retries: u32,
     pub(crate) rate_limit_wait: Duration,
     pub(crate) retry_base: Duration,
-    /// Whether the config sets `first_byte_timeout_seconds`, `request_timeout_seconds`.
+    /// Whether the config sets `first_byte_timeout_seconds` or `request_timeout_seconds`.
     pub(crate) sets_first_byte: bool,
     pub(crate) sets_whole: bool,
 }
@@ -108,7 +94,6 @@ impl Default for CallLimits {
 }
 
 impl CallLimits {
-    /// The defaults, overridden by the backend's config.
     pub(crate) fn from_params(params: &Map<String, Value>) -> Result<Self, BuildError> {
         let standard = Self::default();
         let max_retries = whole_number(params, "max_retries")?
@@ -130,8 +115,7 @@ impl CallLimits {
 }
 
 impl CallLimits {
-    /// The limits for a recognized local server: a slow machine may be silent for long before a reply begins, and a
-    /// reply may take as long as it makes progress. What the config sets is unchanged.
+    /// A recognized local server may be silent for long before a reply begins. What the config sets is unchanged.
     pub(crate) fn for_local_server(self) -> Self {
         let first_byte = if self.sets_first_byte { self.first_byte } else { LOCAL_FIRST_BYTE };
         Self { first_byte, ..self }
@@ -150,7 +134,6 @@ fn seconds(params: &Map<String, Value>, key: &'static str) -> Result<Option<Dura
     }
 }
 
-/// A parameter that must be a non-negative integer.
 pub(crate) fn whole_number(
     params: &Map<String, Value>,
     key: &'static str,

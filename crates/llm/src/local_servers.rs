@@ -1,6 +1,4 @@
-//! Detects running model servers and lists their models.
-//!
-//! Meant for detection: a request is given up if there is no connection after 0.2 s, and after 1 s in any case.
+//! Detects running model servers and lists their models, with short time limits.
 
 use crate::http::HttpClient;
 use crate::limits::{CallLimits, ERROR_BODY_BYTES, LOCAL_CONNECT, LOCAL_WHOLE};
@@ -12,8 +10,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout_at};
 
-/// The models of the Ollama server at `base_url`: its own URL, or that of its OpenAI-compatible API, which ends in
-/// `/v1`.
+/// `base_url` is Ollama's own URL, or that of its OpenAI-compatible API, which ends in `/v1`.
 pub fn ollama_models<'a>(
     http: &'a HttpClient,
     base_url: &'a str,
@@ -26,7 +23,6 @@ pub fn ollama_models<'a>(
     })
 }
 
-/// The models of the OpenAI-compatible server at `base_url`.
 pub fn served_models<'a>(
     http: &'a HttpClient,
     base_url: &'a str,
@@ -38,18 +34,15 @@ pub fn served_models<'a>(
     })
 }
 
-/// A running model server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocalServer {
-    /// The backend type with which the server is used.
     pub kind: &'static str,
-    /// The name of the server program, for people.
     pub title: &'static str,
-    /// Its models, without those that write no text.
+    /// The models that write text.
     pub models: Vec<LocalModel>,
 }
 
-/// The model server at `base_url`, which ends in `/v1`; None if no known server program answers there.
+/// `base_url` ends in `/v1`. `None` if no known server program answers there.
 pub fn local_server<'a>(http: &'a HttpClient, base_url: &'a str) -> BoxFuture<'a, Option<LocalServer>> {
     Box::pin(async move {
         let (kind, mut models) = listed_models(http, base_url).await?;
@@ -67,7 +60,7 @@ pub fn local_server<'a>(http: &'a HttpClient, base_url: &'a str) -> BoxFuture<'a
     })
 }
 
-/// The Ollama server at `base_url`, with the sizes of its models; None if it does not answer.
+/// The Ollama server with the sizes of its models; `None` if it does not answer.
 pub fn ollama_server<'a>(http: &'a HttpClient, base_url: &'a str) -> BoxFuture<'a, Option<LocalServer>> {
     Box::pin(async move {
         let mut models = listed_ollama_models(http, base_url).await?;
@@ -96,7 +89,6 @@ struct Listed {
     id: String,
 }
 
-/// A kind of model server, as named in messages.
 struct ModelServer {
     who: &'static str,
     hint: &'static str,

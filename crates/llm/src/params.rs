@@ -1,7 +1,5 @@
-//! Interprets a backend's parameters independently of their names in each API.
-//!
-//! A parameter that an API does not support is not sent, and [`warnings`] names it, because a provider rejects a whole
-//! request for one unknown key. Parameters of a single provider can be sent through `extra_body`.
+//! Interprets a backend's parameters independently of their names in each API. A parameter that an API does not
+//! support is not sent, because a provider rejects a whole request for one unknown key; [`warnings`] names it.
 
 use crate::providers::{Api, provider};
 use crate::{chat, gemini, messages, responses};
@@ -9,7 +7,7 @@ use althing_protocol::BackendConfig;
 use serde_json::{Map, Value};
 use std::sync::{Mutex, PoisonError};
 
-/// Parameters that Althing itself uses; never sent under these names.
+/// Althing itself uses these; they are never sent under these names.
 const RESERVED: &[&str] = &[
     "connect_timeout_seconds",
     "first_byte_timeout_seconds",
@@ -28,15 +26,13 @@ const RESERVED: &[&str] = &[
     "max_concurrent",
 ];
 
-/// A parameter that has no effect.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BuildWarning {
-    /// The provider's API has no such parameter.
     #[error("`{param}` has no effect: {api} has no such parameter")]
     NotSent { param: String, api: &'static str },
 }
 
-/// The parameters in a backend's config that have no effect, except those that are null or false.
+/// Warns of parameters without effect, except those that are null or false.
 pub fn warnings(config: &BackendConfig) -> Vec<BuildWarning> {
     let Some(api) = provider(&config.kind).and_then(|provider| provider.api_for(config).ok()) else {
         return Vec::new();
@@ -59,59 +55,48 @@ pub fn warnings(config: &BackendConfig) -> Vec<BuildWarning> {
     set.filter(unknown).map(|key| BuildWarning::NotSent { param: key.clone(), api: name }).collect()
 }
 
-/// Which tools the model may or must call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ToolChoice<'a> {
-    /// Any tool or none.
     Auto,
     None,
-    /// Any tool.
     Any,
-    /// This tool.
     Tool(&'a str),
 }
 
-/// A backend's parameters.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Section<'a>(pub(crate) &'a Map<String, Value>);
 
 impl<'a> Section<'a> {
-    /// The value of a parameter, if it is set.
     pub(crate) fn get(self, key: &str) -> Option<&'a Value> {
         self.0.get(key).filter(|value| !value.is_null())
     }
 
-    /// A field of a parameter, if it is set.
     pub(crate) fn field(self, key: &str, field: &str) -> Option<&'a Value> {
         self.get(key)?.get(field).filter(|value| !value.is_null())
     }
 
-    /// Whether a boolean parameter is true.
     pub(crate) fn is_on(self, key: &str) -> bool {
         self.get(key).is_some_and(|value| *value == true)
     }
 
-    /// The reasoning effort.
     pub(crate) fn effort(self) -> Option<&'a str> {
         self.field("reasoning", "effort").or_else(|| self.get("reasoning_effort")).and_then(Value::as_str)
     }
 
-    /// Whether and how reasoning is summarized.
     pub(crate) fn summary(self) -> Option<&'a str> {
         self.field("reasoning", "summary").and_then(Value::as_str)
     }
 
-    /// The verbosity of the reply.
     pub(crate) fn verbosity(self) -> Option<&'a Value> {
         self.field("text", "verbosity").or_else(|| self.get("verbosity"))
     }
 
-    /// The maximum reply length in tokens; some providers include reasoning.
+    /// The output limit in tokens; for some providers it includes reasoning.
     pub(crate) fn output_limit(self) -> Option<&'a Value> {
         ["max_tokens", "max_output_tokens", "max_completion_tokens"].iter().find_map(|key| self.get(key))
     }
 
-    /// The maximum reasoning length in tokens.
+    /// The budget in tokens.
     pub(crate) fn thinking_budget(self) -> Option<i64> {
         self.field("thinking", "budget_tokens")
             .or_else(|| self.get("thinking_budget"))
@@ -120,7 +105,6 @@ impl<'a> Section<'a> {
             .and_then(Value::as_i64)
     }
 
-    /// The stop sequences.
     pub(crate) fn stops(self) -> Option<Value> {
         self.get("stop").map(|stop| match stop {
             Value::Array(_) => stop.clone(),
@@ -128,7 +112,7 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// Which tools the model may or must call, in any API's notation.
+    /// Accepts the notation of any API.
     pub(crate) fn tool_choice(self) -> Option<ToolChoice<'a>> {
         let choice = self.get("tool_choice")?;
         let kind = choice.as_str().or_else(|| choice.get("type").and_then(Value::as_str));
@@ -142,15 +126,14 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The name and schema that the reply must follow: `response_format` or `text.format`, in OpenAI's notation. The
-    /// name may be null.
+    /// The schema from `response_format` or `text.format`, in OpenAI's notation. The name may be null.
     pub(crate) fn reply_schema(self) -> Option<(&'a Value, &'a Value)> {
         let format = self.get("response_format").or_else(|| self.field("text", "format"))?;
         let inner = format.get("json_schema").unwrap_or(format);
         Some((inner.get("name").unwrap_or(&Value::Null), inner.get("schema")?))
     }
 
-    /// Merges `extra_body` into a body, except for the fields in `ours`.
+    /// `extra_body` cannot set the fields in `ours`.
     pub(crate) fn add_extra(self, body: &mut Map<String, Value>, ours: &[&str]) {
         if let Some(Value::Object(extra)) = self.get("extra_body") {
             for (key, value) in extra.iter().filter(|(key, _)| !ours.contains(&key.as_str())) {
@@ -181,7 +164,6 @@ fn merge(into: &mut Value, from: &Value) {
 #[derive(Debug, Default)]
 pub(crate) struct UnsupportedFields(Mutex<Vec<&'static str>>);
 
-/// How providers word the rejection of a field.
 const NOT_TAKEN: &[&str] = &[
     "unsupported parameter",
     "not supported",
@@ -195,9 +177,8 @@ const NOT_TAKEN: &[&str] = &[
 ];
 
 impl UnsupportedFields {
-    /// Records the first field of `optional` that a rejection names and that is not recorded yet, if the rejection
-    /// says that something is not supported. Child fields must be listed before their parents. Returns whether a field
-    /// was recorded.
+    /// Records the first field of `optional` that the rejection names and that is not recorded yet. Child fields must
+    /// be listed before their parents. Returns whether a field was recorded.
     pub(crate) fn learn(&self, refusal: &str, optional: &[&'static str]) -> bool {
         let message = refusal.to_ascii_lowercase();
         if !NOT_TAKEN.iter().any(|words| message.contains(words)) {
@@ -206,7 +187,6 @@ impl UnsupportedFields {
         optional.iter().any(|field| names(&message, field) && self.add(field))
     }
 
-    /// Omits a field from now on. Returns false if it was omitted already.
     pub(crate) fn add(&self, field: &'static str) -> bool {
         let mut unsupported = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let new = !unsupported.contains(&field);
@@ -216,7 +196,6 @@ impl UnsupportedFields {
         new
     }
 
-    /// Removes the recorded fields from a request body.
     pub(crate) fn strip(&self, body: &mut Map<String, Value>) {
         for field in self.0.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             match field.split_once('.') {
@@ -238,7 +217,6 @@ impl UnsupportedFields {
     }
 }
 
-/// Whether a text contains a field name as a separate word.
 fn names(text: &str, field: &str) -> bool {
     text.match_indices(field).any(|(at, _)| {
         let word = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_');

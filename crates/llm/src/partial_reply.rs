@@ -1,8 +1,5 @@
-//! A partial reply, independent of the wire format, and the decision whether it ended successfully.
-//!
-//! A reply whose stream broke off before the provider said that the reply is complete is never returned: half an
-//! answer reads like a whole one, and half a tool call may do harm. A reply that reached the output limit is returned
-//! with `cut` set. The wire formats only translate their frames into calls to this module.
+//! A reply while it arrives, independent of the wire format, and the decision whether it ended successfully. A reply
+//! whose stream broke off is never returned: half an answer reads like a whole one, and half a tool call may do harm.
 
 use crate::error::CallFailure;
 use crate::limits::TEXT_BYTES;
@@ -11,45 +8,37 @@ use crate::tool_call_assembler::{Fragment, ToolCallAssembler};
 use althing_protocol::{BackendErrorKind, Delta, DeltaSink, Reply};
 use althing_text::estimate_tokens;
 
-/// How the response body ended.
 #[derive(Clone, Debug)]
 pub(crate) enum StreamEnd {
-    /// The body of a stream ended normally.
     Whole,
     /// The body was one document: the reply is complete, also if the server names no finish reason.
     Document,
-    /// The body broke off, or reading was aborted, for this reason.
+    /// The body broke off, or reading was aborted.
     Broken(CallFailure),
 }
 
-/// Why the model stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FinishReason {
     /// The model finished, or waits for tool results.
     Good,
-    /// The model reached the output limit.
     Length,
-    /// The provider withheld the reply or the rest of it; with the provider's reason.
+    /// The provider withheld the reply, for this reason.
     Withheld(String),
     /// The provider could not parse the model's output, or stopped for an unusual reason; with the provider's term.
     Garbled(String),
 }
 
-/// A reply that is being received.
 #[derive(Debug, Default)]
 pub(crate) struct PartialReply {
     text: String,
     reasoning: String,
     calls: ToolCallAssembler,
     finish: Option<FinishReason>,
-    /// Token counts reported by the provider.
     pub(crate) counted: Option<TokenCounts>,
-    /// Whether the provider signaled the end of the stream.
     pub(crate) done: bool,
 }
 
 impl PartialReply {
-    /// Appends text.
     pub(crate) fn text(&mut self, more: &str, on_delta: &mut DeltaSink<'_>) -> Result<(), CallFailure> {
         if !more.is_empty() {
             grow(&mut self.text, more)?;
@@ -58,7 +47,6 @@ impl PartialReply {
         Ok(())
     }
 
-    /// Appends reasoning.
     pub(crate) fn reasoning(&mut self, more: &str, on_delta: &mut DeltaSink<'_>) -> Result<(), CallFailure> {
         if !more.is_empty() {
             grow(&mut self.reasoning, more)?;
@@ -67,7 +55,6 @@ impl PartialReply {
         Ok(())
     }
 
-    /// Adds a fragment of a tool call.
     pub(crate) fn call(
         &mut self,
         fragment: Fragment<'_>,
@@ -82,28 +69,25 @@ impl PartialReply {
         Ok(())
     }
 
-    /// Records why the model stopped.
     pub(crate) fn finish(&mut self, finish: FinishReason) {
         self.finish = Some(finish);
     }
 
-    /// Whether the provider has said why the model stopped, or that the stream ended. The model may have stopped
-    /// because of the output limit, and the stream may still send events such as token counts.
+    /// Whether the provider has said why the model stopped, or that the stream ended. The stream may still send
+    /// events such as token counts.
     pub(crate) fn is_finished(&self) -> bool {
         self.done || self.finish.is_some()
     }
 
-    /// Whether the reply contains neither text nor tool calls.
     fn is_empty(&self) -> bool {
         self.text.trim().is_empty() && self.calls.is_empty()
     }
 
-    /// Tokens used so far: as reported by the provider, else estimated.
     fn count(&self, input_estimate: u64) -> TokenCounts {
         let reasoning = estimate_tokens(&self.reasoning);
         let output = estimate_tokens(&self.text) + self.calls.estimated_tokens() + reasoning;
         match self.counted {
-            // A stream that broke off reported only its input tokens, so its output tokens are estimated.
+            // A stream that broke off reported only its input tokens.
             Some(counted) if counted.output == 0 => TokenCounts { output, ..counted },
             Some(counted) => counted,
             None if output == 0 => TokenCounts::default(),
@@ -111,8 +95,8 @@ impl PartialReply {
         }
     }
 
-    /// The reply, if it ended successfully. `input_estimate` is used if the provider reported no counts. The caller,
-    /// which knows the price, fills in the reply's usage.
+    /// `input_estimate` is used if the provider reported no counts. The caller, which knows the price, fills in the
+    /// reply's usage.
     pub(crate) fn end(
         self,
         ended: StreamEnd,

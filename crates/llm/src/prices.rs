@@ -1,26 +1,24 @@
-//! Model prices in US dollars per million tokens, and the cost of a reply.
-//!
-//! List prices as published up to 2026-04; those of the newest OpenAI and Anthropic models up to 2026-11. Unknown
-//! models have no price rather than a guessed one, and the user's own table takes precedence. A price applies only to
-//! the same version of a model: the price of `gpt-5` does not apply to `gpt-5.9`.
+//! Model prices in US dollars per million tokens, and the cost of a reply. List prices as published up to 2026-04;
+//! those of the newest OpenAI and Anthropic models up to 2026-11. Unknown models have no price rather than a guessed
+//! one.
 
 use althing_protocol::{Price, Usage};
 use std::collections::BTreeMap;
 
-/// Prices by model name. A name also matches with a provider's suffix (`gpt-5-2025-08-07`).
+/// A name also matches with a provider's suffix (`gpt-5-2025-08-07`).
 #[derive(Clone, Debug, Default)]
 pub struct PriceTable {
     own: BTreeMap<String, Price>,
 }
 
 impl PriceTable {
-    /// The built-in table, overridden by the user's prices.
+    /// Prices of `own`, the user's prices, take precedence.
     pub fn new(own: &BTreeMap<String, Price>) -> Self {
         Self { own: own.iter().map(|(model, price)| (model.to_ascii_lowercase(), *price)).collect() }
     }
 
-    /// The price of a model, named with or without its provider (`openai/gpt-5-mini`); None if it is not known. A name
-    /// that ends in `:free` costs nothing, unless the user's prices include it.
+    /// The model may be named with its provider (`openai/gpt-5-mini`). A name that ends in `:free` costs nothing,
+    /// unless the user's prices include it.
     pub fn price(&self, model: &str) -> Option<Price> {
         let full = model.trim().to_ascii_lowercase();
         let bare = full.rsplit('/').next().unwrap_or(&full);
@@ -51,15 +49,13 @@ impl PriceTable {
         listed(bare)
     }
 
-    /// The cost of this usage, if the model's price is known.
     pub fn cost(&self, model: &str, usage: &Usage) -> Option<f64> {
         self.price(model).map(|price| cost(&price, usage))
     }
 }
 
-/// Whether a name is that of a model in the built-in table, or seems to be that of a version or variant of such a model
-/// (with a date, `-preview`). A name that differs in one letter from that of a model counts as a typo, not as a
-/// variant.
+/// Whether a name is in the built-in table, or seems to be a version or variant of such a model. A name that differs
+/// in one letter counts as a typo, not as a variant.
 pub fn is_known_model(name: &str) -> bool {
     let full = name.trim().to_ascii_lowercase();
     let bare = full.rsplit('/').next().unwrap_or(&full);
@@ -69,33 +65,29 @@ pub fn is_known_model(name: &str) -> bool {
         || (PriceTable::default().price(bare).is_some() && !names.any(is_typo))
 }
 
-/// The known model whose name is most similar to this one; None if no name is similar enough for a typo.
 pub fn similar_model(name: &str) -> Option<&'static str> {
     althing_text::nearest(&name.to_ascii_lowercase(), BUILT_IN_PRICES.iter().map(|(known, ..)| *known))
 }
 
-/// Token counts of one attempt: as reported by the provider, or estimated if it reported none.
+/// Token counts that the provider reported, or estimates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TokenCounts {
-    /// Input tokens, including cache reads and writes.
+    /// The input tokens, including cache reads and writes.
     pub(crate) input: u64,
-    /// Input tokens read from the cache.
+    /// The input tokens that were read from the cache.
     pub(crate) cached: u64,
-    /// Input tokens written to the cache, which some providers charge extra for.
+    /// The input tokens that were written to the cache, which some providers charge extra for.
     pub(crate) cache_written: u64,
-    /// Output tokens, including reasoning.
+    /// The output tokens, including reasoning.
     pub(crate) output: u64,
-    /// Output tokens spent on reasoning.
     pub(crate) reasoning: u64,
 }
 
-/// Price of a token written to Anthropic's five-minute cache, relative to an input token. Other providers report no
-/// cache writes.
+/// The price of a token written to Anthropic's five-minute cache, relative to an input token. Other providers report
+/// no cache writes.
 const CACHE_WRITE: f64 = 1.25;
 
 impl TokenCounts {
-    /// Converts the counts to the port's `Usage`, with the cost if the price is known. The number of calls is
-    /// counted by the caller.
     pub(crate) fn priced(self, price: Option<&Price>) -> Usage {
         let usage = Usage {
             input_tokens: self.input,
@@ -112,7 +104,6 @@ impl TokenCounts {
     }
 }
 
-/// The cost of this usage at this price.
 fn cost(price: &Price, usage: &Usage) -> f64 {
     let cached = usage.cached_input_tokens.min(usage.input_tokens);
     let fresh = usage.input_tokens - cached;
@@ -130,8 +121,8 @@ fn longest<'a>(table: impl Iterator<Item = (&'a str, Price)>, name: &str) -> Opt
         .map(|(_, price)| price)
 }
 
-/// Words in a suffix that do not change the price of a model. Any other word may name a variant that costs many times as
-/// much (`-pro`, `-deep-research`, `-fast`, `-audio`).
+/// Any other word in a suffix may name a variant that costs many times as much (`-pro`, `-deep-research`, `-fast`,
+/// `-audio`).
 const SAME_PRICE: &[&str] = &[
     "latest",
     "preview",
@@ -148,8 +139,6 @@ const SAME_PRICE: &[&str] = &[
     "versatile",
 ];
 
-/// Whether a model name with the suffix `rest` means the same version at the same price: the suffix is empty, a date, or
-/// consists of words in [`SAME_PRICE`], but is not a further version number.
 fn same_version(rest: &str) -> bool {
     let Some(mark) = rest.chars().next() else { return true };
     let tail = rest.get(mark.len_utf8()..).unwrap_or_default();
@@ -163,7 +152,6 @@ fn same_version(rest: &str) -> bool {
     }
 }
 
-/// The name of a model, and its prices for input, cached input and output.
 type PriceRow = (&'static str, f64, f64, f64);
 
 #[rustfmt::skip]

@@ -1,9 +1,6 @@
-//! Provider state: data that a provider requires back with tool results and that the `Backend` port does not carry,
-//! mainly signed thoughts.
-//!
-//! Anthropic and Google reject a request, or answer worse, if the thinking before a tool call is not sent back exactly
-//! as received. No other code needs this state, so each backend stores its own, by the tool calls it belongs to. State
-//! that is missing (another process, an old call) is omitted, and each wire format can do without it.
+//! Provider state: data, mainly signed thoughts, that a provider requires back with tool results and that the
+//! `Backend` port does not carry. Each backend stores its own, by tool calls; each wire format can do without state
+//! that is missing.
 
 use althing_protocol::ToolCall;
 use serde_json::Value;
@@ -12,10 +9,10 @@ use std::sync::{Mutex, PoisonError};
 
 /// The maximum number of replies whose state is stored.
 const MOST: usize = 256;
-/// The maximum total size of the stored states, in bytes.
+/// The maximum size of all stored states together, in bytes.
 const MOST_BYTES: usize = 16 << 20;
 
-/// Stored state of recent replies, newest last.
+/// The newest state is last.
 #[derive(Debug, Default)]
 pub(crate) struct ProviderStates(Mutex<VecDeque<StoredState>>);
 
@@ -27,8 +24,6 @@ struct StoredState {
 }
 
 impl ProviderStates {
-    /// Stores the state that belongs to these calls, and drops the oldest states beyond the limits. Without calls,
-    /// nothing is stored.
     pub(crate) fn store(&self, calls: &[ToolCall], value: Value) {
         if calls.is_empty() {
             return;
@@ -42,8 +37,8 @@ impl ProviderStates {
         }
     }
 
-    /// The state that belongs to exactly these calls. None if their reply had no state, if another process received
-    /// the reply, if newer states have displaced it, or if the calls were changed since.
+    /// Finds the state of the reply with exactly these calls. `None` if the reply had no state, another process
+    /// received it, or newer states have displaced it.
     pub(crate) fn find(&self, calls: &[ToolCall]) -> Option<Value> {
         let states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let same = |state: &&StoredState| state.ids.iter().eq(calls.iter().map(|call| &call.id));

@@ -1,51 +1,41 @@
-//! The backend types with an HTTP API, and how they differ.
-//!
-//! Base URLs, keys and default models are in `config/src/backends.rs`; the variable names here are only used in hints.
-//! The wire formats learn from rejections which fields a provider does not accept, so this table stays short.
+//! The table of backend types with an HTTP API, and how they differ. The wire formats learn from rejections which
+//! fields a provider does not accept, so the table stays short.
 
 use crate::BuildError;
 use althing_protocol::BackendConfig;
 
-/// A backend type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Provider {
-    /// The config's `backend.type`.
     pub(crate) kind: &'static str,
-    /// The default API.
     pub(crate) api: Api,
     pub(crate) key_header: KeyHeader,
-    /// The environment variable that usually contains the key; None if users usually run the server themselves.
+    /// The variable that usually contains the key, for hints; `None` if users usually run the server themselves.
     pub(crate) key_variable: Option<&'static str>,
     /// How `reasoning: {effort: …}` is sent in chat completions.
     pub(crate) reasoning: Reasoning,
-    /// The name of the output limit in chat completions.
+    /// How an output limit is sent in chat completions.
     pub(crate) output_limit: OutputLimit,
 }
 
-/// The supported APIs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Api {
     /// OpenAI's chat completions, which nearly every provider supports.
     Chat,
     /// Chat completions at Azure's URLs.
     AzureChat,
-    /// OpenAI's Responses.
     Responses,
     Messages,
     /// Google's `streamGenerateContent`.
     Gemini,
 }
 
-/// The header that carries the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyHeader {
     /// `Authorization: Bearer …`.
     Bearer,
-    /// A provider-specific header.
     Named(&'static str),
 }
 
-/// How reasoning is configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reasoning {
     /// `reasoning_effort: "low"`.
@@ -54,12 +44,10 @@ pub(crate) enum Reasoning {
     Object,
 }
 
-/// The name of the limit on output tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OutputLimit {
-    /// `max_tokens`.
     MaxTokens,
-    /// `max_completion_tokens`: includes reasoning, and is the only one that reasoning models accept.
+    /// This limit includes reasoning, and is the only one that reasoning models accept.
     MaxCompletionTokens,
 }
 
@@ -78,7 +66,6 @@ const fn hosted(kind: &'static str, key_variable: &'static str) -> Provider {
     Provider { key_variable: Some(key_variable), ..own(kind) }
 }
 
-/// All backend types with an HTTP API.
 #[rustfmt::skip] // a table with one type per line
 pub(crate) static PROVIDERS: &[Provider] = &[
     Provider { api: Api::Responses, output_limit: OutputLimit::MaxCompletionTokens, ..hosted("openai", "OPENAI_API_KEY") },
@@ -105,15 +92,13 @@ pub(crate) static PROVIDERS: &[Provider] = &[
     own("inference"),
 ];
 
-/// The row of backend type `kind`; None if that type has no HTTP API.
 pub(crate) fn provider(kind: &str) -> Option<&'static Provider> {
     PROVIDERS.iter().find(|provider| provider.kind == kind)
 }
 
 impl Provider {
-    /// The API for a config. The types `claude`, `gemini` and `azure_openai` always use their default API. For the
-    /// others: the `api` parameter, else the end of the URL, else Responses for a `grok` config with a search enabled,
-    /// else the default.
+    /// `claude`, `gemini` and `azure_openai` always use their default API. For the others: the `api` parameter, else
+    /// the end of the URL, else Responses for `grok` with a search, else the default.
     pub(crate) fn api_for(&self, config: &BackendConfig) -> Result<Api, BuildError> {
         if !matches!(self.api, Api::Chat | Api::Responses) {
             return Ok(self.api);

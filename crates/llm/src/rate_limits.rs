@@ -1,13 +1,11 @@
-//! When a rate limit ends, as providers report it by other means than `Retry-After`: in other headers, and in the text
-//! of the error.
+//! When a provider's rate limit ends, as reported in headers other than `Retry-After` and in the text of the error.
 
 use reqwest::header::HeaderMap;
 use std::time::{Duration, SystemTime};
 
-/// The wait until the exhausted limits are reset, according to the headers of OpenAI and compatible servers
-/// (`x-ratelimit-reset-requests: 6m0s`), of Anthropic (`anthropic-ratelimit-tokens-reset`, a time), and of others
-/// (`x-ratelimit-reset`: seconds, or the time since 1970 in seconds or milliseconds). A limit counts as exhausted
-/// unless its header `…remaining…` says that something is left.
+/// Headers of OpenAI and compatible servers (`x-ratelimit-reset-requests: 6m0s`), of Anthropic
+/// (`anthropic-ratelimit-tokens-reset`, a time), and of others (`x-ratelimit-reset`: seconds, or the time since
+/// 1970). A limit counts as exhausted unless its `…remaining…` header says that something is left.
 pub(crate) fn reset_wait(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     let is_used_up = |remaining: &str| text(remaining).is_none_or(|left| left.parse() == Ok(0.0));
@@ -25,7 +23,7 @@ pub(crate) fn reset_wait(headers: &HeaderMap, now: SystemTime) -> Option<Duratio
     openai.into_iter().chain(anthropic).chain([plain]).flatten().max()
 }
 
-/// The wait in a sentence such as OpenAI's "Please try again in 1m12.5s".
+/// Reads OpenAI's "Please try again in 1m12.5s".
 pub(crate) fn wait_in_words(message: &str) -> Option<Duration> {
     let (_, rest) = message.split_once("try again in ").or_else(|| message.split_once("retry in "))?;
     let word = rest.split_whitespace().next()?;
@@ -34,7 +32,7 @@ pub(crate) fn wait_in_words(message: &str) -> Option<Duration> {
     if seconds { duration(&format!("{word}s")) } else { duration(word) }
 }
 
-/// A duration such as `20ms`, `7.66s`, `6m0s` or `1h2m3s`; a bare number counts seconds.
+/// Reads `20ms`, `7.66s`, `6m0s` or `1h2m3s`; a bare number counts seconds.
 fn duration(text: &str) -> Option<Duration> {
     if let Ok(seconds) = text.parse::<f64>() {
         return Duration::try_from_secs_f64(seconds).ok();
@@ -61,7 +59,7 @@ fn duration(text: &str) -> Option<Duration> {
     (!text.is_empty()).then_some(total)
 }
 
-/// The wait that a text states: a duration, or a time since 1970 in seconds or milliseconds.
+/// Reads a duration, or a time since 1970 in seconds or milliseconds.
 fn since_or_after(text: &str, now: SystemTime) -> Option<Duration> {
     let number = text.parse::<f64>().ok();
     let Some(number) = number.filter(|number| *number > 1e9) else { return duration(text) };
@@ -70,7 +68,7 @@ fn since_or_after(text: &str, now: SystemTime) -> Option<Duration> {
     Some(at.duration_since(now).unwrap_or_default())
 }
 
-/// A time such as `2026-01-31T23:59:59Z`, with or without fractions of a second, in UTC.
+/// Reads `2026-01-31T23:59:59Z`, with or without fractions of a second, in UTC.
 fn time(text: &str) -> Option<SystemTime> {
     let (date, clock) = text.strip_suffix('Z').or_else(|| text.strip_suffix("+00:00"))?.split_once('T')?;
     let mut date = date.splitn(3, '-').map(str::parse::<i64>);
@@ -81,7 +79,7 @@ fn time(text: &str) -> Option<SystemTime> {
     if !is_date {
         return None;
     }
-    // The days since 1970 in the Gregorian calendar. The year is counted from March, so that the leap day is its last
+    // Days since 1970 in the Gregorian calendar. The year is counted from March, so that the leap day is its last
     // day.
     let year = if month <= 2 { year - 1 } else { year };
     let months = (month + 9) % 12;

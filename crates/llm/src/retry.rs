@@ -8,14 +8,11 @@ use std::time::{Duration, SystemTime};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum RetryDecision {
-    /// Retry after this wait.
     Retry(Duration),
-    /// Fail, with an optional remark for the message.
     GiveUp(Option<String>),
 }
 
-/// Decides whether a failed attempt (for example HTTP 429, 5xx or a broken connection) is retried, and after which
-/// wait. `retries` is the number of retries so far, `limited` how long the call has waited for rate limits, `left` the
+/// `retries` is the number of retries so far, `limited` how long the call has waited for rate limits, `left` the
 /// remaining time of the whole call; `random` is in 0..1.
 pub(crate) fn decide_retry(
     failure: &CallFailure,
@@ -46,7 +43,7 @@ pub(crate) fn decide_retry(
             )));
         }
         Some(after) => with_jitter(after, limits, random),
-        // A restarting server needs a moment, so use the upper half of the jitter range.
+        // A restarting server needs a moment, so the upper half of the jitter range is used.
         None if failure.kind == BackendErrorKind::Connect => {
             backoff(limits.retry_base, retries, 0.5 + random / 2.0)
         }
@@ -58,14 +55,13 @@ pub(crate) fn decide_retry(
     RetryDecision::Retry(wait)
 }
 
-/// The requested wait plus jitter: the retry is never earlier than requested, and calls that were rejected at the same
-/// time retry at different times.
+/// The wait is never shorter than requested, and calls that were rejected at the same time retry at different times.
 fn with_jitter(after: Duration, limits: &CallLimits, random: f64) -> Duration {
     after + after.mul_f64(0.1 * random) + backoff(limits.retry_base, 0, random)
 }
 
-/// How long all calls with the API key should wait after one of them was rejected because of a rate limit: as long as
-/// the provider says or, if it does not say, longer after each rejection.
+/// How long all calls with the API key wait after a rejection: as long as the provider says or, if it does not say,
+/// longer after each rejection.
 pub(crate) fn rate_limit_wait(
     failure: &CallFailure,
     limits: &CallLimits,
@@ -78,8 +74,7 @@ pub(crate) fn rate_limit_wait(
     }
 }
 
-/// Whether a rate-limited call waits or gives up. `asked` is the wait that the provider requests; `wait` is the wait
-/// that would be used.
+/// `asked` is the wait that the provider requests; `wait` is the wait that would be used.
 fn wait_for_limit(
     (asked, wait): (Option<Duration>, Duration),
     limits: &CallLimits,
@@ -111,13 +106,12 @@ fn tries(n: u32) -> String {
     if n == 1 { "1 try".to_owned() } else { format!("{n} tries") }
 }
 
-/// Exponential backoff with full jitter.
+/// The wait grows exponentially, with full jitter.
 fn backoff(base: Duration, retries: u32, random: f64) -> Duration {
     base.saturating_mul(1u32.checked_shl(retries).unwrap_or(u32::MAX)).min(RETRY_CAP).mul_f64(random)
 }
 
-/// The wait that a provider requests: `retry-after-ms`, or `Retry-After` in seconds or as a date; see also
-/// `rate_limits`.
+/// Reads `retry-after-ms`, or `Retry-After` in seconds or as a date.
 pub(crate) fn requested_wait(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     if let Some(ms) = text("retry-after-ms").and_then(|text| text.parse::<f64>().ok()) {

@@ -1,36 +1,29 @@
-//! Parses server-sent events from bytes, however the network splits them.
-//!
-//! Independent of any provider. It buffers at most one event and enforces a size limit; `feed` reports only complete
-//! events. Implemented here because existing crates neither limit the size of an event nor report comments, which are
-//! needed to decide whether a stream is alive.
+//! Parses server-sent events from bytes, however the network splits them. Existing crates neither limit the size of
+//! an event nor report comments, which show that a stream is alive.
 
 use crate::limits::EVENT_BYTES;
 
-/// A parsed item of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SseItem<'a> {
-    /// An event's data, with lines joined by `\n`. The consumer checks the UTF-8.
+    /// The data of an event, with its lines joined by `\n`. The consumer checks the UTF-8.
     Data(&'a [u8]),
-    /// A comment: a sign of life without content.
+    /// A sign of life without content.
     Comment,
 }
 
-/// An event exceeded the size limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EventTooLarge;
 
-/// The parser's state between two chunks.
 #[derive(Debug)]
 pub(crate) struct SseReader {
-    /// The incomplete line.
+    /// The incomplete line at the end of the last chunk.
     line: Vec<u8>,
-    /// The data lines of the incomplete event.
     data: Vec<u8>,
-    /// Whether the incomplete event has a data line; an empty data line counts, too.
+    /// True also after an empty data line.
     has_data: bool,
-    /// Whether the last chunk ended in CR; an LF right after it belongs to the same line ending.
+    /// An LF right after a CR at the end of the last chunk belongs to the same line ending.
     after_cr: bool,
-    /// Whether no line was read yet; the first line may start with a byte order mark.
+    /// The first line may start with a byte order mark.
     at_start: bool,
     limit: usize,
 }
@@ -46,7 +39,6 @@ impl SseReader {
         Self { line: Vec::new(), data: Vec::new(), has_data: false, after_cr: false, at_start: true, limit }
     }
 
-    /// Parses the next chunk and reports the items that it completes. An error of `on_item` stops the parsing.
     pub(crate) fn feed<E: From<EventTooLarge>>(
         &mut self,
         mut bytes: &[u8],
@@ -92,8 +84,7 @@ impl SseReader {
         Ok(())
     }
 
-    /// The incomplete event at the end of the body, because some servers omit the last line endings. It may be
-    /// truncated, so the consumer must expect that it does not parse.
+    /// Some servers omit the last line endings. The event may be truncated, so it may not parse.
     pub(crate) fn finish(mut self) -> Option<Vec<u8>> {
         let line = std::mem::take(&mut self.line);
         let mut nothing = |_: SseItem<'_>| Ok::<(), EventTooLarge>(());
@@ -151,7 +142,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The items parsed when the bytes arrive in these chunks, then what `finish` returns.
+    /// Also contains what `finish` returns.
     fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<String> {
         let mut reader = SseReader::default();
         let mut items = Vec::new();

@@ -1,11 +1,11 @@
-//! A string from a frame, copied only if necessary.
+//! A string from a stream frame, copied only if necessary.
 
 use serde::de::{Deserializer, Error, Visitor};
 use serde::{Deserialize, de};
 use std::borrow::Cow;
 use std::fmt;
 
-/// A string that is borrowed unless it contains escapes. `Option<Cow<str>>` would always copy.
+/// The text is borrowed unless it contains escapes. `Option<Cow<str>>` would always copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Text<'a>(pub(crate) Cow<'a, str>);
 
@@ -33,7 +33,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
                 Ok(Text(Cow::Owned(text.to_owned())))
             }
 
-            /// Content that is a list of parts: only the text of the parts is used.
+            /// Content may be a list of parts: only their text is used.
             fn visit_seq<A: de::SeqAccess<'de>>(self, mut parts: A) -> Result<Text<'de>, A::Error> {
                 #[derive(Deserialize)]
                 struct Part<'a> {

@@ -1,12 +1,6 @@
-//! Rate limits per API key: concurrent requests, requests per minute, and pauses that the provider demands.
-//!
-//! When a provider rejects a request because of its rate limit, all requests with the key pause. After the pause, a
-//! single request goes first (the probe). If the provider accepts the probe, the others follow, spread over a second;
-//! if the provider rejects the probe as well, all wait again.
-//!
-//! Providers count per key, so agents that share a key of one server share a throttle, whatever their models. Every
-//! attempt needs a permit, including retries, because providers count those as well. Waiting is fair (first come,
-//! first served), counts toward the call's time limit, and a call that is dropped while it waits is not counted.
+//! Rate limits per API key: concurrent requests, requests per minute, and pauses after a provider's rejection. After
+//! a pause, one request goes first (the probe); if the provider accepts it, the others follow, spread over a second.
+//! Every attempt needs a permit, because providers count retries, too.
 
 use crate::BuildError;
 use crate::limits::whole_number;
@@ -17,23 +11,18 @@ use std::time::Duration;
 use tokio::sync::{Mutex, Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// The window in which request starts are counted.
 const MINUTE: Duration = Duration::from_mins(1);
 
 /// The time over which the requests that waited for the same probe are spread.
 const SPREAD: Duration = Duration::from_secs(1);
 
-/// The rate limits in a config.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RateLimits {
-    /// `max_concurrent_requests`.
     pub(crate) at_once: Option<usize>,
-    /// `requests_per_minute`.
     pub(crate) per_minute: Option<usize>,
 }
 
 impl RateLimits {
-    /// Reads the limits from a backend's parameters.
     pub(crate) fn from_params(params: &Map<String, Value>) -> Result<Self, BuildError> {
         let count = |name| match whole_number(params, name)? {
             Some(0) => Err(BuildError::BadParam { name, expected: "a whole number above 0" }),
@@ -43,41 +32,34 @@ impl RateLimits {
     }
 }
 
-/// The throttle of one API key.
 #[derive(Debug)]
 pub(crate) struct Throttle {
     running: Arc<Semaphore>,
-    /// The latest start times of requests, oldest first; at most `requests_per_minute` many, and unused without that
-    /// limit. The lock is held while waiting, so that permits are granted in order.
+    /// The latest start times, oldest first; unused without `requests_per_minute`. The lock is held while waiting, so
+    /// that permits are granted in order.
     started: Mutex<VecDeque<Instant>>,
     allowed: SyncMutex<RateLimits>,
     pause: SyncMutex<Pause>,
-    /// Wakes waiting requests when a probe has ended: the pause may be over, or another request should become the
-    /// probe.
+    /// Notified when a probe has ended: the pause may be over, or another request should become the probe.
     pause_changed: Notify,
 }
 
-/// A pause of all requests.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pause {
-    /// When the pause ends; None if the provider accepts requests.
+    /// `None` if the provider accepts requests.
     until: Option<Instant>,
-    /// Whether a probe is in progress: a request that shows whether the provider accepts requests again.
     probed: bool,
 }
 
-/// A permit to run one request; returned when dropped.
 #[derive(Debug)]
 pub(crate) struct Permit<'t> {
     _running: Option<OwnedSemaphorePermit>,
-    /// The throttle, if this request is the probe.
     probes: Option<&'t Throttle>,
-    /// How long the request waited because of a pause.
     pub(crate) paused: Duration,
 }
 
 impl Permit<'_> {
-    /// Records that the provider did not reject the request because of its rate limit.
+    /// The request was not rejected because of the rate limit.
     pub(crate) fn accepted(&self) {
         if let Some(throttle) = self.probes {
             throttle.lock_pause().until = None;
@@ -95,7 +77,6 @@ impl Drop for Permit<'_> {
 }
 
 impl Throttle {
-    /// A throttle without limits.
     pub(crate) fn new() -> Self {
         Self {
             running: Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)),
@@ -110,25 +91,23 @@ impl Throttle {
         self.pause.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Pauses all requests for this long, or longer if a longer pause is under way.
+    /// If a longer pause is under way, it stays.
     pub(crate) fn pause(&self, wait: Duration) {
         let mut pause = self.lock_pause();
         pause.until = pause.until.max(Instant::now().checked_add(wait));
     }
 
-    /// How long the current pause still lasts.
     pub(crate) fn paused_for(&self) -> Option<Duration> {
         let left = self.lock_pause().until?.saturating_duration_since(Instant::now());
         Some(left).filter(|left| !left.is_zero())
     }
 
-    /// Waits until the pause is over, if there is one. Returns whether this request is the probe.
     async fn wait_for_pause(&self) -> bool {
         let mut waited_for_probe = false;
         loop {
             let changed = self.pause_changed.notified();
             tokio::pin!(changed);
-            // Notifications are received from here on, before the state is read, so that none is missed.
+            // The notification is enabled before the state is read, so that none is missed.
             changed.as_mut().enable();
             let until = {
                 let mut pause = self.lock_pause();
@@ -155,8 +134,7 @@ impl Throttle {
         false
     }
 
-    /// Applies additional limits. If backends that share this throttle have different limits, the strictest limit
-    /// applies to all of them.
+    /// If backends that share this throttle have different limits, the strictest applies to all of them.
     pub(crate) fn tighten(&self, to: RateLimits) {
         let mut allowed = self.allowed.lock().unwrap_or_else(PoisonError::into_inner);
         let before = allowed.at_once.unwrap_or(Semaphore::MAX_PERMITS);
@@ -169,7 +147,6 @@ impl Throttle {
         }
     }
 
-    /// Waits for a permit.
     pub(crate) async fn acquire(&self) -> Permit<'_> {
         let running = Arc::clone(&self.running).acquire_owned().await.ok();
         let began = Instant::now();
@@ -263,7 +240,6 @@ mod tests {
             .collect();
         sleep(Duration::from_secs(3)).await;
         assert!(followers.iter().all(|follower| !follower.is_finished()), "they wait for the first");
-        // The provider rejects the first request again.
         throttle.pause(Duration::from_secs(30));
         drop(probe);
         let mut at = Vec::new();

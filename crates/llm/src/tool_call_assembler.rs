@@ -1,7 +1,5 @@
-//! Assembles tool calls from streamed fragments.
-//!
-//! Decides which call a fragment belongs to, for providers that number their calls correctly, incorrectly or not at
-//! all. No call is returned before the whole reply has ended successfully: `finish` is called only then.
+//! Assembles tool calls from streamed fragments, for providers that number their calls correctly, incorrectly or not
+//! at all.
 
 use crate::error::CallFailure;
 use crate::limits::{ARGUMENT_BYTES, TOOL_CALLS};
@@ -9,17 +7,14 @@ use althing_protocol::{BackendErrorKind, ToolCall};
 use serde::de::IgnoredAny;
 use std::collections::HashSet;
 
-/// A fragment of a tool call.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Fragment<'a> {
-    /// The provider's index of the call.
     pub(crate) index: Option<u32>,
     pub(crate) id: &'a str,
     pub(crate) name: &'a str,
     pub(crate) arguments: &'a str,
 }
 
-/// The tool calls of one reply so far.
 #[derive(Debug, Default)]
 pub(crate) struct ToolCallAssembler {
     slots: Vec<Slot>,
@@ -39,12 +34,11 @@ impl ToolCallAssembler {
         self.slots.is_empty()
     }
 
-    /// Estimated output tokens of the calls.
     pub(crate) fn estimated_tokens(&self) -> u64 {
         self.bytes.div_ceil(4) as u64
     }
 
-    /// Adds a fragment. Returns the tool's name if this fragment is the first to contain it.
+    /// Returns the tool's name if this fragment is the first to contain it.
     pub(crate) fn add(&mut self, fragment: Fragment<'_>) -> Result<Option<&str>, CallFailure> {
         let Fragment { index, id, name, arguments } = fragment;
         self.bytes += arguments.len() + name.len() + id.len();
@@ -78,12 +72,11 @@ impl ToolCallAssembler {
         Ok(None)
     }
 
-    /// Finds the slot that a fragment belongs to.
     fn find_slot(&self, index: Option<u32>, id: &str, name: &str, arguments: &str) -> SlotMatch {
         let known = match index {
             Some(_) => self.slots.iter().rposition(|slot| slot.index == index),
-            // A fragment without an index belongs to the call with its id; without an id, to the last call. In both cases its
-            // name may show, below, that it starts a new call.
+            // A fragment without an index belongs to the call with its id; without an id, to the last call. Its name
+            // may show, below, that it starts a new call.
             None if !id.is_empty() => self.slots.iter().rposition(|slot| slot.id == id),
             None => self.slots.len().checked_sub(1),
         };
@@ -97,8 +90,8 @@ impl ToolCallAssembler {
         if name.is_empty() || slot.name.is_empty() {
             return SlotMatch::Known(at);
         }
-        // A second name for the same index has one of three causes: the provider reuses the index for the next call,
-        // sends the whole call again, or repeats the name on every fragment.
+        // The provider reuses the index for the next call, sends the whole call again, or repeats the name on every
+        // fragment.
         let other_id = !id.is_empty() && !slot.id.is_empty() && id != slot.id;
         let next_whole = arguments.trim_start().starts_with('{') && is_whole(&slot.arguments);
         if !other_id && next_whole && slot.name == name && slot.arguments == arguments && !id.is_empty() {
@@ -110,7 +103,7 @@ impl ToolCallAssembler {
         SlotMatch::Known(at)
     }
 
-    /// The calls, each with a name and a unique id.
+    /// Each call has a name and a unique id.
     pub(crate) fn finish(self) -> Result<Vec<ToolCall>, CallFailure> {
         let mut seen = HashSet::new();
         let mut calls = Vec::with_capacity(self.slots.len());
@@ -161,8 +154,6 @@ mod tests {
         calls.add(Fragment { index: piece.index, id, name, arguments: &arguments })
     }
 
-    /// The calls assembled from these fragments, as `id name arguments`, and the names in the order they were
-    /// announced.
     fn put_together(fragments: &[&str]) -> (Vec<String>, Vec<String>) {
         let mut calls = ToolCallAssembler::default();
         let mut announced = Vec::new();

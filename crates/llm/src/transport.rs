@@ -1,7 +1,5 @@
-//! Sends one request and reads the response within all time limits.
-//!
-//! Decides when a server counts as dead. Every wait has a deadline. In a stream, bytes do not count as a sign of life:
-//! only a complete event or comment does. Nothing is retried here.
+//! Sends one request and reads the response within all time limits. In a stream, only a complete event or comment
+//! counts as a sign of life, not single bytes. Nothing is retried here.
 
 use crate::error::CallFailure;
 use crate::error_response;
@@ -23,20 +21,16 @@ const UNLIMITED: Duration = Duration::from_hours(1000);
 pub(crate) struct Attempt<'a> {
     pub(crate) client: &'a reqwest::Client,
     pub(crate) limits: &'a CallLimits,
-    /// The deadline of the whole call.
     pub(crate) deadline: Instant,
-    /// Estimated input tokens, for replies without token counts.
+    /// The estimated input tokens, for replies without token counts.
     pub(crate) input_estimate: u64,
-    /// The names of the wire format for messages.
     pub(crate) wire_info: &'static WireInfo,
-    /// Whether a long silence before the reply is reported.
     pub(crate) shows_waiting: bool,
     /// Whether a reply may take as long as it makes progress, whatever the deadline.
     pub(crate) unlimited_stream: bool,
 }
 
 impl Attempt<'_> {
-    /// Makes the attempt.
     pub(crate) async fn make<R: StreamReader>(
         &self,
         request: Request,
@@ -88,7 +82,6 @@ impl Attempt<'_> {
         }
     }
 
-    /// Reads a stream to its end.
     async fn stream<R: StreamReader>(
         &self,
         mut response: Response,
@@ -117,7 +110,8 @@ impl Attempt<'_> {
             let chunk = tokio::select! {
                 biased;
                 chunk = response.chunk() => chunk,
-                // The silence is checked when this timer fires, so that the clock need not be read for every event.
+                // The deadlines are checked when this timer fires, so that the clock need not be read for every
+                // event.
                 () = &mut alarm => {
                     let now = Instant::now();
                     let due = watch.due_at(now);
@@ -145,7 +139,7 @@ impl Attempt<'_> {
                 watch.finished = Some(now);
                 alarm.as_mut().reset(watch.next_check(now));
             }
-            // A server may send so fast that the timer is never polled, so the deadline is also checked here.
+            // A server may send so fast that the timer is never polled.
             if n.is_multiple_of(256) && Instant::now() >= deadline {
                 return StreamEnd::Broken(self.overdue());
             }
@@ -153,7 +147,6 @@ impl Attempt<'_> {
         StreamEnd::Whole
     }
 
-    /// Reads a complete reply from a server that does not stream.
     async fn whole<R: StreamReader>(
         &self,
         response: Response,
@@ -191,14 +184,11 @@ impl Attempt<'_> {
     }
 }
 
-/// Tracks the last sign of life of a stream, and when it is overdue.
 struct IdleWatch {
     idle: Duration,
     deadline: Instant,
     alive: Instant,
-    /// Whether an event or comment arrived since the last check.
     moved: bool,
-    /// When the reply was found to be complete.
     finished: Option<Instant>,
 }
 
@@ -207,8 +197,8 @@ impl IdleWatch {
         Self { idle, deadline, alive: Instant::now(), moved: false, finished: None }
     }
 
-    /// When the stream is overdue. An event since the last check counts as if it arrived now, so silence is detected
-    /// at most a quarter of the idle limit too late.
+    /// An event since the last check counts as if it arrived now, so silence is detected at most a quarter of the
+    /// idle limit too late.
     fn due_at(&mut self, now: Instant) -> Instant {
         if std::mem::take(&mut self.moved) {
             self.alive = now;
@@ -221,8 +211,6 @@ impl IdleWatch {
         self.finished.map_or(idle, |at| idle.min(at + limits::TAIL)).min(self.deadline)
     }
 
-    /// The time of the next check: after a quarter of the idle limit, or when the stream is overdue if that is
-    /// earlier.
     fn next_check(&self, now: Instant) -> Instant {
         (now + self.idle / 4).min(self.due())
     }
@@ -234,7 +222,7 @@ enum BodyKind {
     Other(String),
 }
 
-/// The kind of body. A stream with a generic or missing content type is accepted.
+/// A stream with a generic or missing content type is accepted.
 fn body_kind(response: &Response) -> BodyKind {
     let Some(value) = response.headers().get(CONTENT_TYPE) else { return BodyKind::Stream };
     let value = value.to_str().unwrap_or("?").split(';').next().unwrap_or_default().trim();
@@ -243,7 +231,7 @@ fn body_kind(response: &Response) -> BodyKind {
             BodyKind::Stream
         }
         "application/json" => BodyKind::Whole,
-        // The text is unchanged and complete, so that a secret in it is recognized and masked.
+        // A short value is kept unchanged and complete, so that a secret in it is recognized and masked.
         _ if value.len() <= 60 => BodyKind::Other(value.to_owned()),
         _ => BodyKind::Other("an unknown content type".to_owned()),
     }
@@ -255,7 +243,6 @@ pub(crate) enum BodyError {
     Broken(reqwest::Error),
 }
 
-/// The whole body, if it is not larger than `limit` and arrives by the deadline. A partial body is dropped.
 pub(crate) async fn read_body(
     mut response: Response,
     limit: usize,
@@ -273,7 +260,7 @@ pub(crate) async fn read_body(
     }
 }
 
-/// The failure for a network error. The URL is not included, because it may contain a password.
+/// The URL is not included, because it may contain a password.
 pub(crate) fn transport_failure(error: &reqwest::Error, limits: &CallLimits) -> CallFailure {
     let reason = innermost(error);
     if error.is_connect() {
@@ -298,7 +285,6 @@ pub(crate) fn transport_failure(error: &reqwest::Error, limits: &CallLimits) -> 
     CallFailure::new(BackendErrorKind::Cut, format!("the connection broke: {reason}"))
 }
 
-/// The root cause of an error; the outer errors only wrap it.
 pub(crate) fn innermost(error: &reqwest::Error) -> String {
     let mut cause: &dyn Error = error;
     while let Some(next) = cause.source() {
@@ -310,8 +296,7 @@ pub(crate) fn innermost(error: &reqwest::Error) -> String {
     }
 }
 
-/// Whether an error of TLS is among the causes of an error. `std::io::Error` does not report the error it wraps as its
-/// `source`, and wrappers may be nested.
+/// `std::io::Error` does not report the error it wraps as its `source`, and wrappers may be nested.
 fn tls_problem(error: &(dyn Error + 'static)) -> bool {
     let wrapped = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
     error.is::<rustls::Error>()

@@ -1,5 +1,5 @@
-//! A wire format writes a request and parses a stream. Connections, limits, retries, errors and costs are common to
-//! all formats: see `api_backend`, `transport` and `partial_reply`.
+//! The interface of a wire format: it writes a request and parses a stream. Connections, limits, retries, errors and
+//! costs are common to all formats.
 
 use crate::error::{BuildError, CallFailure};
 use crate::local::RequestShape;
@@ -11,73 +11,60 @@ use reqwest::Url;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
 
-/// The parts of a wire format's URL, and its name for messages.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct WireInfo {
-    /// The path that is appended to `base_url`, or the beginning of that path.
+    /// The path that is appended to `base_url`, or its beginning.
     pub(crate) path: &'static str,
-    /// The usual end of `base_url`.
     pub(crate) base: &'static str,
-    /// The API that the server must provide.
     pub(crate) api: &'static str,
 }
 
-/// A wire format with the parameters of one backend.
 pub(crate) trait Wire: Send + Sync + 'static {
     type StreamReader: StreamReader;
 
     fn wire_info(&self) -> &'static WireInfo;
 
-    /// The body of a request. Only the chat-completions format supports a `shape` other than the default.
+    /// Only the chat-completions format supports a `shape` other than the default.
     fn body(&self, model: &str, request: &ModelRequest, shape: &RequestShape) -> serde_json::Result<Vec<u8>>;
 
-    /// A new reader for one attempt.
     fn reader(&self) -> Self::StreamReader;
 
-    /// Learns from a rejection that names a field which can be omitted or expressed differently. Returns true if the
+    /// Learns from a rejection that names a field which can be omitted or expressed differently. Returns whether the
     /// request should be sent again at once.
     fn learn(&self, _refusal: &str) -> bool {
         false
     }
 
-    /// Stores data that the provider requires back with the next request and that the `Backend` port does not
-    /// carry.
+    /// Stores data that the provider requires back with the next request and that the `Backend` port does not carry.
     fn store_provider_state(&self, _reply: &Reply, _state: Value) {}
 }
 
-/// Parses one stream.
 pub(crate) trait StreamReader: Send {
-    /// Processes the data of one event, and reports new content to `on_delta`.
     fn event(&mut self, data: &[u8], on_delta: &mut DeltaSink<'_>) -> Result<(), CallFailure>;
 
-    /// The partial reply.
     fn partial_reply(&self) -> &PartialReply;
 
-    /// Whether the provider signaled the end of the stream.
     fn is_done(&self) -> bool {
         self.partial_reply().done
     }
 
-    /// Whether the provider has said why the model stopped, or that the stream ended. The model may have stopped
-    /// because of the output limit, and the stream may still send events such as token counts.
+    /// Whether the provider has said why the model stopped, or that the stream ended. The stream may still send
+    /// events such as token counts.
     fn is_finished(&self) -> bool {
         self.partial_reply().is_finished()
     }
 
-    /// The reply, if it ended successfully.
     fn end(self, ended: StreamEnd, input_estimate: u64) -> Result<FinishedReply, CallFailure>;
 }
 
-/// A reply that ended successfully.
 #[derive(Debug)]
 pub(crate) struct FinishedReply {
     pub(crate) reply: Reply,
     pub(crate) counted: TokenCounts,
-    /// The data to pass to [`Wire::store_provider_state`].
+    /// The state is passed to [`Wire::store_provider_state`].
     pub(crate) provider_state: Option<Value>,
 }
 
-/// The failure for a frame that does not parse.
 pub(crate) fn unreadable(error: &serde_json::Error) -> CallFailure {
     CallFailure::new(
         BackendErrorKind::Protocol,
@@ -85,7 +72,7 @@ pub(crate) fn unreadable(error: &serde_json::Error) -> CallFailure {
     )
 }
 
-/// `base_url` as a URL, without a trailing slash.
+/// The address has no trailing slash.
 pub(crate) fn address(config: &BackendConfig) -> Result<Url, BuildError> {
     let kind = || config.kind.clone();
     let base = config.base_url.as_deref().ok_or_else(|| BuildError::NoAddress { kind: kind() })?;
@@ -98,8 +85,8 @@ pub(crate) fn address(config: &BackendConfig) -> Result<Url, BuildError> {
     Ok(url)
 }
 
-/// Appends the segments of a model's name to the path. Special characters in a segment are encoded, so that `?` starts
-/// no query and `/` no new segment. A segment that is blank, `.` or `..`, or contains control characters, is an error.
+/// Special characters in a segment are encoded, so that `?` starts no query and `/` no new segment. A segment that is
+/// blank, `.` or `..`, or contains control characters, is an error.
 pub(crate) fn with_model(mut url: Url, segments: &[&str]) -> Result<Url, BuildError> {
     let is_wrong =
         |part: &&&str| matches!(part.trim(), "" | "." | "..") || part.chars().any(char::is_control);
@@ -112,7 +99,6 @@ pub(crate) fn with_model(mut url: Url, segments: &[&str]) -> Result<Url, BuildEr
     Ok(url)
 }
 
-/// Appends `path` unless the URL already ends with it; a query is kept.
 pub(crate) fn with_path(mut url: Url, path: &str) -> Url {
     let base = url.path().trim_end_matches('/').to_owned();
     if !base.ends_with(path) {
@@ -121,7 +107,7 @@ pub(crate) fn with_path(mut url: Url, path: &str) -> Url {
     url
 }
 
-/// The headers of every request. The user's headers override ours.
+/// The user's headers override those of Althing.
 pub(crate) fn headers(
     config: &BackendConfig,
     key_header: KeyHeader,

@@ -29,7 +29,7 @@ async fn main() {
         let anywhere = "127.0.0.1:0".parse().unwrap();
         let listening = server.listen(anywhere, None, WebLimits::default()).await.unwrap();
         println!("{}\n{}", listening.url(), listening.token().reveal());
-        // Run until the parent process closes our stdin.
+        // The server runs until the parent process closes its stdin.
         let mut rest = Vec::new();
         let _ = tokio::io::AsyncReadExt::read_to_end(&mut tokio::io::stdin(), &mut rest).await;
     } else {

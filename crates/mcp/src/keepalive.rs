@@ -1,6 +1,5 @@
-//! Keeps a waiting client's call alive with progress notifications that carry no information.
-//!
-//! Some clients abort a call after a minute without progress, even if the connection is alive.
+//! Keeps a waiting MCP client's call alive with progress notifications that carry no information: some clients abort
+//! a call after a minute without progress, even if the connection is alive.
 
 use rmcp::RoleServer;
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
@@ -8,7 +7,7 @@ use rmcp::service::RequestContext;
 use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
-/// Runs some work, sending progress notifications meanwhile if the client asked for them.
+/// Sends notifications only if the client asked for them.
 pub(crate) async fn while_waiting<T>(
     context: &RequestContext<RoleServer>,
     every: Duration,

@@ -1,8 +1,6 @@
 //! MCP: uses the tools of MCP servers (`client`), offers agents' tools to the CLI agents that work as them
-//! (`endpoint`), and offers runs to any MCP client (`server`).
-//!
-//! This crate does not decide what an agent may do, does not write to our stdout or stderr, and does not read our
-//! environment: the caller passes in what is needed. It isolates `rmcp` and the handling of misbehaving servers.
+//! (`endpoint`), and offers runs to any MCP client (`server`). This crate does not decide what an agent may do, does
+//! not write to our stdout or stderr, and does not read our environment.
 #![allow(missing_docs, reason = "internal crate: names that explain themselves need no comment")]
 
 mod client;
@@ -22,7 +20,6 @@ pub use server::{
 };
 pub use web::WebLimits;
 
-/// Althing's name and version, as sent to MCP peers.
 fn implementation_info() -> rmcp::model::Implementation {
     rmcp::model::Implementation::new("althing", env!("CARGO_PKG_VERSION")).with_title("Althing")
 }

@@ -1,5 +1,5 @@
-//! The files of one agent in a run: its workspace, its view of others' snapshots, its file tools and the
-//! context paths. `app` combines them with commands and MCP servers.
+//! The files of one agent in a run: its workspace, its view of others' snapshots, its file tools and the context
+//! paths.
 
 use crate::access::FilePolicy;
 use crate::context::{PathLock, UndoCoverage, UndoLimits, WriteTracker};
@@ -15,15 +15,15 @@ use tokio::task::JoinError;
 /// How an agent's files are opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentFilesOptions {
-    /// What the agent may access. A missing workspace is created.
+    /// What the agent may access; a missing workspace is created.
     pub grant: Grant,
-    /// Which file tools the agent has.
+    /// The agent's file tools.
     pub tools: ToolSet,
     /// Whether only the file tools can write to context paths, or also commands, MCP servers and CLI agents.
     pub coverage: UndoCoverage,
-    /// The maximum that is copied in advance for an undo.
+    /// The limits of what is copied in advance for an undo.
     pub limits: UndoLimits,
-    /// The maximum amount of data in a snapshot of the workspace, in bytes; `None`: the default.
+    /// The maximum size of a snapshot in bytes; `None` means the default.
     pub max_snapshot_bytes: Option<u64>,
 }
 
@@ -35,12 +35,12 @@ pub struct AgentFiles {
     tracker: Arc<WriteTracker>,
     context: Vec<ContextPath>,
     notices: Mutex<Vec<String>>,
-    /// The lock of the context paths, held while they are open, so that no other session writes to them.
+    /// Held while the context paths are open, so that no other session writes to them.
     path_lock: Arc<Mutex<Option<PathLock>>>,
 }
 
 impl AgentFiles {
-    /// Opens the files of one member of a run. They may be new, or an earlier process may have created them.
+    /// Opens the files of a member of a run, which an earlier process may have created.
     pub fn open(run_dir: &Path, options: &AgentFilesOptions) -> Result<Self, DiskError> {
         let policy = FilePolicy::from(&options.grant);
         let path = policy.workspace.to_string_lossy().into_owned();
@@ -66,7 +66,7 @@ impl AgentFiles {
         })
     }
 
-    /// The path of the workspace, as shown to the agent and in the result of the run.
+    /// The workspace, as shown to the agent and in the result of the run.
     pub fn path(&self) -> &str {
         &self.path
     }
@@ -76,12 +76,12 @@ impl AgentFiles {
         &self.files
     }
 
-    /// The directory in which the agent sees another agent's snapshots.
+    /// Where the agent sees another agent's snapshots.
     pub fn view_of(&self, agent: u32) -> String {
         self.workspace.view_of(agent).to_string_lossy().into_owned()
     }
 
-    /// Takes the notices for the user that have been added since the previous call.
+    /// Notices for the user since the previous call.
     pub fn take_notices(&self) -> Vec<String> {
         std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -104,16 +104,15 @@ impl AgentFiles {
         self.run_exclusively(move || workspace.import_dir(&from, &name)).await
     }
 
-    /// Waits until no other session writes to the writable context paths (an error if that takes too long),
-    /// records their state, and opens them to the file tools. Must be called before commands may write there.
+    /// Waits until no other session writes to the writable context paths (an error if that takes too long), records
+    /// their state, and opens them to the file tools. Must be called before commands may write there.
     pub async fn open_context(&self) -> Result<(), String> {
         if self.tracker.is_empty() {
             return Ok(());
         }
         let writable = self.context.iter().filter(|path| path.writable);
         let writable: Vec<PathBuf> = writable.map(|path| PathBuf::from(&path.path)).collect();
-        // The locking order, as in `close_context`: the agent's own operations, the paths, the run's
-        // pre-images.
+        // The locking order, as in `close_context`: the agent's own operations, the paths, the run's pre-images.
         let own = exclusive::claim(self.workspace.path()).await;
         let held = Arc::clone(&self.path_lock);
         let is_held = held.lock().unwrap_or_else(PoisonError::into_inner).is_some();
@@ -140,8 +139,8 @@ impl AgentFiles {
         Ok(())
     }
 
-    /// Closes the context paths and returns the files that changed. Must be called only when commands can no
-    /// longer write there.
+    /// Closes the context paths and returns the files that changed. Must be called only when commands can no longer
+    /// write there.
     pub async fn close_context(&self) -> Result<Vec<FileWrite>, String> {
         if self.tracker.is_empty() {
             return Ok(Vec::new());
@@ -152,15 +151,14 @@ impl AgentFiles {
         let closed = own.run(move || {
             let _preimages = preimages;
             let writes = tracker.close();
-            // Release the paths even if this call was cancelled: other sessions wait for them.
+            // Even if this call was cancelled: other sessions wait for the paths.
             drop(held.lock().unwrap_or_else(PoisonError::into_inner).take());
             writes
         });
         flatten_error(closed.await)
     }
 
-    /// Runs an operation on this agent's files when all earlier operations have ended, including changes by the
-    /// agent's file tools.
+    /// Starts when all earlier operations have ended, including changes by the agent's file tools.
     async fn run_exclusively<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, DiskError> + Send + 'static,
@@ -169,8 +167,8 @@ impl AgentFiles {
     }
 }
 
-/// Runs a blocking file operation on a blocking thread. This is only for operations that may run
-/// concurrently, because an operation continues after its caller was cancelled.
+/// Runs a file operation on a blocking thread. Only for operations that may run concurrently, because an operation
+/// continues after its caller was cancelled.
 pub async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, DiskError> + Send + 'static,
 ) -> Result<T, String> {

@@ -1,9 +1,6 @@
-//! Runs blocking file operations one at a time per path.
-//!
-//! When the future of a blocking operation is dropped, its thread keeps running. So the thread, not the future, holds
-//! the path's lock, and the next operation on the path starts only after the thread has finished. A caller that is
-//! cancelled while it waits for the lock leaves the queue, and its operation never starts. A caller that is cancelled
-//! later sets a flag; walks and copies of directories, which can take long, check the flag and end with an error.
+//! Runs blocking file operations one at a time per path. A dropped future does not stop its thread, so the thread
+//! holds the path's lock. A caller that is cancelled while it waits never starts; one that is cancelled later sets a
+//! flag that long operations check.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -14,16 +11,13 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use tokio::task::JoinError;
 
-/// The lock of every path that is in use. The map is process-wide, because two objects may refer to the same
-/// directory.
+/// Process-wide, because two objects may refer to the same directory.
 static LOCKS: LazyLock<Mutex<HashMap<PathBuf, Weak<AsyncMutex<()>>>>> = LazyLock::new(Mutex::default);
 
 thread_local! {
-    /// The cancellation flag of the operation that this thread works on.
     static CURRENT: RefCell<Cancellation> = RefCell::default();
 }
 
-/// Shows whether the caller of an operation was cancelled.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cancellation(Arc<AtomicBool>);
 
@@ -33,7 +27,6 @@ impl Cancellation {
     }
 }
 
-/// Sets the flag when the future of an operation is dropped.
 struct CancelOnDrop(Cancellation);
 
 impl Drop for CancelOnDrop {
@@ -42,25 +35,23 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// The cancellation flag of the operation that this thread works on. On a thread that does not run the `work` of
-/// [`Claim::run`], the flag is never set; an operation that uses other threads passes its own flag on to them.
+/// The cancellation flag of the operation that this thread works on; on other threads, a flag that is never set.
 pub(crate) fn cancellation() -> Cancellation {
     CURRENT.with_borrow(Clone::clone)
 }
 
-/// The error of an operation that ended early because its caller was cancelled.
 pub(crate) fn cancelled_error() -> io::Error {
     io::Error::new(io::ErrorKind::Interrupted, "the operation was cancelled")
 }
 
-/// Exclusive access to a path. Dropping the claim releases the path.
+/// Dropping the claim releases the path.
 pub(crate) struct Claim {
     lock: OwnedMutexGuard<()>,
     #[cfg(test)]
     gate: Option<Arc<hold::Gate>>,
 }
 
-/// Waits until no other operation uses the path. Waiters are served in FIFO order.
+/// Waiters are served in FIFO order.
 pub(crate) async fn claim(path: &Path) -> Claim {
     let lock = {
         let mut locks = LOCKS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -81,7 +72,7 @@ pub(crate) async fn claim(path: &Path) -> Claim {
 }
 
 impl Claim {
-    /// Runs `work` on a blocking thread, which releases the claim when it has finished.
+    /// The thread releases the claim when it has finished.
     pub(crate) async fn run<T: Send + 'static>(
         self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -101,7 +92,6 @@ impl Claim {
     }
 }
 
-/// Runs `work` on a blocking thread with exclusive access to the path.
 pub(crate) async fn run_exclusively<T: Send + 'static>(
     path: &Path,
     work: impl FnOnce() -> T + Send + 'static,
@@ -148,11 +138,9 @@ pub(crate) mod hold {
         }
     }
 
-    /// An operation that has passed the gate; dropped when the operation ends.
     pub(crate) struct GatePass(Arc<Gate>);
 
     impl Gate {
-        /// Makes every operation on the path wait until the gate is opened.
         pub(crate) fn close(path: &Path) -> GateGuard {
             let gate = Arc::new(Self::default());
             GATES.lock().unwrap().insert(path.to_owned(), gate.clone());
@@ -164,12 +152,10 @@ pub(crate) mod hold {
             self.changed.notify_all();
         }
 
-        /// The number of operations that have reached the gate.
         pub(crate) fn began(&self) -> usize {
             self.state.lock().unwrap().began
         }
 
-        /// The maximum number of operations that ran at the same time.
         pub(crate) fn most_at_once(&self) -> usize {
             self.state.lock().unwrap().most
         }
@@ -194,7 +180,6 @@ pub(crate) mod hold {
         GATES.lock().unwrap().get(path).cloned()
     }
 
-    /// The number of operations that hold the path's lock or wait for it.
     pub(crate) fn holders_and_waiters(path: &Path) -> usize {
         LOCKS.lock().unwrap().get(path).map_or(0, Weak::strong_count)
     }

@@ -1,7 +1,5 @@
-//! Agents' files: file tools under a policy, workspaces and their snapshots, context paths with change tracking
-//! and undo, plans, projects, task lists, notes and skills.
-//!
-//! Code that acts for an agent accesses only files that the agent's grant allows.
+//! Agents' files: file tools under a policy, workspaces and their snapshots, context paths with change tracking and
+//! undo, plans, projects, task lists, notes and skills.
 #![expect(clippy::disallowed_methods, reason = "agents' files are read and written here")]
 
 mod access;

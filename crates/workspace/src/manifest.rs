@@ -1,7 +1,5 @@
-//! Lists of files with their metadata, stored on disk: the manifest of a snapshot, and the state of context
-//! paths before a run wrote to them.
-//!
-//! A list with a wrong checksum is not used: a snapshot treats it as missing, and an undo fails.
+//! Lists of files with their metadata, stored on disk with a checksum: the manifest of a snapshot, and the state of
+//! context paths before a run. A snapshot treats a damaged list as missing; an undo fails.
 
 use crate::confine::{FileKind, Stamp, TreeNode};
 use althing_text::hex;
@@ -10,11 +8,9 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// One file, directory or link in a tree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "ManifestRow", into = "ManifestRow")]
 pub(crate) struct ManifestEntry {
-    /// The path relative to the root of the tree.
     pub path: PathBuf,
     pub kind: FileKind,
     pub stamp: Stamp,
@@ -23,7 +19,7 @@ pub(crate) struct ManifestEntry {
     pub fresh: bool,
 }
 
-/// The serialized form of a `ManifestEntry`: a JSON array, because it is shorter than an object.
+/// A JSON array is shorter than an object.
 #[derive(Serialize, Deserialize)]
 struct ManifestRow(String, FileKind, Stamp, u32, bool);
 
@@ -38,14 +34,12 @@ impl ManifestEntry {
         }
     }
 
-    /// Whether a node has the same metadata as this entry.
     pub(crate) fn is_like(&self, node: &TreeNode) -> bool {
         (self.kind, self.mode, self.stamp) == (node.found.kind, node.found.mode, node.found.stamp)
     }
 }
 
-/// A path as a string. A path that is not UTF-8 becomes NUL followed by hexadecimal digits; no path contains a
-/// NUL.
+/// A path that is not UTF-8 becomes NUL followed by hexadecimal digits; no path contains a NUL.
 pub(crate) fn path_to_text(path: &Path) -> String {
     path.to_str().map_or_else(|| format!("\0{}", hex(path.as_os_str().as_bytes())), str::to_owned)
 }
@@ -69,7 +63,7 @@ impl From<ManifestEntry> for ManifestRow {
     }
 }
 
-/// Serializes a value as JSON, followed by a line with its checksum.
+/// The sealed form is JSON, followed by a line with its checksum.
 pub(crate) fn seal<T: Serialize>(value: &T) -> serde_json::Result<Vec<u8>> {
     let mut bytes = serde_json::to_vec(value)?;
     let sum = format!("\n{:08x}\n", crc32c::crc32c(&bytes));
@@ -77,7 +71,6 @@ pub(crate) fn seal<T: Serialize>(value: &T) -> serde_json::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Parses bytes that [`seal`] returned; `None` if they are damaged.
 pub(crate) fn unseal<T: for<'de> Deserialize<'de>>(bytes: &[u8]) -> Option<T> {
     let at = bytes.len().checked_sub(10)?;
     let (body, sum) = bytes.split_at_checked(at)?;

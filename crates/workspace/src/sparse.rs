@@ -1,8 +1,5 @@
-//! Copies and hashes sparse files without reading or writing their holes, and limits how much one copy may
-//! contain.
-//!
-//! A file that is a single hole of 4 TiB costs an agent nothing to create, so copying such a file must not cost
-//! disk space, memory or time.
+//! Copies and hashes sparse files without reading or writing their holes, and limits the size of a copy: a file with
+//! a hole of 4 TiB costs an agent nothing to create.
 
 use crate::confine::FileStat;
 use crate::exclusive::{self, Cancellation};
@@ -14,14 +11,13 @@ use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The limits of one copy of a directory. Normal runs stay far below them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CopyLimits {
-    /// The number of bytes that have to be read and written.
+    /// The maximum number of bytes to read and write.
     pub data: u64,
-    /// The total size of all files, including holes.
+    /// The maximum total size of all files in bytes, including holes.
     pub size: u64,
-    /// The number of files, directories and links.
+    /// The maximum number of files, directories and links.
     pub entries: usize,
 }
 
@@ -31,22 +27,20 @@ impl Default for CopyLimits {
     }
 }
 
-/// Files up to this size are copied in one pass; larger files are copied extent by extent.
+/// Files up to this size in bytes are copied in one pass; larger files are copied extent by extent.
 const SMALL: u64 = 256 << 10;
-/// Files up to this size have a plain SHA-256 digest; in larger files, blocks of zeros are skipped.
+/// Files up to this size in bytes have a plain SHA-256 digest; in larger files, blocks of zeros are skipped.
 const PLAIN_DIGEST: u64 = 1 << 30;
-/// The granularity at which the digest of a large file skips zeros.
 const BLOCK: u64 = 64 << 10;
-/// How much is copied between two checks whether the operation was cancelled.
+/// How many bytes are copied between two checks for cancellation.
 const PART: u64 = 32 << 20;
-/// The length of the test hole that shows whether holes take space on a file system.
+/// The length in bytes of the test hole that shows whether holes take space on a file system.
 const PROBE: u64 = 1 << 20;
 
 pub(crate) fn limit_error(what: String) -> io::Error {
     io::Error::new(io::ErrorKind::FileTooLarge, what)
 }
 
-/// A number of bytes as text for messages, such as `8 GiB`.
 fn size_text(bytes: u64) -> String {
     let units = ["bytes", "KiB", "MiB", "GiB", "TiB"];
     let (mut bytes, mut unit) = (bytes, 0);
@@ -58,12 +52,11 @@ fn size_text(bytes: u64) -> String {
 }
 
 impl CopyLimits {
-    /// The same limits with another limit on data; the limit on the size including holes is 1,024 times as large.
+    /// Also sets the limit on the size including holes, to 1,024 times `data`.
     pub(crate) fn with_data(self, data: u64) -> Self {
         Self { data, size: data.saturating_mul(1024), ..self }
     }
 
-    /// Fails if there are too many entries, or if their total size is too large.
     pub(crate) fn check(&self, entries: usize, size: u64) -> io::Result<()> {
         if entries > self.entries {
             return Err(limit_error(format!(
@@ -79,8 +72,7 @@ impl CopyLimits {
     }
 }
 
-/// How much data a copy may still read and write. The budget is shared by the threads that copy one
-/// directory.
+/// How much data a copy may still read and write; shared by the threads that copy one directory.
 #[derive(Debug)]
 pub(crate) struct CopyBudget {
     remaining: AtomicU64,
@@ -107,7 +99,6 @@ impl CopyBudget {
         spent.map(drop).map_err(refused)
     }
 
-    /// Copies `length` bytes; fails soon after the operation was cancelled.
     fn copy_bytes(&self, from: &File, to: &mut File, length: u64) -> io::Result<()> {
         let mut left = length;
         while left > 0 {
@@ -128,19 +119,17 @@ impl Default for CopyBudget {
     }
 }
 
-/// How the holes of a file are found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum HoleDetection {
-    /// The file system is asked (`SEEK_DATA`, `SEEK_HOLE`).
+    /// Holes are found with `SEEK_DATA` and `SEEK_HOLE`.
     #[default]
     Seek,
-    /// Holes are not found, as on a file system without support: everything counts as data.
+    /// As on a file system without hole detection: everything counts as data.
     #[cfg(test)]
     Unsupported,
 }
 
 impl HoleDetection {
-    /// The next extent with data at or after `at`, as (start, end); `None` if only a hole follows.
     fn next_data(self, file: &File, at: u64, size: u64) -> io::Result<Option<(u64, u64)>> {
         if at >= size {
             return Ok(None);
@@ -166,7 +155,7 @@ impl HoleDetection {
         }
     }
 
-    /// Copies the content of `from`, a file of `size` bytes, into the empty file `to`.
+    /// `to` must be empty.
     pub(crate) fn copy(
         self,
         from: &mut File,
@@ -217,15 +206,15 @@ fn copy_small(
         budget.spend(read as u64)?;
         to.write_all(buffer.get(..read).unwrap_or_default())?;
         copied += read as u64;
-        // Stopping at the known size saves one read per file; if the file has grown, its stamp has changed as
-        // well. A file of size 0 is read to its end, because files in /proc report size 0.
+        // Stopping at the known size saves one read per file. A file of size 0 is read to its end, because files in
+        // /proc report size 0.
         if read == 0 || (size > 0 && copied >= size) {
             return Ok(());
         }
     }
 }
 
-/// Whether holes take no disk space in this empty file.
+/// The file must be empty.
 fn holes_are_free(file: &File) -> io::Result<bool> {
     file.set_len(PROBE)?;
     let blocks = rustix::fs::fstat(file)?.st_blocks;
@@ -233,9 +222,8 @@ fn holes_are_free(file: &File) -> io::Result<bool> {
     Ok(u64::try_from(blocks).unwrap_or(u64::MAX).saturating_mul(512) < PROBE)
 }
 
-/// A digest of a file's content. In files above 1 GiB, blocks of zeros are skipped, so that copies with
-/// different holes have the same digest. If such a file has more data than the copy limit, it is identified by
-/// size, times and inode only.
+/// Copies with different holes have the same digest. A file above 1 GiB with more data than the copy limit is
+/// identified by size, times and inode only.
 pub(crate) fn digest(file: &mut File) -> io::Result<String> {
     let stat = rustix::fs::fstat(&*file)?;
     let size = stat.st_size.cast_unsigned();
@@ -257,7 +245,7 @@ pub(crate) fn digest(file: &mut File) -> io::Result<String> {
             let stamp = FileStat::from_stat(&stat).stamp;
             return Ok(format!("stamp-{}-{}-{}-{}", stamp.size, stamp.mtime, stamp.ctime, stamp.ino));
         }
-        // Hash whole blocks at fixed offsets, independent of where the holes are.
+        // Blocks start at fixed offsets, so that the digest does not depend on where the holes are.
         at = at.max(start / BLOCK * BLOCK);
         while at < end {
             file.seek(io::SeekFrom::Start(at))?;

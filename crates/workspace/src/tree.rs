@@ -1,20 +1,18 @@
-//! Lists the files and directories below a directory for a person who names one, for example to complete a path.
-//!
-//! Nothing is opened except directories and `.gitignore` files, and links are not followed. `glob` and `search` of
-//! agents use `walk` instead, which enforces an agent's grant.
+//! Lists the files and directories below a directory for a user, for example to complete a path. It does not enforce
+//! an agent's access rules.
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How many bytes of a `.gitignore` are read.
+/// The maximum size of a `.gitignore` in bytes; a larger one is not applied.
 const IGNORE_CAP: u64 = 256 << 10;
 
 type Rules = Arc<Vec<Arc<Gitignore>>>;
 
-/// The paths below `start`, relative to it, nearest first; directories end with a slash. `.git` and what `.gitignore`
-/// files exclude are left out, and so are names that are not UTF-8. At most `most` paths are returned.
+/// At most `most` paths below `start`, relative to it, nearest first; directories end with a slash. `.git`, ignored
+/// files (`.gitignore`) and names that are not UTF-8 are left out, and links are not followed.
 pub fn list_tree(start: &Path, most: usize) -> Vec<String> {
     let mut found = Vec::new();
     let mut open: VecDeque<(PathBuf, Rules)> = VecDeque::from([(PathBuf::new(), Rules::default())]);
@@ -47,7 +45,6 @@ pub fn list_tree(start: &Path, most: usize) -> Vec<String> {
     found
 }
 
-/// The rules that apply in a directory: those of the directories above it, and its own.
 fn with_rules_of(dir: &Path, below: &Path, rules: Rules) -> Rules {
     let read = althing_disk::read_regular(&dir.join(".gitignore"), IGNORE_CAP);
     let Some(text) = read.ok().and_then(|bytes| String::from_utf8(bytes).ok()) else { return rules };

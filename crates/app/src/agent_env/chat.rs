@@ -1,6 +1,5 @@
-//! The environment of a conversation's chat agent: its directory (the project, or the directory in which Althing was
-//! started), MCP servers, and the files of the conversation's runs. The chat agent works alone, so it may write to its
-//! directory at any time, unless the directory is read-only. Elsewhere it may write only to its own workspace.
+//! The environment of a conversation's chat agent: its project directory, tools, MCP servers and notes, and read access
+//! to the files of the conversation's runs.
 
 use super::grant::Grantee;
 use super::{SessionEnvs, guidance, make_dir, run_blocking};
@@ -13,24 +12,20 @@ use althing_workspace::{FileHost, FilePolicy, Memory, ProjectHost, TaskHost, Too
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The chat agent's environment.
 pub struct ChatEnv {
-    /// Where a CLI agent is started: the project, or a private directory if the project is read-only.
+    /// Where a CLI agent is started: the project, or the chat agent's own workspace if the project is read-only.
     path: String,
     grant: Grant,
     router: ToolRouter,
     briefing: ProjectBriefing,
     project: Option<Arc<Project>>,
-    /// The overview of the project workspace, refreshed before each model call; None before the first call, or if
-    /// the session has no project.
+    /// The overview of the project workspace; None before the first model call, or if the session has no project.
     overview: Mutex<Option<String>>,
     guidance: Mutex<Guidance>,
     memory: Option<Memory>,
 }
 
 impl SessionEnvs {
-    /// The environment of the chat agent of a conversation whose files are in `dir`; None if the conversation has no
-    /// chat agent.
     pub(super) async fn open_chat_env(&self, dir: &Path, spec: &ChatSpec) -> Result<Option<ChatEnv>, String> {
         let Some(agent) = &spec.agent else { return Ok(None) };
         let (member, is_cli_agent) = (&agent.member, agent.member.is_cli_agent());
@@ -80,8 +75,6 @@ impl SessionEnvs {
         Ok(Some(ChatEnv { path, grant, router, briefing, project, overview, guidance, memory }))
     }
 
-    /// Adds the hosts of the tools that CLI agents get as well: those of the project workspace, of MCP servers, and of
-    /// the task list.
     async fn add_hosts(
         &self,
         hosts: &mut Vec<Arc<dyn ToolHost>>,
@@ -129,7 +122,8 @@ impl AgentEnv for ChatEnv {
         Box::pin(async { Ok(()) })
     }
 
-    /// There are no other answers to show; this refreshes the project overview and the agent's notes.
+    /// A chat agent has no snapshots to show. The engine calls this before each model call, so the overview and the
+    /// notes are refreshed here.
     fn show_snapshots(&self, _labels: Vec<AnswerLabel>) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async move {
             if let Some(project) = self.project.clone() {

@@ -12,9 +12,9 @@ use althing_runner::{
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The sandboxes of this machine, as far as the session needs them.
+/// The sandboxes that the session uses.
 pub struct Sandboxes {
-    /// Starts processes under a guard.
+    /// Starts processes under a guard process, so that none outlives Althing.
     pub launcher: GuardLauncher,
     /// The sandbox of MCP servers, and of commands that do not run in a container.
     pub local: Sandbox,
@@ -30,8 +30,8 @@ impl Sandboxes {
         Self { launcher: GuardLauncher::default(), local: Sandbox::Refused { why }, docker: None }
     }
 
-    /// Detects the sandboxes that work on this machine and chooses one for `local`. If no sandbox works, commands run
-    /// without one if `accepted` is set, else they are refused. `docker` is None.
+    /// Detects which sandboxes work on this machine and chooses one for `local`. If none works, commands run without
+    /// a sandbox if `accepted` is set; otherwise they are refused. `docker` is None.
     pub async fn detect(scratch: &Path, accepted: Option<AcceptedByUser>) -> Self {
         let launcher = GuardLauncher::default();
         let available = althing_runner::detect_sandboxes(&launcher, scratch).await;
@@ -45,21 +45,18 @@ impl Sandboxes {
     }
 }
 
-/// The socket of the Docker daemon: the path in `DOCKER_HOST` if that begins with `unix://`, otherwise the default
-/// one.
+/// The socket of the Docker daemon: the path in `DOCKER_HOST` if that begins with `unix://`, otherwise the default.
 pub fn docker_socket(docker_host: Option<&str>) -> PathBuf {
     let named = docker_host.and_then(|host| host.strip_prefix("unix://")).map(PathBuf::from);
     named.unwrap_or_else(|| PathBuf::from("/var/run/docker.sock"))
 }
 
-/// The owner of a container, used in its labels.
 pub struct ContainerOwner<'a> {
     pub session: &'a SessionId,
     pub run: &'a TaskId,
     pub agent: &'a AgentId,
 }
 
-/// The tool host for an agent's commands, which get these variables in addition to the usual ones.
 pub fn command_host(
     grant: &Grant,
     sandbox: Sandbox,
@@ -79,8 +76,8 @@ pub fn command_host(
     CommandHost::new(policy, launcher).map_err(failed)
 }
 
-/// Starts an agent's container, with the context paths read-only. First installs the packages of its config, if they are
-/// not installed yet; `notify` says so.
+/// Starts the container for an agent's commands. If the config names packages, they are installed into an image
+/// first.
 pub async fn start_container(
     containers: &DockerClient,
     config: &DockerConfig,

@@ -8,11 +8,10 @@ use crate::secrets;
 use althing_protocol::{DockerConfig, Secret};
 use std::path::Path;
 
-/// The maximum size of a file with variables, in bytes.
 const MAX_FILE_BYTES: u64 = 1_000_000;
 
-/// The variables for the commands in a container. Fails if the config names a variable that is not set, or a file that
-/// cannot be read. From then on the values are masked wherever Althing writes text.
+/// The variables for an agent's container. Fails if the config names a variable that is not set, or a file that
+/// cannot be read.
 pub fn container_variables(
     config: &DockerConfig,
     environment: &Environment,

@@ -1,7 +1,6 @@
-//! The grant of each agent of a run and of the chat agent: decides what the agent may read and write, and whether its
-//! commands have network access. The sandbox policy of commands, containers, CLI agents and MCP servers, and the
-//! policy of file tools, are derived from the grant. (The program of a workflow task gets its grant in
-//! `runner/src/program/mod.rs`.)
+//! The grant of each agent of a run and of the chat agent: what the agent may read and write, and whether its
+//! commands have network access. The sandbox of commands, containers, CLI agents and MCP servers, and the policy of
+//! file tools, are derived from the grant.
 
 use super::SessionEnvs;
 use super::named_code::CodeInUse;
@@ -20,16 +19,12 @@ use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// The agent that a grant is made for.
 pub(super) enum Grantee<'a> {
-    /// A member of a run whose files are in `run_dir`.
     Member { run_dir: &'a Path, spec: &'a RunSpec, member_index: usize },
-    /// The chat agent of a conversation whose files are in `dir`.
     ChatAgent { dir: &'a Path, context_paths: &'a [ContextPath] },
 }
 
 impl SessionEnvs {
-    /// The spec with the context paths that agents really get: see [`context_paths::confined_context`].
     pub(super) fn confined_spec<'a>(&self, spec: &'a RunSpec) -> Result<Cow<'a, RunSpec>, String> {
         if spec.unapproved_paths.is_empty() {
             return Ok(Cow::Borrowed(spec));
@@ -40,16 +35,14 @@ impl SessionEnvs {
         Ok(Cow::Owned(RunSpec { context_paths, ..spec.clone() }))
     }
 
-    /// The most that an agent may touch. Every path was resolved when it was granted; code that uses the grant refuses
-    /// a symbolic link in place of such a path. The caller must pass the grant to [`Self::protected`];
-    /// [`Grant::with_access`] narrows the grant for a single call.
+    /// The most that an agent may touch, before [`Self::protected`] makes paths in it unwritable. The caller must
+    /// call that, too.
     pub(super) fn grant(&self, agent: &Grantee<'_>, tools: &ToolsConfig) -> Grant {
         let (workspace, output_dir, start, mut views, context) = match agent {
             Grantee::Member { run_dir, spec, member_index } => {
                 let workspace = PathBuf::from(workspace_of(spec, &run_dir.to_string_lossy(), *member_index));
                 // The workspace's name is already safe as a path component.
                 let output_dir = run_dir.join("outputs").join(workspace.file_name().unwrap_or_default());
-                // A subagent can read the workspace of the agent that launched it.
                 let asking = spec.subagent_of.as_ref().and_then(|of| of.workspace.as_ref());
                 let others = Workspace::view_dir_of(run_dir, &workspace);
                 let views = [others, output_dir.clone()].into_iter().chain(asking.map(PathBuf::from));
@@ -59,8 +52,8 @@ impl SessionEnvs {
                 let (project, mut context) = self.project_and_context(context_paths);
                 let start = PathBuf::from(&project.path);
                 context.insert(0, project);
-                // The directories of the conversation's runs are next to `dir`. The agent reads long results there: it
-                // gets only their paths.
+                // The chat agent gets only the paths of long results, so it must be able to read the runs'
+                // directories, which are next to `dir`.
                 let runs = dir.parent().unwrap_or(dir).to_owned();
                 (dir.join("workspace"), dir.join("outputs"), Some(start), vec![runs], context)
             }
@@ -84,10 +77,9 @@ impl SessionEnvs {
         }
     }
 
-    /// Protects these paths inside the writable context paths: what git runs, the targets of symlinks with protected
-    /// names, Althing's own directories, the config and workflow that are in use, the code of MCP servers, the settings of
-    /// CLI agents, and the directories of `PATH`. A config, workflow or server file that the user named as a context
-    /// path stays writable.
+    /// Makes paths inside the writable context paths unwritable: what git runs, Althing's own directories, the config,
+    /// workflow and server code in use, the settings of CLI agents, and the directories of `PATH`. A file among them
+    /// that the user named as a context path stays writable.
     pub(super) async fn protected(&self, mut grant: Grant) -> Grant {
         let own_dirs = self.own_dirs.clone();
         let mut unwritable_dirs = self.unwritable_dirs.clone();
@@ -107,8 +99,6 @@ impl SessionEnvs {
             let files = in_use.files.iter().flat_map(|file| own_places(file));
             let files: Vec<PathBuf> = files.filter(|file| !named.contains(file)).collect();
             unwritable_dirs.retain(|dir| !named.iter().any(|named| named.starts_with(dir)));
-            // A directory of code in use that is or contains a whole writable root is not protected, so that the root
-            // stays writable.
             let contains_root = |dir: &PathBuf| writable.iter().any(|root| root.starts_with(dir));
             let code_dirs = in_use.dirs.iter().filter(|dir| !contains_root(dir));
             let mut code_dirs: Vec<PathBuf> = code_dirs.flat_map(|dir| own_places(dir)).collect();
@@ -127,8 +117,8 @@ impl SessionEnvs {
         tokio::task::spawn_blocking(protect).await.unwrap_or_default()
     }
 
-    /// Returns a function that finds the code that no agent may write (see [`super::TeamTools::unwritable_code`]). In
-    /// the paths of that code, `${cwd}` stands for the workspace of this grant's agent.
+    /// Returns a function that finds the code that no agent may write. In the paths of that code, `${cwd}` stands for
+    /// the workspace of this grant's agent.
     fn code_finder(&self, grant: &Grant) -> impl FnOnce() -> CodeInUse + use<> {
         let (tools, from) = (self.tools.clone(), BaseDirs { cwd: self.cwd.clone(), home: self.home.clone() });
         let workspace = grant.start.as_ref().or(grant.workspace.as_ref());
@@ -137,9 +127,8 @@ impl SessionEnvs {
         move || tools.unwritable_code(&from, &workspace, search.as_deref())
     }
 
-    /// The directories that decide where the MCP servers of the agent with this grant start. The chat agent's project
-    /// directory counts as writable for every agent: what the chat agent writes in one conversation must not run in the
-    /// next one.
+    /// The chat agent's project directory counts as writable for every agent, because what the chat agent writes in
+    /// one conversation must not run in the next one.
     pub(super) fn server_dirs(&self, grant: &Grant, workspace: &str) -> ServerDirs<'_> {
         let roots = grant.roots.iter().filter(|root| root.writable).map(|root| root.path.clone());
         let (project, _) = self.project_and_context(&[]);
@@ -160,7 +149,6 @@ impl SessionEnvs {
         }
     }
 
-    /// The value of `PATH`.
     pub(super) fn search(&self) -> Option<&OsStr> {
         self.environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str())
     }
@@ -170,8 +158,8 @@ impl SessionEnvs {
     }
 
     /// The chat agent's project (the project workspace, or without one the working directory), and the other paths
-    /// that the chat agent may use. The project is read-only if it is `/`, or if it is or contains the home directory,
-    /// so that starting Althing there does not grant the whole home; and also if the config makes it read-only.
+    /// that it may use. The project is read-only if it is `/` or contains the home directory, so that starting
+    /// Althing there does not grant the whole home directory.
     fn project_and_context(&self, configured: &[ContextPath]) -> (ContextPath, Vec<ContextPath>) {
         let here = self.cwd.clone();
         let project_dir = self.project.as_ref().map(|project| project.workspace.dir().to_owned());
@@ -181,15 +169,13 @@ impl SessionEnvs {
         let mut project = ContextPath { path, writable: true, protected: Vec::new() };
         project.writable = dir.parent().is_some() && !home.is_some_and(|home| home.starts_with(&dir));
         let mut others = Vec::new();
-        // If the project workspace is not the working directory, the agent may also read the working directory, which
-        // contains the files that the project is about.
+        // The working directory may contain the files that the project is about.
         if project_dir.as_ref().is_some_and(|project_dir| *project_dir != here) {
             let path = here.display().to_string();
             others.push(ContextPath { path, writable: false, protected: Vec::new() });
         }
         for context in configured {
-            // Skip paths in the project workspace: the chat agent may write to the whole workspace, even to files that
-            // runs may only read.
+            // The chat agent may write to the whole project workspace, even to files that runs may only read.
             if project_dir
                 .as_ref()
                 .is_some_and(|project_dir| Path::new(&context.path).starts_with(project_dir))
@@ -202,8 +188,8 @@ impl SessionEnvs {
             } else if context.writable && Path::new(&context.path).starts_with(&dir) {
                 project.protected.extend(context.protected.iter().cloned());
                 let below = Path::new(&context.path).strip_prefix(&dir).unwrap_or(Path::new(""));
-                // Files at this path run code later, so the path is usually protected inside the project. Here it is
-                // writable, because the user named it as a writable context path.
+                // Such a path is otherwise protected inside the project. The user named it as a writable context
+                // path, so it stays writable.
                 if runs_code_in(&dir, below).is_some_and(|row| row.protected) {
                     others.push(context.clone());
                 }
@@ -215,7 +201,6 @@ impl SessionEnvs {
     }
 }
 
-/// The network access of an agent's commands, as its config says.
 fn network(commands: &CommandsConfig) -> NetworkGrant {
     match (&commands.docker, commands.network) {
         (Some(_), _) => NetworkGrant::Container,

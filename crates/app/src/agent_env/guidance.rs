@@ -8,12 +8,10 @@ fn page(document: Document) -> FileExcerpt {
     FileExcerpt { path: document.path, text: document.text, whole: document.whole }
 }
 
-/// The project's instructions, as prompt pages.
 pub fn instructions(documents: Vec<Document>) -> Vec<FileExcerpt> {
     documents.into_iter().map(page).collect()
 }
 
-/// The skills, as prompt entries.
 pub fn skills(skills: &Skills) -> Vec<SkillEntry> {
     let entry = |skill: &althing_workspace::Skill| SkillEntry {
         name: skill.name.clone(),
@@ -23,7 +21,6 @@ pub fn skills(skills: &Skills) -> Vec<SkillEntry> {
     skills.found.iter().map(entry).collect()
 }
 
-/// An agent's current notes.
 pub fn notes(memory: &Memory) -> Result<AgentNotes, DiskError> {
     let notes = memory.notes()?;
     Ok(AgentNotes {

@@ -1,7 +1,5 @@
-//! An agent's MCP servers, from its config. A server that Althing starts runs under a guard, so that neither the
-//! server nor its children outlive Althing. If the sandbox is bubblewrap, such a server cannot write to paths
-//! that are read-only for its agent, except in roots that contain the home directory. In Althing's state directory, it
-//! can write only to its agent's own files. To all other paths, and with any other sandbox, the server has the user's
+//! Starts an agent's MCP servers. They run under a guard process, so that neither a server nor its children outlive
+//! Althing. Only with the bubblewrap sandbox are paths write-protected from a server; otherwise it has the user's
 //! permissions.
 
 use super::SessionEnvs;
@@ -28,23 +26,20 @@ use std::time::Duration;
 /// Time from SIGTERM to SIGKILL. The MCP client itself kills a server sooner.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How long Python may take to print its version.
 const PYTHON_LIMIT: Duration = Duration::from_secs(10);
 
-/// An agent's servers. What they may write to changes with the agent's access to context paths.
 #[derive(Clone)]
 pub struct AgentServers {
     pub host: Arc<McpToolHost>,
     spawner: Arc<GuardedSpawner>,
-    /// What determines the servers' write protection. None if that protection never changes: Althing starts none of
-    /// the servers, or the sandbox cannot protect paths and the user did not accept `--unconfined`.
+    /// `None` if the write protection never changes.
     policy: Option<ProtectionPolicy>,
 }
 
 impl AgentServers {
-    /// Gives the servers this access to context paths. If this changes the write protection, the servers that Althing
-    /// started are stopped, because a running process keeps the mounts that it was started with; the next call of a
-    /// server's tool starts that server again.
+    /// Gives the servers this access to context paths. If that changes their write protection, running servers are
+    /// stopped, because a process keeps the mounts that it was started with. The next tool call starts its server
+    /// again.
     pub async fn set_access(&self, access: ContextAccess) -> Result<(), String> {
         let Some(policy) = &self.policy else { return Ok(()) };
         let protection = policy.protection(access).await?;
@@ -60,8 +55,8 @@ impl AgentServers {
         Ok(())
     }
 
-    /// Stops the servers that Althing started, and waits for a limited time until the servers and all their child
-    /// processes are gone. The next call of a server's tool starts that server again.
+    /// Stops the servers and waits until their processes are gone, but at most twice [`GRACE`]. The next tool call
+    /// starts its server again.
     pub async fn end(&self) {
         self.host.renew().await;
         let _ = tokio::time::timeout(GRACE * 2, processes_ended(&self.spawner.owner)).await;
@@ -92,7 +87,6 @@ pub async fn start_mcp_servers(
     AgentServers { host: Arc::new(McpToolHost::start(specs, options).await), spawner, policy }
 }
 
-/// What determines the write protection of an agent's servers: the agent's grant, and the local sandbox.
 #[derive(Clone)]
 pub struct ProtectionPolicy {
     grant: Grant,
@@ -100,14 +94,14 @@ pub struct ProtectionPolicy {
 }
 
 impl ProtectionPolicy {
-    /// The policy for an agent with this grant. Servers keep settings and caches in the user's home, so a root that
-    /// contains the home directory stays writable for them.
+    /// MCP servers keep settings and caches in the user's home, so a root that contains the home directory stays
+    /// writable for them.
     pub fn new(mut grant: Grant, sandbox: &Sandbox, home: Option<&Path>) -> Self {
         grant.roots.retain(|root| !home.is_some_and(|home| home.starts_with(&root.path)));
         Self { grant, sandbox: sandbox.clone() }
     }
 
-    /// What the servers must not write to with this access; None if the sandbox is not bubblewrap.
+    /// The write protection for this access; `None` if the sandbox is not bubblewrap.
     pub async fn protection(&self, access: ContextAccess) -> Result<Option<WriteProtection>, String> {
         let Self { grant, sandbox } = self.clone();
         let looked =
@@ -117,10 +111,9 @@ impl ProtectionPolicy {
     }
 }
 
-/// Starts servers under a guard.
 struct GuardedSpawner {
     launcher: GuardLauncher,
-    /// The owner under which the processes of the agent's servers are counted (see `processes_ended`).
+    /// Identifies the processes of this agent's servers for `processes_ended`.
     owner: PathBuf,
     protection: Mutex<Option<WriteProtection>>,
 }
@@ -129,7 +122,7 @@ impl Spawner for GuardedSpawner {
     fn spawn<'a>(&'a self, launch: &'a SpawnRequest) -> BoxFuture<'a, io::Result<SpawnedProcess>> {
         Box::pin(async move {
             let here = std::env::current_dir()?;
-            // The path was resolved when the config was read; since then, an agent could have replaced it with a link.
+            // An agent could have replaced the directory with a link since the config was read.
             if let Some(cwd) = &launch.cwd {
                 refuse_replaced(cwd)?;
             }
@@ -152,7 +145,6 @@ impl Spawner for GuardedSpawner {
     }
 }
 
-/// A server that runs under a guard.
 struct GuardedServer(PipedProcess);
 
 impl ServerProcess for GuardedServer {
@@ -180,8 +172,8 @@ impl ServerProcess for GuardedServer {
     }
 }
 
-/// The servers with real paths in place of the `cwd`s of their configs. A server whose `cwd` leaves the working
-/// directory through a link is left out, and the user gets a notice.
+/// Resolves the links in the `cwd`s of the servers. A server whose `cwd` leaves the working directory through a link
+/// is left out, and the user gets a notice.
 pub fn with_real_dirs(
     configs: Vec<McpServerConfig>,
     workspace: &str,
@@ -192,7 +184,7 @@ pub fn with_real_dirs(
         if let McpTransport::Stdio { cwd: Some(cwd), .. } = &mut config.transport {
             let named = PathBuf::from(cwd.replace(althing_config::WORKSPACE_PLACEHOLDER, workspace));
             let what = format!("the `cwd` {cwd} of the MCP server {}", config.name);
-            // The user may have made the state directory, which contains most workspaces, a link to another place.
+            // The state directory, which contains most workspaces, may itself be a link that the user made.
             let is_workspace = named == Path::new(workspace);
             let real: Result<PathBuf, Failure> =
                 if is_workspace { Ok(real_path(&named)) } else { from.real_path(&what, &named) };
@@ -214,8 +206,8 @@ pub fn with_real_dirs(
 }
 
 impl SessionEnvs {
-    /// Leaves out the servers whose interpreter may load files that an agent put next to the server's script, with a
-    /// notice.
+    /// Leaves out, with a notice, each server whose interpreter may load files that an agent put next to the server's
+    /// script.
     pub(super) async fn without_exposed(
         &self,
         servers: Vec<PlacedServer>,
@@ -254,8 +246,8 @@ impl SessionEnvs {
         safe
     }
 
-    /// Removes the directories to which agents may write from the servers' `PATH`. A server whose program is only in
-    /// such a directory is left out. Notices say so.
+    /// Removes the directories that agents may write to from the servers' `PATH`. A server whose program is only in
+    /// such a directory is left out, with a notice.
     pub(super) fn restrict_search(
         &self,
         configs: &mut Vec<McpServerConfig>,

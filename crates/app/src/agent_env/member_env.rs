@@ -13,27 +13,22 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How long to wait for the processes of an agent to end after they were asked to end.
 const END_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The environment of one member of a run.
 pub(super) struct MemberEnv {
     pub(super) local: Arc<AgentFiles>,
     pub(super) grant: Grant,
-    /// Whether the agent may only plan while the context paths are read-only.
     pub(super) plan_first: bool,
     pub(super) router: ToolRouter,
     pub(super) briefing: WorkspaceBriefing,
     pub(super) guidance: Mutex<Guidance>,
     pub(super) memory: Option<Memory>,
-    /// The container of the agent's commands, if they run in one.
     pub(super) container: Option<Arc<Container>>,
-    /// The agent's MCP servers; None if its config has none, if the run only plans, or if the servers are only simulated.
+    /// `None` if the config has none, if the run only plans, or if the servers are simulated.
     pub(super) servers: Option<AgentServers>,
     pub(super) notify: AgentNotifier,
 }
 
-/// Shows the user the notices of one agent's environment.
 pub(super) struct AgentNotifier {
     pub(super) notify: Notify,
     pub(super) agent: AgentId,
@@ -75,7 +70,7 @@ impl AgentEnv for MemberEnv {
 
     fn snapshot(&self, label: AnswerLabel) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async move {
-            // Save the notes even if the snapshot of the files fails.
+            // The notes are saved even if the snapshot of the files fails.
             let snapshot = self.local.take_snapshot(label).await;
             let notes = self.save_own_notes().await;
             snapshot.and(notes)
@@ -104,7 +99,7 @@ impl AgentEnv for MemberEnv {
 
     fn close_context(&self) -> BoxFuture<'_, Result<Vec<FileWrite>, String>> {
         Box::pin(async move {
-            // Every process that may write is ended first, and only then is the list of written files made. The list is
+            // Processes that may write are ended first, so that the list of written files is complete. The list is
             // made even if a process cannot be ended.
             let revoked = self.end_processes().await;
             let writes = self.local.close_context().await?;
@@ -120,7 +115,6 @@ impl AgentEnv for MemberEnv {
 }
 
 impl MemberEnv {
-    /// Saves the agent's notes after an answer. Later prompts of the agent contain the saved notes.
     async fn save_own_notes(&self) -> Result<(), String> {
         let Some(memory) = self.memory.clone() else { return Ok(()) };
         let notes = run_blocking(move || memory.save().and_then(|()| guidance::notes(&memory))).await?;
@@ -129,8 +123,7 @@ impl MemberEnv {
     }
 
     /// Ends every process of the agent that may write to context paths: its MCP servers, its container, and the
-    /// programs of its aborted calls, which may act until they are killed. The container is replaced by one without
-    /// write access to context paths; the next call of a server's tool starts the server again, also without it.
+    /// programs of aborted calls, which may run until they are killed.
     async fn end_processes(&self) -> Result<(), String> {
         if let Some(servers) = &self.servers {
             servers.end().await;
@@ -141,8 +134,8 @@ impl MemberEnv {
         recreated.and(ended.map_err(|_| "a process does not end".to_owned()))
     }
 
-    /// Gives commands and servers this access to context paths. Mounts cannot be changed, so the container is
-    /// replaced; MCP servers whose write protection changes are stopped; the next call of a tool restarts its server.
+    /// Gives commands and servers this access to context paths. Mounts of a running container cannot be changed, so
+    /// the container is replaced.
     async fn recreate(&self, access: ContextAccess) -> Result<(), String> {
         if let Some(servers) = &self.servers {
             servers.set_access(access).await?;

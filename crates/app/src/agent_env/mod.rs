@@ -1,5 +1,5 @@
-//! Environments of agents with tools: combines `workspace`'s files, `runner`'s commands and `mcp`'s servers into one
-//! environment per agent, limited to what the agent's config grants.
+//! Environments of agents with tools: combines file tools of the workspace, sandboxed commands and MCP servers into
+//! one environment per agent, limited to what the agent's config grants.
 
 mod chat;
 mod commands;
@@ -56,28 +56,24 @@ pub struct SessionEnvs {
     notes: PathBuf,
     sandboxes: Sandboxes,
     environment: Vec<(std::ffi::OsString, std::ffi::OsString)>,
-    /// The real path of the directory where the session was started. Without a project workspace, this directory is the
-    /// chat agent's project.
     cwd: PathBuf,
     project: Option<Arc<Project>>,
     home: Option<PathBuf>,
-    /// Where Althing keeps the user's own configs and what it remembers about the user. No agent may write there.
+    /// Althing's config and state directories of the user. No agent may write there.
     own_dirs: Vec<PathBuf>,
-    /// An empty directory to which no agent may write. MCP servers without `cwd` start there if agents may write to the
-    /// directory in which they would start otherwise.
+    /// An empty directory to which no agent may write. An MCP server without `cwd` starts there if agents may write
+    /// to the directory in which it would start otherwise.
     empty_dir: PathBuf,
     /// The directories with the settings of CLI agents, and those of `PATH`.
     unwritable_dirs: Vec<PathBuf>,
     dirs: SessionDirs,
-    /// Whether the user knows in which directories of `PATH` programs of MCP servers are not searched for.
+    /// Whether the user was told which directories of `PATH` are not searched for programs of MCP servers.
     told_path: AtomicBool,
     notify: Notify,
-    /// Containers and MCP servers that must be closed with the session.
     started: Mutex<Vec<AgentResource>>,
     memories: Mutex<Vec<Memory>>,
 }
 
-/// Something that was started for an agent.
 #[derive(Clone)]
 enum AgentResource {
     Container(Arc<Container>),
@@ -85,7 +81,8 @@ enum AgentResource {
 }
 
 impl SessionEnvs {
-    /// The environments of one session's agents.
+    /// The environments of one session's agents. Finds the skills, and notifies the user of skills that cannot be
+    /// used.
     pub fn new(
         session: SessionId,
         state_dir: PathBuf,
@@ -127,7 +124,6 @@ impl SessionEnvs {
         }
     }
 
-    /// Sets the session's directories. What git runs for those in which the user and the tasks work is protected, too.
     #[must_use]
     pub(crate) fn with_dirs(self, dirs: SessionDirs) -> Self {
         Self { dirs, ..self }
@@ -137,7 +133,6 @@ impl SessionEnvs {
         self.started.lock().unwrap_or_else(PoisonError::into_inner).push(started);
     }
 
-    /// Saves the notes of every agent whose environment was opened.
     async fn save_notes(&self) {
         let memories = self.memories.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for memory in memories {
@@ -175,8 +170,8 @@ impl SessionEnvs {
     ) -> Result<MemberEnv, String> {
         let member = spec.members.get(member_index).ok_or("no such agent")?;
         let tools = self.tools.agent(&member.id);
-        // CLI agents, commands and MCP servers write without the file tools, so all files are copied in advance for an
-        // undo.
+        // CLI agents, commands and MCP servers write without the file tools, so an undo needs a copy of every file in
+        // advance.
         let is_cli_agent = member.is_cli_agent();
         let coverage = if is_cli_agent || tools.commands.is_some() || !tools.mcp_servers.is_empty() {
             UndoCoverage::Everything
@@ -208,7 +203,7 @@ impl SessionEnvs {
             hosts.push(PlanFirstHost::wrap(files, is_read_only_tool, plan_first));
         }
         let (mut container, mut has_commands, mut servers) = (None, false, None);
-        // Planning is enforced by leaving out every tool that acts.
+        // In planning mode, agents get no tool that acts.
         if let Some(commands) = tools.commands.as_ref().filter(|_| !planning && !is_cli_agent) {
             let host;
             (host, has_commands, container) = self.command_tools(commands, &grant, run, &member.id).await?;
@@ -262,7 +257,6 @@ impl SessionEnvs {
         }
     }
 
-    /// The tools of an agent's commands, whether commands can run, and the container in which they run, if they do.
     async fn command_tools(
         &self,
         config: &CommandsConfig,
@@ -281,7 +275,6 @@ impl SessionEnvs {
         Ok((Arc::new(host), can_run, container))
     }
 
-    /// The tools of an agent's MCP servers, and the servers that were started for them.
     async fn server_tools(
         &self,
         tools: &ToolsConfig,
@@ -296,8 +289,6 @@ impl SessionEnvs {
         (started.host.clone(), Some(started))
     }
 
-    /// Starts an agent's MCP servers, with this access to context paths. `workspace` replaces the placeholder for the
-    /// workspace in the servers' config.
     async fn start_servers(
         &self,
         tools: &ToolsConfig,
@@ -350,12 +341,11 @@ impl SessionEnvs {
         started
     }
 
-    /// Loads the agent's notes into its workspace; None if the config does not turn notes on, or if loading fails.
     async fn memory(&self, workspace: &Path, store: &Path, agent: &AgentId) -> Option<Memory> {
         if !self.tools.shared.memory {
             return None;
         }
-        // Save first: the agent may have written notes in an earlier run of this session.
+        // The agent may have written notes in an earlier run of this session.
         self.save_notes().await;
         let (workspace, store) = (workspace.to_owned(), store.to_owned());
         match run_blocking(move || Memory::open(&workspace, &store)).await {
@@ -370,7 +360,6 @@ impl SessionEnvs {
         }
     }
 
-    /// The notes for an agent's first prompt; None without `memory`, or (with a notice) if reading the notes fails.
     fn notes_for_prompt(&self, memory: Option<&Memory>, agent: &AgentId) -> Option<AgentNotes> {
         let notes = guidance::notes(memory?);
         notes.inspect_err(|error| (self.notify)(&format!("{agent} works without its notes: {error}"))).ok()
@@ -393,9 +382,6 @@ impl SessionEnvs {
         }
     }
 
-    /// Decides which sandbox an agent's commands run in: a Docker container if the config says so, otherwise the local
-    /// one (which, if no sandbox works here, refuses all commands unless the user accepted `--unconfined`). The sandbox
-    /// policy follows from the grant.
     async fn choose_command_sandbox(
         &self,
         config: &CommandsConfig,
@@ -454,13 +440,13 @@ impl AgentEnvs for SessionEnvs {
     }
 }
 
-/// Creates a directory that only the user can read.
 fn make_dir(dir: &Path) -> Result<(), String> {
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
     made.map_err(|error| format!("{} cannot be created: {error}", dir.display()))
 }
 
-/// Connects to Docker and removes abandoned containers; None, with a notice, if the daemon does not answer.
+/// Connects to Docker and removes containers that earlier sessions left; None, with a notice, if the daemon does not
+/// answer.
 pub async fn connect_docker(notify: &Notify, socket: &Path) -> Option<DockerClient> {
     match DockerClient::connect(socket).await {
         Ok(containers) => {

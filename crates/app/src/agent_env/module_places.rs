@@ -4,18 +4,17 @@
 use super::named_code::is_one_of;
 use std::path::{Path, PathBuf};
 
-/// The directory of installed packages, which these interpreters search for in every directory above a script.
+/// Node-like interpreters search for this directory of packages in every directory above a script.
 const NODE_MODULES: &str = "node_modules";
 
-/// Interpreters that load packages from [`NODE_MODULES`], and the files that tell them where modules are. Of such files,
-/// an interpreter uses the one that is nearest to the script.
+/// Interpreters that load packages from [`NODE_MODULES`], and the files that tell them where modules are. Only the
+/// nearest such file above the script counts.
 const MODULE_LOADERS: [(&[&str], &[&str]); 3] = [
     (&["node", "nodejs"], &["package.json"]),
     (&["tsx", "ts-node", "bun"], &["package.json", "tsconfig.json"]),
     (&["deno"], &["package.json", "deno.json", "deno.jsonc"]),
 ];
 
-/// Environment variables that name directories and files from which an interpreter loads code.
 const CODE_VARIABLES: [&str; 11] = [
     "PYTHONPATH",
     "PYTHONHOME",
@@ -30,7 +29,7 @@ const CODE_VARIABLES: [&str; 11] = [
     "LD_PRELOAD",
 ];
 
-/// The places above a script, existing or not, from which its interpreter may load modules or learn where they are.
+/// The paths above a script, existing or not, from which its interpreter may load modules.
 pub fn module_places(interpreter: &str, script: &Path) -> Vec<PathBuf> {
     let loader = MODULE_LOADERS.iter().find(|(names, _)| is_one_of(interpreter, names));
     let Some((_, files)) = loader else { return Vec::new() };
@@ -48,8 +47,7 @@ pub fn module_places(interpreter: &str, script: &Path) -> Vec<PathBuf> {
     places
 }
 
-/// The paths, and other words, in the value of an environment variable of a program, if the program's interpreter loads
-/// code from the files and directories that the variable names.
+/// The words in the value of a variable that names code for an interpreter; none for any other variable.
 pub fn code_in_variable<'a>(name: &str, value: &'a str) -> impl Iterator<Item = &'a str> + use<'a> {
     let is_code = CODE_VARIABLES.contains(&name);
     let parts = value.split([':', ' ', '=', ',']).filter(move |part| is_code && !part.is_empty());

@@ -1,14 +1,13 @@
-//! Finds the code that a command line names. Althing starts the programs of MCP servers and custom adapters with the
-//! user's rights, so no agent may change their code. Recognition must not depend on how a program is written down: it
-//! may be behind a symlink, a wrapper (`env`, `nice`), the text of `sh -c`, a shell script or a `#!` line. So every word
-//! that names a file counts, except for data.
+//! Finds the code that a command line names, so that agents cannot change the programs of MCP servers and custom
+//! adapters, which run with the user's rights. A program may be named through a symlink, a wrapper (`env`, `nice`),
+//! the text of `sh -c`, a shell script or a `#!` line, so every word that names a file counts, except for data.
 
 use super::module_places::module_places;
 use std::ffi::OsStr;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Interpreters: programs that run the first existing file or directory among their arguments.
+/// Programs that run the first existing file or directory among their arguments.
 const INTERPRETERS: [&str; 20] = [
     "python", "pypy", "node", "nodejs", "deno", "bun", "tsx", "ts-node", "uv", "ruby", "perl", "php", "lua",
     "java", "sh", "bash", "dash", "zsh", "fish", "pwsh",
@@ -18,42 +17,42 @@ const PYTHONS: [&str; 2] = ["python", "pypy"];
 /// Programs that run the program that their arguments name.
 const WRAPPERS: [&str; 11] =
     ["env", "nice", "nohup", "setsid", "timeout", "stdbuf", "ionice", "chrt", "sudo", "doas", "time"];
-/// Words and options that are followed by the directory of the program to run.
+/// Words that are followed by the directory of the program to run.
 const DIR_OPTIONS: [&str; 8] =
     ["--directory", "--project", "--prefix", "--cwd", "--chdir", "-C", "cd", "pushd"];
-/// The extensions of data files, which a server is meant to change and which are therefore not protected.
+/// A server is meant to change files with these extensions, so they are not protected.
 const DATA: [&str; 6] = ["db", "db3", "sqlite", "sqlite3", "duckdb", "log"];
 /// The extensions of files that are not code. Such a file is protected, but not the files next to it.
 const TEXTS: [&str; 16] = [
     "json", "jsonl", "yaml", "yml", "toml", "ini", "conf", "cfg", "env", "md", "txt", "csv", "xml", "html",
     "pem", "pdf",
 ];
-/// Separates the arguments from the words of a script.
+/// Separates the arguments from the words of the shell script that the command starts.
 const END: &str = ";";
-/// The longest shell script in which names of files are searched for, in bytes.
+/// The maximum size of a shell script that is searched for code, in bytes.
 const MAX_SCRIPT: u64 = 64 << 10;
 /// The first version of Python that obeys `PYTHONSAFEPATH`.
 pub const SAFE_PYTHON: u32 = 11;
-/// The options of Python that can be combined in one argument.
+/// Options of Python without a value, which can be combined in one argument.
 const PYTHON_FLAGS: &str = "bBdEiIOPqRsSuvx";
 
-/// Code that Althing starts: the programs of MCP servers and custom adapters.
+/// Files and directories with code that Althing starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CodeInUse {
-    /// The files that are started or run.
+    /// Programs and the files that their command lines name.
     pub files: Vec<PathBuf>,
     /// The directories from which the programs load more code.
     pub dirs: Vec<PathBuf>,
 }
 
 impl CodeInUse {
-    /// Adds more code.
+    /// Adds the code of `more`.
     pub fn extend(&mut self, more: Self) {
         self.files.extend(more.files);
         self.dirs.extend(more.dirs);
     }
 
-    /// Adds a file that exists, with what it loads, unless it is data.
+    /// Adds an existing file and the directories from which it may load code, unless the file is data.
     pub fn add_file(&mut self, path: PathBuf) {
         let extension =
             |known: &[&str]| path.extension().is_some_and(|end| known.iter().any(|one| end == *one));
@@ -68,7 +67,7 @@ impl CodeInUse {
     }
 }
 
-/// What decides which files the words of a command line name.
+/// What the file names on a command line are resolved with.
 #[derive(Clone, Copy)]
 pub struct Lookup<'a> {
     /// The directory that relative paths are resolved against.
@@ -79,34 +78,32 @@ pub struct Lookup<'a> {
     pub home: Option<&'a Path>,
 }
 
-/// A command line, with the texts in it divided into words.
+/// A command line, with its texts divided into words.
 pub struct CommandLine<'a> {
     lookup: Lookup<'a>,
-    /// The file that is started.
     executable: Option<PathBuf>,
     words: Vec<String>,
-    /// The directories that the words may be relative to.
     bases: Vec<PathBuf>,
 }
 
-/// A program that is run by an interpreter.
+/// A program that an interpreter runs.
 pub struct Script {
-    /// A file, or a directory that contains the program.
+    /// The file, or the directory that contains the program.
     pub path: PathBuf,
-    /// What runs it, as it is named on the command line or in the first line of the script.
+    /// The interpreter's name, on the command line or after `#!`.
     interpreter: String,
-    /// What the interpreter may load in addition.
+    /// Whether the interpreter loads files that are next to the script.
     pub neighbors: Neighbors,
 }
 
-/// Whether an interpreter may load files that are next to its script, although `PYTHONSAFEPATH` is set.
+/// Whether an interpreter may load files that are next to its script even if `PYTHONSAFEPATH` is set.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Neighbors {
-    /// It loads only files that the script names.
+    /// The interpreter loads only what the script names.
     Ignored,
-    /// It may load such files, for this reason.
+    /// The interpreter may load them, for this reason.
     Loaded(String),
-    /// This Python ignores them if its version is at least [`SAFE_PYTHON`].
+    /// A Python that ignores them from version 3.[`SAFE_PYTHON`] on.
     DependsOnVersion(PathBuf),
 }
 
@@ -116,7 +113,6 @@ impl<'a> CommandLine<'a> {
         let executable = executable(command, lookup);
         let mut words = vec![command.to_owned()];
         words.extend(args.iter().flat_map(|arg| words_of(arg)));
-        // A shell script names the program that it starts.
         if let Some(script) = executable.as_deref().and_then(shell_script) {
             let named = script.lines().filter(|line| !line.starts_with('#')).flat_map(words_of);
             words.push(END.to_owned());
@@ -127,8 +123,7 @@ impl<'a> CommandLine<'a> {
         line
     }
 
-    /// The existing code that the command line names: its executable, the files (except data files) and Python modules
-    /// (`-m`) in its arguments, and the directories from which these load more code.
+    /// The existing code that the command line names, and the directories from which that code may load more.
     pub fn code(&self) -> CodeInUse {
         let mut code = CodeInUse::default();
         for word in &self.words {
@@ -166,24 +161,23 @@ impl<'a> CommandLine<'a> {
         code
     }
 
-    /// Whether Python is told to run a module.
+    /// Whether Python runs a module (`-m`).
     pub fn runs_module(&self) -> bool {
         self.after("-m").next().is_some()
     }
 
-    /// Whether the command is an interpreter, other than a shell, that runs a file or directory.
+    /// Whether the command itself is an interpreter, other than a shell, with an existing file or directory as
+    /// argument.
     pub fn is_interpreted(&self) -> bool {
         self.run_by(0).is_some() && !self.is_wrapper()
     }
 
-    /// The directories that the words may be relative to: that of the lookup, and those that the command changes to.
+    /// The directories that relative paths may be relative to.
     pub fn bases(&self) -> &[PathBuf] {
         &self.bases
     }
 
-    /// What interpreters run: after the name of an interpreter, the first argument that names an existing file or
-    /// directory, and is neither an option nor the subcommand `run`. A script that is started directly is run by the
-    /// interpreter that its first line names.
+    /// The programs that interpreters on this command line run.
     pub fn scripts(&self) -> Vec<Script> {
         let mut found: Vec<Script> = (0..self.words.len()).filter_map(|index| self.run_by(index)).collect();
         let words = self.words.iter().filter(|_| self.is_wrapper());
@@ -200,7 +194,6 @@ impl<'a> CommandLine<'a> {
         found
     }
 
-    /// What the interpreter runs whose name is the word at `index`.
     fn run_by(&self, index: usize) -> Option<Script> {
         let interpreter = self.words.get(index).filter(|word| is_one_of(word, &INTERPRETERS))?;
         let is_shell = is_one_of(interpreter, &SHELLS);
@@ -239,12 +232,10 @@ impl<'a> CommandLine<'a> {
         }
     }
 
-    /// Whether the command runs another command.
     fn is_wrapper(&self) -> bool {
         self.words.first().is_some_and(|word| is_one_of(word, &WRAPPERS) || is_one_of(word, &SHELLS))
     }
 
-    /// The places that a word may name.
     fn paths<'b>(&'b self, word: &'b str) -> impl Iterator<Item = PathBuf> + 'b {
         let below_home = ["~/", "$HOME/", "${HOME}/"].iter().find_map(|home| word.strip_prefix(home));
         let home = self.lookup.home.filter(|_| below_home.is_some());
@@ -253,7 +244,7 @@ impl<'a> CommandLine<'a> {
         in_home.into_iter().chain(elsewhere)
     }
 
-    /// The directories that the command changes to, or that an option names as the directory of the program.
+    /// Directories that the command changes to, or that an option names.
     fn named_dirs(&self) -> Vec<PathBuf> {
         let joined = self.words.iter().filter_map(|word| word.split_once('='));
         let joined = joined.filter(|(option, _)| DIR_OPTIONS.contains(option)).map(|(_, dir)| dir);
@@ -261,14 +252,12 @@ impl<'a> CommandLine<'a> {
         dirs.flat_map(|dir| self.paths(dir).collect::<Vec<_>>()).filter(|dir| dir.is_dir()).collect()
     }
 
-    /// The words that follow this word.
     fn after<'b>(&'b self, option: &'b str) -> impl Iterator<Item = &'b str> + 'b {
         let pairs = self.words.iter().zip(self.words.iter().skip(1));
         pairs.filter(move |(word, _)| *word == option).map(|(_, next)| next.as_str())
     }
 }
 
-/// The words of an argument. An argument without spaces is one word.
 fn words_of(arg: &str) -> Vec<String> {
     let separators = [' ', '\t', '\n', ';', '"', '\'', '&', '|', '(', ')', '`'];
     if !arg.contains([' ', '\t', '\n']) {
@@ -277,13 +266,11 @@ fn words_of(arg: &str) -> Vec<String> {
     arg.split(separators).filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
 
-/// Whether a word of a script may name code, or what runs code. Other words are not looked up, because an agent could
-/// create files with these names.
+/// Other words of a shell script are not looked up, because an agent could create files with these names.
 fn may_name_code(word: &str) -> bool {
     word.contains(['/', '.']) || is_one_of(word, &INTERPRETERS) || DIR_OPTIONS.contains(&word) || word == "-m"
 }
 
-/// The file that a command starts.
 fn executable(command: &str, lookup: Lookup<'_>) -> Option<PathBuf> {
     if command.contains('/') {
         return Some(lookup.base.join(command));
@@ -292,13 +279,11 @@ fn executable(command: &str, lookup: Lookup<'_>) -> Option<PathBuf> {
     dirs.into_iter().find(|path| path.is_file())
 }
 
-/// The first line of a script that names its interpreter, without `#!`.
 fn first_line(path: &Path) -> Option<String> {
     let text = read_start(path, 512)?;
     Some(text.strip_prefix("#!")?.lines().next()?.trim().to_owned())
 }
 
-/// The text of a shell script.
 fn shell_script(path: &Path) -> Option<String> {
     let line = first_line(path)?;
     is_one_of(shebang(&line).0, &SHELLS).then(|| read_start(path, MAX_SCRIPT)).flatten()
@@ -313,7 +298,6 @@ fn read_start(path: &Path, limit: u64) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The interpreter that a line after `#!` names, and its options.
 fn shebang(line: &str) -> (&str, Vec<&str>) {
     let mut words = line.split_whitespace().peekable();
     if words.peek().is_some_and(|word| is_one_of(word, &["env"])) {
@@ -325,26 +309,24 @@ fn shebang(line: &str) -> (&str, Vec<&str>) {
     (words.next().unwrap_or_default(), words.collect())
 }
 
-/// The minor version of a Python 3, if the name of its executable contains it.
 fn python_version(executable: &Path) -> Option<u32> {
     let real = althing_disk::real_path(executable);
     minor_version(&real.file_name()?.to_string_lossy())
 }
 
-/// The minor version in `python3.13` or `Python 3.13.1`.
+/// `python3.13` and `Python 3.13.1` have the minor version 13.
 pub fn minor_version(text: &str) -> Option<u32> {
     let digits = text.split_once("3.")?.1;
     digits.split(|end: char| !end.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// Whether a command is one of these programs. A version at the end of the name is ignored: `python3.13`.
+/// A version at the end of the command's name is ignored: `python3.13` is `python`.
 pub fn is_one_of(command: &str, programs: &[&str]) -> bool {
     let name = Path::new(command).file_name().unwrap_or_default().to_string_lossy();
     let name = name.trim_end_matches(|end: char| end.is_ascii_digit() || end == '.' || end == '-');
     programs.contains(&name)
 }
 
-/// The directories of installed packages around a file: a virtual environment of Python, the outermost `node_modules`.
 fn packages(file: &Path) -> Vec<PathBuf> {
     let is_package = |dir: &&Path| dir.file_name().is_some_and(|name| name == "node_modules");
     let modules = file.ancestors().filter(is_package).last();

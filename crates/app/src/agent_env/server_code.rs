@@ -1,6 +1,6 @@
 //! The code of MCP servers. Althing starts a server with more rights than an agent has, so no agent may change that
-//! code. The files that a server's command names are protected from every agent of the session. A server is not started
-//! in a directory where an agent may have put code, unless the config names that directory as `cwd`.
+//! code, and a server does not start in a directory where an agent may have put code, unless the config names that
+//! directory as `cwd`.
 
 use super::module_places::code_in_variable;
 use super::named_code::{CodeInUse, CommandLine, Lookup, Script, is_one_of};
@@ -12,38 +12,32 @@ use althing_runner::adapter::SearchPath;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// Programs whose arguments are names of packages: an existing file of such a name is not what the user meant.
+/// The arguments of these programs are names of packages, which are not files even if a file has that name.
 const PACKAGE_RUNNERS: [&str; 9] = ["npx", "npm", "pnpm", "pnpx", "yarn", "bunx", "uvx", "pipx", "docker"];
-/// The environment variable that keeps Python from importing modules from the working directory or from the directory
-/// of its script.
+/// Keeps Python from importing modules from the working directory and from the directory of its script.
 const SAFE_PATH: &str = "PYTHONSAFEPATH";
 
-/// What determines where servers start.
 pub struct ServerDirs<'a> {
     /// The directory that the paths of a server without `cwd` are relative to.
     pub default: PathBuf,
-    /// The directory in which the session was started.
     pub cwd: &'a Path,
-    /// The directories to which an agent may write.
     pub writable: Vec<PathBuf>,
-    /// An empty directory to which no agent may write.
     pub empty: PathBuf,
-    /// The `PATH` of the servers.
     pub search: SearchPath,
     pub home: Option<&'a Path>,
     /// The agent's private directory, in which nothing is protected.
     pub workspace: Option<PathBuf>,
 }
 
-/// The directory that the paths of a config's servers are relative to: that of the config file; for a config in
-/// `.althing`, the directory that contains `.althing`.
+/// The directory that the paths of a config's servers are relative to: the directory of the config file or, for a
+/// config in `.althing`, the directory that contains `.althing`.
 pub fn server_dir(config_file: &Path) -> Option<PathBuf> {
     let dir = config_file.parent()?;
     let dir = if dir.file_name().is_some_and(|name| name == ".althing") { dir.parent()? } else { dir };
     Some(real_path(dir))
 }
 
-/// The existing code that a server's config names. `lookup` has the directory in which the server starts.
+/// The code of a server. `lookup.base` must be the directory in which the server starts.
 pub fn server_code(config: &McpServerConfig, workspace: &str, lookup: Lookup<'_>) -> CodeInUse {
     let McpTransport::Stdio { command, args, env, .. } = &config.transport else {
         return CodeInUse::default();
@@ -61,15 +55,14 @@ pub fn server_code(config: &McpServerConfig, workspace: &str, lookup: Lookup<'_>
     code
 }
 
-/// A server that is ready to be started.
 pub struct PlacedServer {
     pub config: McpServerConfig,
     /// Scripts in directories that cannot be protected from agents.
     pub exposed: Vec<Script>,
 }
 
-/// The server's config with the directory in which the server starts, and with settings that keep the server from
-/// loading code that an agent may have put into that directory.
+/// Sets the directory in which the server starts, and `PYTHONSAFEPATH` if an agent may have put Python modules there
+/// or next to the server's script.
 pub fn placed(
     mut config: McpServerConfig,
     dirs: &ServerDirs<'_>,
@@ -122,7 +115,7 @@ pub fn placed(
     PlacedServer { config, exposed }
 }
 
-/// Makes the paths in a server's command absolute, because the server starts in another directory than `base`.
+/// The server will start in another directory than `base`, so its paths are made absolute.
 fn make_absolute(name: &str, command: &mut String, args: &mut [String], base: &Path, notify: &Notify) {
     let module = args.iter().skip_while(|arg| *arg != "-m").nth(1).map(|module| base.join(module));
     if module.is_some_and(|path| path.is_dir() || path.with_extension("py").is_file()) {
@@ -149,8 +142,8 @@ impl ServerDirs<'_> {
         self.writable.iter().any(|root| path.starts_with(root))
     }
 
-    /// Whether agents may add files to a directory. The directory of a server's program is protected, unless it is or
-    /// contains a whole directory to which an agent may write, or is in the agent's workspace.
+    /// Whether agents may add files to a directory although it contains code of a server: it is in the agent's
+    /// workspace, or it is or contains a writable root.
     fn is_exposed(&self, dir: &Path) -> bool {
         let dir = real_path(dir);
         let is_private = self.workspace.as_ref().is_some_and(|workspace| dir.starts_with(workspace));
@@ -159,12 +152,10 @@ impl ServerDirs<'_> {
     }
 }
 
-/// Whether a server starts in this directory.
 pub fn starts_in(config: &McpServerConfig, dir: &Path) -> bool {
     matches!(&config.transport, McpTransport::Stdio { cwd: Some(cwd), .. } if Path::new(cwd) == dir)
 }
 
-/// The argument with its path made absolute, if the argument is or contains the relative path of something that exists.
 fn absolute(command: &str, arg: &str, base: &Path) -> String {
     let (option, path) = match arg.split_once('=') {
         Some((option, path)) if option.starts_with('-') => (format!("{option}="), path),
@@ -177,8 +168,7 @@ fn absolute(command: &str, arg: &str, base: &Path) -> String {
     format!("{option}{}", path.display())
 }
 
-/// Whether an argument is clearly a path, relative to `base`, of something that exists. The name of a package or of
-/// a subcommand does not count as a path, even if an agent creates a file with that name.
+/// The name of a package or subcommand does not count as a path, even if an agent creates a file with that name.
 fn is_path(command: &str, arg: &str, base: &Path) -> bool {
     let is_explicit = arg == "." || arg == ".." || arg.starts_with("./") || arg.starts_with("../");
     let path = base.join(arg);

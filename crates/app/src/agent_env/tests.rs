@@ -16,7 +16,6 @@ use std::sync::{Arc, Mutex};
 
 const READ_ONLY_TOOLS: [&str; 4] = ["read_file", "list_directory", "glob", "search"];
 
-/// A state directory, a project, and an agent with every tool.
 struct Fixture {
     _dir: tempfile::TempDir,
     base: PathBuf,
@@ -278,7 +277,7 @@ async fn a_task_list_is_a_workspace_file_only_if_the_config_says_so() {
 #[tokio::test]
 async fn a_notice_says_what_undo_cannot_restore_in_a_large_project() {
     let fixture = Fixture::new();
-    // Only the length matters; a sparse file takes no disk space.
+    // A sparse file takes no disk space.
     let large = std::fs::File::create(fixture.base.join("project/large")).unwrap();
     large.set_len(1 << 30).unwrap();
     let envs = fixture.envs();

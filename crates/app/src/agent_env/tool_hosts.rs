@@ -4,7 +4,6 @@ use althing_protocol::{BoxFuture, ContextAccess, ToolCall, ToolHost, ToolOutcome
 use althing_workspace::AgentFiles;
 use std::sync::Arc;
 
-/// The file tools of an environment, as one of several hosts.
 pub struct FileToolHost(pub Arc<AgentFiles>);
 
 impl ToolHost for FileToolHost {
@@ -17,16 +16,14 @@ impl ToolHost for FileToolHost {
     }
 }
 
-/// Wraps the tool host of an agent that has to plan first: until the agent may write to context paths, the tools that
-/// act are hidden, and calls of these tools fail.
+/// Wraps the tool host of an agent that must plan first: while its context paths are read-only, tools that act are
+/// hidden, and calls of them fail.
 pub struct PlanFirstHost {
     host: Arc<dyn ToolHost>,
-    /// Whether a tool only reads.
     is_read_only: fn(&str) -> bool,
 }
 
 impl PlanFirstHost {
-    /// Wraps the host if agents have to plan first; otherwise returns it unchanged.
     pub fn wrap(
         host: Arc<dyn ToolHost>,
         is_read_only: fn(&str) -> bool,

@@ -1,4 +1,4 @@
-//! The tools that a config gives its agents, and what all agents with tools share.
+//! The tools that the config gives to the agents of a team.
 
 use super::named_code::{CodeInUse, Lookup};
 use super::server_code::server_code;
@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// The skills directory that is searched in addition to the configured one.
+/// This directory is searched for skills in addition to the configured one.
 const USUAL_SKILLS: &str = ".agent/skills";
 
 /// The tools of a team.
@@ -24,24 +24,25 @@ pub struct TeamTools {
     pub shared: SharedAbilities,
     /// The limits of the agents' processes.
     pub limits: ProcessLimits,
-    /// The config and the workflow that the session was started with, if they are files, and the code that custom
-    /// adapters are started from. No agent may write them: the next start would do what they say.
+    /// The files of the session's config and workflow, and the code of custom adapters. No agent may write them,
+    /// because the next start would use them.
     pub code_in_use: CodeInUse,
-    /// The directory that the paths of MCP servers without `cwd` are relative to; None: the working directory.
+    /// The directory that the paths of MCP servers without `cwd` are relative to; `None` means the directory in which
+    /// the session was started.
     pub server_dir: Option<PathBuf>,
-    /// Whether commands and MCP servers are only simulated (see `simulated.rs`).
+    /// Whether commands and MCP servers are only simulated.
     pub simulated: bool,
-    /// The variables that the commands of an agent get in its container.
+    /// The variables that each agent's commands get in its container.
     pub container_variables: HashMap<AgentId, Vec<(String, Secret)>>,
 }
 
-/// What every agent with tools has in addition to its own tools.
+/// Abilities that every agent with tools has in addition to its own tools.
 #[derive(Clone, Default)]
 pub struct SharedAbilities {
-    /// The skills directories: the configured one and `.agent/skills`; empty if the config does not turn skills on.
+    /// The skills directories; empty if the config does not turn skills on.
     pub skills: Vec<String>,
     pub instructions: bool,
-    /// The maximum amount of data in a snapshot of an agent's files, in bytes; None: the default.
+    /// The maximum size of a snapshot in bytes; `None` means the default.
     pub max_snapshot_bytes: Option<u64>,
     pub memory: bool,
     pub tasks: Option<TaskPlanning>,
@@ -49,7 +50,7 @@ pub struct SharedAbilities {
 }
 
 impl TeamTools {
-    /// The tools that a config gives.
+    /// The tools that a config gives its agents.
     pub fn of(config: &Config) -> Self {
         let agents = config.agents.iter().map(|agent| (agent.id.clone(), agent.tools.clone())).collect();
         let skills = config.skills.as_ref();
@@ -76,18 +77,18 @@ impl TeamTools {
         self.agents.get(id).cloned().unwrap_or_default()
     }
 
-    /// Whether an agent gets tools: by its own config, or because all agents get skills, notes or a task list.
+    /// Whether an agent gets tools, by its own config or because every agent gets skills, notes or a task list.
     pub fn has(&self, id: &AgentId) -> bool {
         let SharedAbilities { skills, memory, tasks, .. } = &self.shared;
         !skills.is_empty() || *memory || tasks.is_some() || self.agents.get(id).is_some_and(ToolsConfig::any)
     }
 
-    /// Whether any agent runs commands, so that a sandbox is needed.
+    /// Whether any agent runs commands (not simulated ones).
     pub fn runs_commands(&self) -> bool {
         !self.simulated && self.agents.values().any(|tools| tools.commands.is_some())
     }
 
-    /// Whether any agent has MCP servers that are started here, so that a sandbox is needed.
+    /// Whether Althing starts an MCP server for any agent.
     pub fn starts_servers(&self) -> bool {
         !self.simulated && self.servers().any(McpServerConfig::is_started)
     }
@@ -97,9 +98,9 @@ impl TeamTools {
         self.agents.values().flat_map(|tools| &tools.mcp_servers)
     }
 
-    /// Everything that no agent may write, because the next start would run it or do what it says: the config and the
-    /// workflow, and the code of custom adapters and of MCP servers. `workspace` replaces the placeholder for the
-    /// agent's workspace, and `search` is the value of `PATH`.
+    /// Everything that no agent may write, because the next start would run it or do what it says: config, workflow,
+    /// and the code of custom adapters and MCP servers. `workspace` replaces the placeholder for the agent's
+    /// workspace; `search` is the value of `PATH`.
     pub fn unwritable_code(&self, from: &BaseDirs, workspace: &str, search: Option<&OsStr>) -> CodeInUse {
         let mut all = self.code_in_use.clone();
         let default = self.server_dir.as_ref().unwrap_or(&from.cwd);
@@ -124,7 +125,6 @@ impl TeamTools {
 }
 
 impl SharedAbilities {
-    /// The skills directories, resolved against `cwd`.
     pub fn skill_dirs(&self, cwd: &Path) -> Vec<PathBuf> {
         self.skills.iter().map(|dir| cwd.join(dir)).collect()
     }

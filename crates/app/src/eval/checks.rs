@@ -3,16 +3,16 @@
 use super::tasks::Check;
 use althing_engine::tally::same_form;
 
-/// An answer as it is checked.
+/// An answer to check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CheckedAnswer<'a> {
-    /// The text of the answer.
+    /// The full text.
     pub text: &'a str,
-    /// The conclusion that its author gave with it.
+    /// The conclusion that its author gave, if any.
     pub conclusion: Option<&'a str>,
 }
 
-/// Whether an answer is right; None if only a command can tell.
+/// `None` if only a command can tell.
 pub(super) fn is_right(check: &Check, answer: CheckedAnswer<'_>) -> Option<bool> {
     let CheckedAnswer { text, conclusion } = answer;
     Some(match check {
@@ -37,12 +37,10 @@ pub(super) fn is_right(check: &Check, answer: CheckedAnswer<'_>) -> Option<bool>
     })
 }
 
-/// A text without the Markdown marks for emphasis, code and headings at its beginning and end.
 fn without_markup(text: &str) -> String {
     text.trim().trim_matches(['*', '`', '_', '#']).trim().to_owned()
 }
 
-/// The last number in a text. Commas may separate thousands.
 pub(super) fn last_number(text: &str) -> Option<f64> {
     let end = text.rfind(|c: char| c.is_ascii_digit())? + 1;
     let head = text.get(..end)?;
@@ -63,15 +61,15 @@ pub(super) fn last_number(text: &str) -> Option<f64> {
         None => digits.to_owned(),
     };
     let number: f64 = number.parse().ok()?;
-    // A hyphen directly after a word or number is not a minus sign, as in `5-3`.
+    // In `5-3`, the hyphen is not a minus sign.
     let mut signs = before.chars().rev();
     let is_minus =
         matches!(signs.next(), Some('-' | '\u{2212}')) && !signs.next().is_some_and(char::is_alphanumeric);
     Some(if is_minus { -number } else { number })
 }
 
-/// The last choice that a text names: a word with the same number of letters as the expected one. A single letter
-/// counts only in upper case or in parentheses, because `a` is a word.
+/// The last choice that a text names. A single letter counts in upper case, in parentheses, or in a text of at most
+/// three characters, because `a` is a word. A longer expected choice is found wherever it occurs as a word.
 fn last_choice(text: &str, expected: &str) -> Option<String> {
     let expected = expected.trim();
     if expected.chars().count() == 1 && expected.chars().all(|letter| letter.is_ascii_alphabetic()) {

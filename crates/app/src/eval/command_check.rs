@@ -12,15 +12,12 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Runs the commands that check answers.
 pub(super) struct CommandChecks {
     sandboxes: Sandboxes,
-    /// A private directory below the system's directory for temporary files.
     dir: PathBuf,
 }
 
 impl CommandChecks {
-    /// Finds the sandbox. Fails if there is none and the user did not accept commands without one.
     pub(super) async fn new(app: &AppContext) -> Result<Self, Failure> {
         let accepted = app.settings.unconfined.then(AcceptedByUser::explicitly);
         let sandboxes = Sandboxes::detect(&std::env::temp_dir(), accepted).await;
@@ -37,7 +34,6 @@ impl CommandChecks {
         Ok(Self { sandboxes, dir })
     }
 
-    /// Whether the command of a task accepts an answer.
     pub(super) async fn is_right(
         &self,
         (task, command, timeout): (&EvalTask, &str, Duration),
@@ -45,7 +41,7 @@ impl CommandChecks {
     ) -> Result<bool, Failure> {
         let dir = self.dir.join(format!("{:016x}", fastrand::u64(..)));
         let right = self.run(&dir, (task, command, timeout), answer).await;
-        // Best effort: the parent directory is removed at the end.
+        // An error does not matter: the parent directory is removed at the end.
         let _ = std::fs::remove_dir_all(&dir);
         right
     }
@@ -80,7 +76,7 @@ impl CommandChecks {
         let call = ToolCall { id: "check".into(), name: RUN_COMMAND.into(), arguments };
         let outcome = host.call(&call, ContextAccess::ReadOnly).await;
         let how = outcome.content.lines().next().unwrap_or_default();
-        // A command that was ended, for example because its time limit was reached, did not accept the answer.
+        // A command that was ended, for example at its time limit, did not accept the answer.
         if how.starts_with("exit code: ") || how.starts_with("ended") {
             return Ok(how == "exit code: 0");
         }
@@ -90,7 +86,7 @@ impl CommandChecks {
 
 impl Drop for CommandChecks {
     fn drop(&mut self) {
-        // Best effort: what is left is in the system's directory for temporary files.
+        // An error does not matter: what is left is in the system's directory for temporary files.
         let _ = std::fs::remove_dir_all(&self.dir);
     }
 }

@@ -1,9 +1,6 @@
-//! Evaluations: teams answer tasks with known solutions, so that teams and rules can be compared.
-//!
-//! Each team answers each task in an ordinary run, which is a session of its own. The rules are compared by counting the
-//! recorded ballots again; no run is repeated for another rule. An evaluation is identified by its tasks, its teams and
-//! the modes of its runs. If it is interrupted, the same command continues it: finished runs are read from their logs,
-//! interrupted ones are resumed.
+//! Evaluations: teams answer tasks with known solutions, so that teams and decision rules can be compared. Each
+//! answer is a run in its own session; rules are compared by counting the recorded ballots again. The same command
+//! continues an interrupted evaluation.
 
 mod checks;
 mod command_check;
@@ -43,30 +40,26 @@ use std::time::{Duration, Instant};
 pub struct EvalRequest {
     /// The file of tasks.
     pub tasks: PathBuf,
-    /// The configs of the teams; empty: the team of the settings.
+    /// The configs of the teams; if empty, the team of the settings is used.
     pub teams: Vec<PathBuf>,
     /// How often each team answers each task.
     pub repeat: u32,
-    /// How many runs are in progress at the same time.
+    /// How many runs are in progress at a time.
     pub jobs: usize,
-    /// Whether to begin again, without the runs of an earlier evaluation.
+    /// Whether to ignore the runs of an earlier evaluation.
     pub fresh: bool,
 }
 
-/// The limit on the cost of each run if the evaluation has a limit, in US dollars: more than any run costs. The
-/// evaluation stops its runs itself, so that they can be continued. A run that ended at its own limit would count as
-/// wrong, and could not be continued under a higher limit.
+/// The cost limit of each run if the evaluation has one, in US dollars: more than any run costs. The evaluation stops
+/// its runs itself, because a run that ended at its own limit would count as wrong and could not be continued.
 const MAX_COST_OF_A_RUN: f64 = 1e9;
 
-/// A team of an evaluation.
 struct EvalTeam {
-    /// The name in reports: the config file, or where the team comes from.
+    /// The config file as named, or where the team comes from.
     name: String,
-    /// The settings of the evaluation, with this team's config and [`MAX_COST_OF_A_RUN`].
     app: AppContext,
 }
 
-/// Tells the runs of an evaluation to stop.
 #[derive(Default)]
 struct Stopping {
     is_stopped: Shared<bool>,
@@ -84,22 +77,22 @@ impl Stopping {
     }
 }
 
-/// How far an evaluation is.
+/// The progress of an evaluation.
 #[derive(Clone, Copy, Debug)]
 pub struct EvalProgress {
-    /// The runs that are over.
+    /// The number of runs that are over.
     pub done: usize,
-    /// All runs.
+    /// The number of all runs.
     pub total: usize,
-    /// What all runs have cost so far, in US dollars.
+    /// The cost of all runs so far, in US dollars.
     pub cost_usd: f64,
-    /// The estimated time left; None while nothing is known.
+    /// The estimated remaining time; `None` while nothing is known.
     pub left: Option<Duration>,
 }
 
-/// An evaluation that can be run.
+/// An evaluation whose tasks and teams were read.
 pub struct Eval {
-    /// The id: a digest of the tasks, the teams and the modes.
+    /// A digest of the tasks, the teams and the modes.
     pub id: String,
     tasks: Vec<EvalTask>,
     teams: Vec<EvalTeam>,
@@ -115,7 +108,7 @@ pub struct Eval {
 pub enum EvalStop {
     /// The user asked for it.
     Asked,
-    /// The limit on the cost was reached.
+    /// The cost limit was reached.
     Cost,
 }
 
@@ -153,7 +146,7 @@ impl Eval {
         }
         let id: String = team::digest(&identity).chars().take(16).collect();
         let record = RefCell::new(Record::open(&id, app)?);
-        // The tasks in the outer loop, so that an evaluation that is stopped has compared all teams on the same tasks.
+        // The tasks are in the outer loop, so that a stopped evaluation has compared all teams on the same tasks.
         let mut cells = Vec::new();
         for repeat in 1..=request.repeat {
             for task in &tasks {
@@ -164,8 +157,8 @@ impl Eval {
         Ok(Self { id, tasks, teams, cells, jobs, max_cost, record, fresh })
     }
 
-    /// Runs what is missing, checks all answers and reports. `stop` is a future that ends when the user asks to stop;
-    /// then the running sessions stop and can be continued later.
+    /// Runs what is missing, checks all answers and reports. When `stop` ends, the running sessions stop; they can be
+    /// continued later.
     pub async fn run(
         &self,
         stop: impl Future<Output = ()>,
@@ -183,7 +176,6 @@ impl Eval {
         Ok((report, stopped))
     }
 
-    /// Reads the runs that are over, and runs the others, several at a time.
     async fn run_cells(
         &self,
         stop: impl Future<Output = ()>,
@@ -262,14 +254,14 @@ impl Eval {
         }
     }
 
-    /// What the session of a run has recorded; None if nothing was recorded, or if the evaluation begins again.
+    /// `None` if nothing was recorded, or if the evaluation ignores earlier runs.
     fn recorded(&self, cell: &Cell) -> Result<Option<(SessionId, RunOutcome)>, Failure> {
         let known = self.record.borrow().session(cell).cloned().filter(|_| !self.fresh);
         let (Some(id), Some(team)) = (known, self.teams.get(cell.team)) else { return Ok(None) };
         Ok(read(&id, &team.app)?.map(|outcome| (id, outcome)))
     }
 
-    /// Starts a run, or continues the session `begun`. None if it was stopped before its end.
+    /// Starts a run, or continues the session `begun`. `None` if the run was stopped before its end.
     async fn run_cell(
         &self,
         cell: &Cell,
@@ -297,7 +289,6 @@ impl Eval {
         Self::follow(id, &sessions, SessionRequest::Run(Box::new(request)), team, on_cost, stopping).await
     }
 
-    /// Runs a session to its end, or stops it.
     async fn follow(
         id: SessionId,
         sessions: &LocalSessions,
@@ -308,7 +299,7 @@ impl Eval {
     ) -> Result<Option<(SessionId, RunOutcome)>, Failure> {
         let stopped = stopping.notify.notified();
         tokio::pin!(stopped);
-        // From here on, a request to stop is noticed even if nothing polls the future yet.
+        // From here on, a notification is not missed even if nothing polls the future yet.
         stopped.as_mut().enable();
         sessions.launch(request).await?;
         let mut events = sessions.follow(&id, Seq(0), Interest::Facts).await?;
@@ -342,17 +333,16 @@ impl Eval {
     }
 }
 
-/// Whether an event can change the cost of a run.
 fn counts(event: &Event) -> bool {
     matches!(event.fact, Fact::ItemAdded { .. } | Fact::AttemptEnded { .. } | Fact::Decided(_))
 }
 
-/// A cost that can be added up: a CLI agent could report anything.
+/// A CLI agent could report any number as its cost.
 fn cost_of(cost: f64) -> f64 {
     if cost.is_finite() { cost.max(0.0) } else { 0.0 }
 }
 
-/// What a session of an evaluation has recorded; None if the session does not exist or has recorded nothing.
+/// `None` if the session does not exist or has recorded nothing.
 fn read(id: &SessionId, app: &AppContext) -> Result<Option<RunOutcome>, Failure> {
     let Some(store) = app.existing_store()? else { return Ok(None) };
     if store.summary(id).map_err(Failure::stored)?.is_none() {
@@ -366,14 +356,13 @@ fn read(id: &SessionId, app: &AppContext) -> Result<Option<RunOutcome>, Failure>
     Ok(RunOutcome::of(id, &TaskId::run(1), &events))
 }
 
-/// The name of a team in reports.
 fn name_of(team: &Team, app: &AppContext) -> String {
     let named = app.settings.config.as_ref().map(|config| config.display().to_string());
     named.unwrap_or_else(|| team.source.clone())
 }
 
 impl EvalStop {
-    /// The kind of failure that this is, for the exit status.
+    /// The kind of failure, which decides the exit status.
     pub fn kind(&self) -> FailureKind {
         match self {
             Self::Asked => FailureKind::Interrupted,

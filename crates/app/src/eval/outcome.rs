@@ -1,4 +1,4 @@
-//! What one run of an evaluation came to, read from the run's log.
+//! The outcome of one run of an evaluation, read from the run's log.
 
 use althing_engine::Coordination;
 use althing_engine::tally::{Count, Election, Rule, count};
@@ -10,12 +10,12 @@ use althing_view::SessionView;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A rule under which recorded ballots are counted, with its name on the command line.
+/// A rule for counting recorded ballots, with its name on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NamedRule {
-    /// The name.
+    /// The name of the rule on the command line.
     pub name: &'static str,
-    /// The rule.
+    /// How ballots are counted.
     pub rule: Rule,
 }
 
@@ -28,7 +28,7 @@ const fn rule(
     NamedRule { name, rule: Rule { method, merge_conclusions, unanimity } }
 }
 
-/// The rules that ballots can be counted under.
+/// All rules that ballots can be counted under.
 pub const RULES: [NamedRule; 4] = [
     rule("borda", DecisionRule::Borda, true, true),
     rule("plurality", DecisionRule::Plurality, false, false),
@@ -49,12 +49,12 @@ impl std::str::FromStr for NamedRule {
     }
 }
 
-/// What a run came to.
+/// The outcome of a run.
 #[derive(Clone, Debug)]
 pub struct RunOutcome {
-    /// The result that the run recorded; None if the run is not over.
+    /// The result; `None` if the run is not over.
     pub result: Option<RunResult>,
-    /// What the session used.
+    /// The usage of the whole session.
     pub usage: Usage,
     /// The candidates and the ballots.
     pub election: Election,
@@ -65,7 +65,7 @@ pub struct RunOutcome {
 }
 
 impl RunOutcome {
-    /// Reads a run from its session's events; None if the session has no such run.
+    /// The outcome of a run; `None` if the events contain no such run.
     pub fn of(session: &SessionId, run: &TaskId, events: &[Arc<Event>]) -> Option<Self> {
         let mut decider = None;
         let mut view = SessionView::without_transcript();
@@ -97,7 +97,7 @@ impl RunOutcome {
         Some(Self { result: view.result(run).cloned(), usage: view.usage(), election, first, newest })
     }
 
-    /// Whether the run is over, so that it can be judged. A cancelled run is not judged; a failed one counts as wrong.
+    /// Whether the run can be judged: a failed run counts as wrong, and a cancelled run is not judged.
     pub fn is_over(&self) -> bool {
         self.result.as_ref().is_some_and(|result| result.status != RunStatus::Cancelled)
     }
@@ -107,7 +107,7 @@ impl RunOutcome {
         count(&self.election, rule)
     }
 
-    /// The winner under a rule, and its newest answer.
+    /// The newest answer of the winner under a rule.
     pub fn winner(&self, rule: Rule) -> Option<&Answer> {
         let count = self.count(rule);
         self.newest.get(count.winner(&self.election)?)

@@ -1,8 +1,5 @@
-//! The directory of an evaluation: which session belongs to which run of the evaluation, so that an interrupted
-//! evaluation continues with the same sessions.
-//!
-//! A session's id is recorded before the session is created. So after a crash no model call that was recorded in a
-//! session is made again.
+//! The record of an evaluation: which session belongs to which run, so that an interrupted evaluation continues with
+//! the same sessions.
 
 use crate::context::AppContext;
 use crate::environment::create_private_dir;
@@ -14,10 +11,9 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// The maximum size of a record, in bytes.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// One run of an evaluation: a team, a task, and the number of the repetition, counted from 1.
+/// One run of an evaluation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cell {
     /// The index of the team.
@@ -28,18 +24,16 @@ pub struct Cell {
     pub repeat: u32,
 }
 
-/// The sessions of an evaluation. Only one process at a time can hold it.
+/// Only one process at a time can hold the record of an evaluation.
 pub(super) struct Record {
     file: PathBuf,
     sessions: BTreeMap<Cell, SessionId>,
-    /// Held until the record is dropped.
     _lock: File,
 }
 
 impl Record {
-    /// Opens or creates the record of an evaluation.
     pub(super) fn open(id: &str, app: &AppContext) -> Result<Self, Failure> {
-        // Refuses a found state directory with links, and creates the directory with its `.gitignore`.
+        // This refuses a found state directory with links, and creates the directory with its `.gitignore`.
         app.store()?;
         let evals = app.evals_dir();
         let dir = evals.join(id);
@@ -59,12 +53,12 @@ impl Record {
         Ok(Self { file, sessions, _lock: lock })
     }
 
-    /// The session of a run, if one was recorded.
     pub(super) fn session(&self, cell: &Cell) -> Option<&SessionId> {
         self.sessions.get(cell)
     }
 
-    /// Records the session of a run durably, before the session is created.
+    /// Must be called before the session is created: after a crash, the evaluation then finds the session and repeats
+    /// none of its model calls.
     pub(super) fn add(&mut self, cell: Cell, session: SessionId) -> Result<(), Failure> {
         let line = json!({"team": cell.team, "task": cell.task, "repeat": cell.repeat, "session": session});
         let append = || {
@@ -79,7 +73,7 @@ impl Record {
     }
 }
 
-/// The recorded sessions. Of several sessions of a run, the last one counts; a line that a crash cut off is skipped.
+/// Of several sessions of a run, the last counts. A line that a crash cut off is skipped.
 fn read(file: &Path) -> std::io::Result<BTreeMap<Cell, SessionId>> {
     let bytes = match althing_disk::read_regular(file, MAX_BYTES) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),

@@ -11,48 +11,48 @@ use crate::failure::Failure;
 use althing_protocol::{AgentId, Answer, SessionId, Usage};
 use std::collections::BTreeMap;
 
-/// What an evaluation found.
+/// The result of an evaluation.
 #[derive(Clone, Debug)]
 pub struct EvalReport {
     /// The id of the evaluation.
     pub id: String,
     /// The number of tasks.
     pub tasks: usize,
-    /// The number of runs, whether they are over or not.
+    /// The number of all runs, whether they are over or not.
     pub runs: usize,
-    /// The teams, in the order of the command line.
+    /// The teams in the order of the command line.
     pub teams: Vec<TeamReport>,
 }
 
-/// What a team did.
+/// The result of one team.
 #[derive(Clone, Debug)]
 pub struct TeamReport {
     /// The name of the team.
     pub name: String,
-    /// The runs that are over.
+    /// The number of runs that are over.
     pub runs: u64,
-    /// The runs that are over and gave no answer.
+    /// The number of runs that are over and gave no answer.
     pub without_answer: u64,
-    /// The runs that were decided without a vote, because all conclusions were equal.
+    /// The number of runs decided without a vote, because all conclusions were equal.
     pub unanimous: u64,
     /// What all runs used.
     pub usage: Usage,
-    /// The share of runs in which the first answer of the best single agent was right, and that agent.
+    /// The agent whose first answers were right most often, and in which share of the runs.
     pub best_member: Option<(AgentId, Share)>,
     /// The share of runs in which some agent's newest answer was right.
     pub somebody: Option<Share>,
-    /// The share of ballots whose first choice was the voter itself; None if nobody voted.
+    /// The share of ballots whose first choice was the voter itself; None without ballots.
     pub own_votes: Option<f64>,
-    /// The final answers as they were presented, and the winner's own answer under each rule.
+    /// The first row is for the presented final answers; the others are for the winner's own answer under each rule.
     pub rows: Vec<RuleRow>,
-    /// The runs.
+    /// The runs that are over.
     pub cells: Vec<CellReport>,
 }
 
 /// How often a team was right under one rule.
 #[derive(Clone, Debug)]
 pub struct RuleRow {
-    /// The name of the rule; `presented` for the final answers as they were presented.
+    /// The name of the rule, or `presented` for the presented final answers.
     pub rule: &'static str,
     /// The share of right answers.
     pub right: Option<Share>,
@@ -60,35 +60,33 @@ pub struct RuleRow {
     pub right_count: u64,
     /// The share of votes with a tie for the first place; None without a vote.
     pub ties: Option<f64>,
-    /// The comparison with the first row of the first team, on the tasks that both have answered.
+    /// The comparison with the first row of the first team, on the runs that both have finished.
     pub compared: Option<Comparison>,
 }
 
-/// One run of a team.
+/// One finished run of a team.
 #[derive(Clone, Debug)]
 pub struct CellReport {
-    /// The task.
+    /// The id of the task.
     pub task: String,
     /// The number of the repetition, counted from 1.
     pub repeat: u32,
     /// The session of the run.
     pub session: SessionId,
-    /// The winner under each rule, and whether the answer was right; in the order of [`TeamReport::rows`].
+    /// The winner and whether the answer was right, in the order of [`TeamReport::rows`].
     pub right: Vec<(Option<AgentId>, bool)>,
 }
 
 impl RuleRow {
-    /// What a right answer cost, in US dollars; None if there is none, or if the cost is not known.
+    /// The cost per right answer in US dollars; `None` if no answer was right, or if a call has no known price.
     pub fn cost_per_right(&self, usage: &Usage) -> Option<f64> {
         (self.right_count > 0 && usage.unpriced_calls == 0).then(|| usage.cost_usd / self.right_count as f64)
     }
 }
 
-/// The row of the presented answers.
 const PRESENTED: &str = "presented";
 
 impl Eval {
-    /// Checks all answers, and computes the report.
     pub(super) async fn report(
         &self,
         outcomes: &BTreeMap<Cell, (SessionId, RunOutcome)>,
@@ -110,7 +108,7 @@ impl Eval {
     }
 }
 
-/// Checks the answers of one run; an answer that several agents gave is checked once.
+/// An answer that several agents gave is checked once per run.
 struct Judge<'a> {
     task: &'a EvalTask,
     commands: Option<&'a CommandChecks>,
@@ -139,10 +137,8 @@ fn checked(answer: &Answer) -> CheckedAnswer<'_> {
     CheckedAnswer { text: &answer.content, conclusion: answer.conclusion.as_deref() }
 }
 
-/// Adds up the runs of a team.
 struct TeamSum {
     report: TeamReport,
-    /// Right answers and votes with a tie, by row.
     right: Vec<u64>,
     ties: Vec<u64>,
     votes: u64,
@@ -197,8 +193,8 @@ impl TeamSum {
         let text = result.and_then(|result| result.final_answer.as_deref()).unwrap_or_default();
         report.without_answer += u64::from(text.is_empty());
         let winner = result.and_then(|result| result.coordination_summary.winner.clone());
-        // A presented answer has no conclusion of its own; it is checked by its text, and by the winner's conclusion only
-        // if its text is the winner's.
+        // A presented answer has no conclusion of its own. The winner's conclusion counts for it only if the texts
+        // are equal.
         let own = winner.as_ref().and_then(|winner| outcome.newest.get(winner));
         let conclusion =
             own.filter(|answer| answer.content == text).and_then(|answer| answer.conclusion.as_deref());
@@ -252,14 +248,13 @@ impl TeamSum {
         }
         report.somebody = share(self.somebody, report.runs);
         report.own_votes = part(self.own, self.ballots);
-        // An agent that gave no answer in some runs was not right in them.
+        // An agent that gave no answer in a run was not right in it.
         let best = self.members.into_iter().max_by_key(|(_, (_, right))| *right);
         report.best_member = best.and_then(|(agent, (_, right))| Some((agent, share(right, report.runs)?)));
         report
     }
 }
 
-/// Compares each row with the first row of the first team, on the runs that both have.
 fn compare(teams: &mut [TeamReport]) {
     let Some(first) = teams.first().cloned() else { return };
     let base: BTreeMap<(&str, u32), bool> = first

@@ -1,12 +1,12 @@
-//! The statistics of a comparison: intervals, and whether a difference can be chance.
+//! Statistics for comparing teams: confidence intervals, and whether a difference can be chance.
 
-/// The quantile of the normal distribution for an interval of 95 %.
+/// The normal quantile for a two-sided level of 5 %.
 const Z95: f64 = 1.96;
 
-/// The quantile of the normal distribution for a power of 80 %.
+/// The normal quantile for a power of 80 %.
 const Z80: f64 = 0.84;
 
-/// A share of right answers with its interval of 95 % (Wilson's), all between 0 and 1.
+/// A share of right answers with its 95 % Wilson interval, all between 0 and 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Share {
     /// The share.
@@ -17,7 +17,7 @@ pub struct Share {
     pub high: f64,
 }
 
-/// The share of `right` among `all`; None if there are none.
+/// The share of `right` among `all`; None if `all` is 0.
 pub fn share(right: u64, all: u64) -> Option<Share> {
     if all == 0 {
         return None;
@@ -32,11 +32,11 @@ pub fn share(right: u64, all: u64) -> Option<Share> {
 /// How two ways of answering the same tasks compare.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Comparison {
-    /// Tasks that only the first got right.
+    /// The number of pairs that only the first got right.
     pub only_first: u64,
-    /// Tasks that only the second got right.
+    /// The number of pairs that only the second got right.
     pub only_second: u64,
-    /// The number of pairs.
+    /// The number of all pairs.
     pub pairs: u64,
 }
 
@@ -48,14 +48,14 @@ impl Comparison {
         self.only_second += u64::from(second && !first);
     }
 
-    /// The probability of a difference at least this large if both were equally good (`McNemar`'s exact test, two-sided).
+    /// The p-value of `McNemar`'s exact two-sided test.
     pub fn p_value(&self) -> f64 {
         let n = self.only_first + self.only_second;
         let fewer = self.only_first.min(self.only_second);
         if n == 0 {
             return 1.0;
         }
-        // The logarithms of the binomial terms, so that large numbers do not overflow.
+        // Logarithms are used so that large numbers do not overflow.
         let half = -(n as f64) * std::f64::consts::LN_2;
         let (mut log_choose, mut sum) = (0.0, 0.0);
         for k in 0..=fewer {
@@ -65,7 +65,7 @@ impl Comparison {
         (2.0 * sum).min(1.0)
     }
 
-    /// How many tasks a difference of this size needs to be seen with a power of 80 %; None if there is no difference.
+    /// How many tasks show a difference of this size with a power of 80 %; None if there is no difference.
     pub fn tasks_needed(&self) -> Option<u64> {
         let pairs = self.pairs as f64;
         let discordant = (self.only_first + self.only_second) as f64 / pairs;
@@ -74,7 +74,7 @@ impl Comparison {
     }
 }
 
-/// How many tasks a difference needs to be seen with a power of 80 % at a level of 5 %, if this share of the tasks is
+/// How many tasks show this difference with a power of 80 % at a level of 5 %, if the share `discordant` of them is
 /// answered differently.
 pub fn tasks_needed(discordant: f64, difference: f64) -> u64 {
     let spread = (discordant - difference * difference).max(0.0).sqrt();

@@ -7,24 +7,20 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-/// The maximum size of a file of tasks, in bytes.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// The maximum size of a compiled regular expression, in bytes.
 const MAX_REGEX_BYTES: usize = 1 << 20;
 
-/// The time limit of a check by a command, if the task sets none.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The longest time limit of a check by a command.
 const MAX_COMMAND_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// A task with a way to check its answers.
+/// A task and how its answers are checked.
 #[derive(Clone, Debug)]
 pub struct EvalTask {
-    /// The name of the task, unique in its file.
+    /// The id, which is unique in the file.
     pub id: String,
-    /// The task that a team is given.
+    /// The text that a team is given.
     pub task: String,
     /// How an answer is checked.
     pub check: Check,
@@ -35,26 +31,26 @@ pub struct EvalTask {
 /// How an answer is checked.
 #[derive(Clone, Debug)]
 pub enum Check {
-    /// The conclusion, the last line or the whole answer is this text. Differences in case, white space, the format
-    /// of numbers, a final period and Markdown around the text are ignored.
+    /// The conclusion, the last line or the whole answer is this text. Case, white space, the format of numbers, a
+    /// final period and surrounding Markdown are ignored.
     Exact(String),
-    /// The conclusion or, without a number in it, the answer ends with this number.
+    /// The last number in the conclusion or, if it has none, in the answer is this number.
     Number(f64),
-    /// The conclusion or, without a choice in it, the answer names this choice last.
+    /// The last choice in the conclusion or, if it has none, in the answer is this choice.
     Choice(String),
-    /// The answer contains a match.
+    /// The answer contains a match of this pattern.
     Regex(Box<Regex>),
-    /// A shell command exits with status 0. It runs in the sandbox, in an empty directory with the files `answer.txt`
-    /// and `task.json`.
+    /// A shell command exits with status 0. It runs in the sandbox, in a directory with only `answer.txt` and
+    /// `task.json`.
     Command {
         /// The command, for the shell.
         command: String,
-        /// How long it may take.
+        /// The time limit of the command.
         timeout: Duration,
     },
 }
 
-/// Reads the tasks of a file. All problems of the file are reported at once.
+/// Reads the tasks of a file. An error lists all problems (at most 20 in full).
 pub fn read_tasks(path: &Path) -> Result<Vec<EvalTask>, Failure> {
     let name = path.display();
     let hint = "a task is one line of JSON: {\"id\": \"sum\", \"task\": \"What is 2 + 2?\", \"check\": {\"number\": 4}}";
@@ -76,7 +72,6 @@ pub fn read_tasks(path: &Path) -> Result<Vec<EvalTask>, Failure> {
     Ok(tasks)
 }
 
-/// The tasks of a text, and the problems of its lines.
 fn parse(text: &str) -> (Vec<EvalTask>, Vec<String>) {
     let (mut tasks, mut problems, mut ids) = (Vec::new(), Vec::new(), BTreeSet::new());
     for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
@@ -107,7 +102,6 @@ fn task(line: &str) -> Result<EvalTask, String> {
     Ok(EvalTask { id: text("id")?, task: text("task")?, check, line: line.clone() })
 }
 
-/// The kinds of checks.
 const KINDS: [&str; 5] = ["exact", "number", "choice", "regex", "command"];
 
 fn check_of(check: &Map<String, Value>) -> Result<Check, String> {

@@ -1,8 +1,6 @@
-//! One list of forbidden acts, tried by every kind of agent in every sandbox.
-//!
-//! The test judges from outside whether an act was refused: by the file, or by the listener that would have been
-//! reached. Each kind must also be able to read, and to write and reach the network where it is allowed to: otherwise
-//! a refusal would prove nothing. [`exempt`] and [`exempt_act`] list what cannot be tried, with reasons.
+//! One list of forbidden acts, tried by every kind of agent in every sandbox. The test judges from outside whether an
+//! act was refused, by the file or by the listener that would have been reached. Allowed acts are tried too:
+//! otherwise a refusal would prove nothing.
 
 use althing_app::Environment;
 use althing_app::agent_env::{Sandboxes, SessionEnvs, TeamTools};
@@ -30,7 +28,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// How an agent acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     FileTools,
@@ -50,16 +47,15 @@ enum SandboxName {
     Docker,
 }
 
-/// What the agent is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// Agents work in parallel; context paths are read-only.
     Working,
-    /// The presenter writes; context paths are writable.
+    /// One agent writes; context paths are writable.
     Presenting,
-    /// The whole run plans; nothing may be written.
+    /// Nothing may be written.
     Planning,
-    /// Agents plan until one of them presents; nothing may be written.
+    /// Nothing may be written until one agent presents.
     PlanningFirst,
 }
 
@@ -80,7 +76,6 @@ const KINDS: [Kind; 8] =
 const SANDBOXES: [SandboxName; 3] = [Bubblewrap, Landlock, Docker];
 const PHASES: [Phase; 4] = [Working, Presenting, Planning, PlanningFirst];
 
-/// Why this kind of agent does not try the acts in this sandbox and phase; None if it does.
 fn exempt(kind: Kind, sandbox_name: SandboxName, phase: Phase) -> Option<&'static str> {
     match (kind, sandbox_name, phase) {
         (McpServer | ChatMcpServer, Landlock, _) => Some(
@@ -102,7 +97,6 @@ fn exempt(kind: Kind, sandbox_name: SandboxName, phase: Phase) -> Option<&'stati
     }
 }
 
-/// Why a kind does not try an act on this path; None if it does.
 fn exempt_act(kind: Kind, path: &str) -> Option<&'static str> {
     match (kind, path) {
         (CliInteractive, READ_ONLY_INSIDE | NAMED) => {
@@ -112,7 +106,7 @@ fn exempt_act(kind: Kind, path: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether a kind reaches the host's network if the config allows it; None if the kind has no means to try.
+/// `None` if this kind of agent has no means to try.
 fn reaches_network(kind: Kind, phase: Phase) -> Option<bool> {
     match kind {
         FileTools | ChatFileTools => None,
@@ -123,9 +117,8 @@ fn reaches_network(kind: Kind, phase: Phase) -> Option<bool> {
     }
 }
 
-/// An act: its description, the path that is written to, and the phases in which the act is forbidden. `{own}` and
-/// `{other}` stand for the agent's own workspace and another agent's. What is forbidden in [`Planning`] is also
-/// forbidden in [`PlanningFirst`].
+/// A description, the path that is written to, and the phases in which that is forbidden. `{own}` and `{other}` stand
+/// for the agent's own workspace and another agent's.
 type Act = (&'static str, &'static str, &'static [Phase]);
 
 const ACTS: [Act; 13] = [
@@ -156,13 +149,13 @@ const ACTS: [Act; 13] = [
     ("write the workspace", "{own}/note.txt", &[Planning]),
 ];
 
-/// A file of a read-only context path inside the project.
+/// A file in a read-only context path inside the project.
 const READ_ONLY_INSIDE: &str = "project/nest/er/docs/page.txt";
 
-/// A file that runs code later; the user named it as a writable context path.
+/// A file that runs code later, and that the user named as a writable context path.
 const NAMED: &str = "project/src/.envrc";
 
-/// Opens no endpoint: the CLI agents of these tests call none of Althing's tools.
+/// The CLI agents of these tests call none of Althing's tools.
 struct NoEndpoints;
 
 impl Endpoints for NoEndpoints {
@@ -175,7 +168,6 @@ impl Endpoints for NoEndpoints {
     }
 }
 
-/// A project, and agents with every tool that a config can give.
 struct World {
     _dir: tempfile::TempDir,
     base: PathBuf,
@@ -187,7 +179,6 @@ struct World {
     /// The directories and environments of two chat agents: one on a model, one that is a CLI agent.
     chats: Vec<(PathBuf, Arc<dyn AgentEnv>)>,
     phase: Phase,
-    /// The notices that the user was shown.
     notices: Arc<Mutex<Vec<String>>>,
 }
 
@@ -212,7 +203,6 @@ fn member(name: &str) -> Member {
     }
 }
 
-/// The MCP server whose tool runs commands.
 fn server(base: &Path) -> McpServerConfig {
     McpServerConfig {
         name: "shell".into(),
@@ -228,7 +218,6 @@ fn server(base: &Path) -> McpServerConfig {
     }
 }
 
-/// A config whose agent has every tool, and the network if `network` is set.
 fn config(sandbox_name: SandboxName, network: bool, base: &Path) -> Config {
     let docker_config = DockerConfig {
         image: IMAGE.into(),
@@ -337,7 +326,7 @@ impl World {
         Self { _dir: dir, base, run_dir, spec, sandbox, envs, env, chats, phase, notices }
     }
 
-    /// The directory of a chat agent's conversation (None for a member of the run), and the agent's environment.
+    /// The directory is None for a member of the run.
     fn agent_env(&self, kind: Kind) -> (Option<&Path>, &Arc<dyn AgentEnv>) {
         let chat = match kind {
             ChatFileTools | ChatMcpServer => self.chats.first(),
@@ -386,7 +375,6 @@ impl World {
         })
     }
 
-    /// Runs a CLI agent as a member of the run, or as the chat agent; returns its output and its error.
     async fn headless(&self, kind: Kind, env: BTreeMap<String, String>) -> String {
         let agent_env = self.agent_env(kind).1;
         let dir = self.base.join("state/members");
@@ -412,7 +400,7 @@ impl World {
         format!("{} {}", output.unwrap_or_default(), failed.unwrap_or_default())
     }
 
-    /// Runs a CLI agent as a task of a workflow, in a terminal in the project; returns its output and its error.
+    /// Runs a CLI agent as a task of a workflow, in a terminal; returns its output and error.
     async fn interactive(&self, env: BTreeMap<String, String>) -> String {
         let runner = ProgramRunner::new(self.starter(), PatternTable::default());
         let paths = vec![self.base.join("project/locked")];
@@ -471,8 +459,6 @@ impl World {
         std::fs::read_to_string(self.at(kind, path)).is_ok_and(|text| text == "changed")
     }
 
-    /// Tries to send something to a listener of this test. Returns the output of the attempt, and whether the attempt
-    /// reached the listener.
     async fn reach_network(&self, kind: Kind) -> (String, bool) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
@@ -488,11 +474,8 @@ impl World {
     }
 }
 
-/// What the test sends to stop the listener.
 const OVER: &[u8] = b"over";
 
-/// Accepts connections until one sends [`OVER`], which the test sends after every attempt. Returns whether an attempt
-/// arrived.
 fn attempt_arrived(listener: &TcpListener) -> bool {
     let mut arrived = false;
     loop {
@@ -507,7 +490,6 @@ fn attempt_arrived(listener: &TcpListener) -> bool {
     }
 }
 
-/// A conversation with an agent on this backend and the context paths of the run.
 fn chat(backend: &str, run: &RunSpec) -> ChatSpec {
     let agent = InteractiveAgent {
         member: Member { backend: backend.into(), ..member("a") },
@@ -523,7 +505,6 @@ fn chat(backend: &str, run: &RunSpec) -> ChatSpec {
     ChatSpec { agent: Some(agent), team, project: None, modes: ModeChoice::default(), history: Vec::new() }
 }
 
-/// Tries every act that is forbidden in this phase, and some allowed ones; returns those with the wrong outcome.
 async fn try_acts(world: &World, kind: Kind, sandbox_name: SandboxName) -> Vec<String> {
     let mut failures = Vec::new();
     let mut fail = |act: &str, output: &str| {
@@ -548,7 +529,7 @@ async fn try_acts(world: &World, kind: Kind, sandbox_name: SandboxName) -> Vec<S
             write(&world.at(kind, path), "before");
         }
     }
-    // Other processes have other mounts. The agent must not get around its own mounts through `/proc/PID/root`.
+    // The agent must not get around its own mounts through the root of another process.
     for process in [1, std::process::id()] {
         let path = "project/.git/config";
         let output =
@@ -577,7 +558,7 @@ async fn try_acts(world: &World, kind: Kind, sandbox_name: SandboxName) -> Vec<S
             fail(if may { "reach the network, where it may" } else { "reach the network" }, &output);
         }
     }
-    // Moving a directory away must be refused: else an agent could replace it, or change the moved files.
+    // An agent that moves a protected directory away could replace it, or change the moved files.
     if !matches!(kind, FileTools | ChatFileTools) && world.phase == Presenting {
         let dirs: &[&str] = match kind {
             CliInteractive => &["project/deep", "project/sub"],
@@ -592,7 +573,7 @@ async fn try_acts(world: &World, kind: Kind, sandbox_name: SandboxName) -> Vec<S
             }
         }
     }
-    // An agent may write to a repository that it created itself: this is no danger to the user's repository.
+    // A repository that the agent created itself is no danger to the user's repository.
     let made = "project/src/fresh/.git/config";
     if kind == Command && world.phase == Presenting {
         let dir = world.at(kind, "project/src/fresh/.git").display().to_string();
@@ -605,7 +586,6 @@ async fn try_acts(world: &World, kind: Kind, sandbox_name: SandboxName) -> Vec<S
     failures
 }
 
-/// Tries to create files that run code later; returns those that were neither prevented nor reported afterwards.
 async fn make_what_runs_code(world: &World, sandbox_name: SandboxName) -> Vec<String> {
     let mut made = Vec::new();
     let members = [FileTools, Command, McpServer, CliHeadless];
@@ -625,7 +605,7 @@ async fn make_what_runs_code(world: &World, sandbox_name: SandboxName) -> Vec<St
     made.into_iter().filter_map(missed).collect()
 }
 
-/// Tries to write to a context path that is read-only again, with a server that ran while the path was writable.
+/// A server that ran while the path was writable must not write to it afterwards.
 async fn write_too_late(world: &World, sandbox_name: SandboxName) -> Option<String> {
     let path = "project/src/work.txt";
     if exempt(McpServer, sandbox_name, Presenting).is_some() {
@@ -638,7 +618,6 @@ async fn write_too_late(world: &World, sandbox_name: SandboxName) -> Option<Stri
     })
 }
 
-/// A sandbox, and the Docker daemon if the sandbox is Docker.
 struct TestSandbox {
     sandbox_name: SandboxName,
     local: Sandbox,
@@ -669,12 +648,10 @@ impl TestSandbox {
     }
 }
 
-/// The sandboxes to test: all except those that `ALTHING_TEST_WITHOUT` excludes.
 fn sandboxes() -> impl Iterator<Item = SandboxName> {
     SANDBOXES.into_iter().filter(|sandbox_name| !is_excluded(&format!("{sandbox_name:?}").to_lowercase()))
 }
 
-/// The acts that ended wrongly in this sandbox, in all phases and by all kinds of agents.
 async fn try_in(sandbox_name: SandboxName) -> Vec<String> {
     let test_sandbox = TestSandbox::start(sandbox_name).await;
     let mut failures = Vec::new();

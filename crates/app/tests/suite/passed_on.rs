@@ -1,8 +1,5 @@
-//! Every backend key that a config passes to the model client is read there.
-//!
-//! The keys are those of the config's JSON Schema that end up in `BackendConfig::params`. A key counts as read if
-//! setting it changes the request that some backend type sends, or if some backend type rejects a wrong value of it by
-//! name.
+//! Every backend key that a config passes to the model client (in `BackendConfig::params`) is read there: setting it
+//! changes the request of some backend type, or some backend type rejects a wrong value of it by name.
 
 use althing_config::{LoadPurpose, Source};
 use althing_llm::{BuildError, HttpClient, HttpOptions, PriceTable};
@@ -10,17 +7,15 @@ use althing_protocol::{BackendConfig, Message, ModelRequest, ToolSpec};
 use althing_testkit::{FakeModel, Reply, Script};
 use serde_json::{Map, Value, json};
 
-/// Backend types that cover every wire format and every dialect.
+/// These cover every wire format and every dialect.
 const KINDS: [&str; 8] =
     ["chatcompletion", "openrouter", "azure_openai", "openai", "grok", "claude", "gemini", "offline"];
 
 /// A value that is wrong for every parameter that Althing itself interprets.
 const WRONG: &str = "no such value";
 
-/// A request: path, headers, body.
 type Sent = (String, Vec<(String, String)>, Value);
 
-/// Values that a key may have, by its schema.
 fn samples(schema: &Value) -> Vec<Value> {
     if let Some(words) = schema["enum"].as_array() {
         return words.iter().filter(|word| !word.is_null()).cloned().collect();
@@ -54,7 +49,6 @@ fn samples(schema: &Value) -> Vec<Value> {
     }
 }
 
-/// Every supported key of a section, as a path, with values that the section allows.
 fn keys(section: &Value, definitions: &Value) -> Vec<(Vec<String>, Vec<Value>)> {
     let properties = section["properties"].as_object().expect("properties");
     let mut found = Vec::new();
@@ -72,7 +66,6 @@ fn keys(section: &Value, definitions: &Value) -> Vec<(Vec<String>, Vec<Value>)> 
     found
 }
 
-/// The backend settings that a config with these keys gives; None if the config is invalid.
 fn settings(kind: &str, address: &str, keys: &[&Value]) -> Option<BackendConfig> {
     let mut section = Map::from_iter([
         ("type".to_owned(), json!(kind)),
@@ -88,12 +81,11 @@ fn settings(kind: &str, address: &str, keys: &[&Value]) -> Option<BackendConfig>
 }
 
 fn built(config: &BackendConfig) -> Result<std::sync::Arc<dyn althing_protocol::Backend>, BuildError> {
-    // A fresh client, because some keys set limits that all backends of a client share.
+    // Some keys set limits that all backends of a client share.
     let http = HttpClient::new(&HttpOptions::default()).expect("a client");
     althing_llm::backend(config, &http, &PriceTable::default())
 }
 
-/// The request that a backend sends for a fixed task; None if the backend cannot be built or sends nothing.
 async fn sent(config: &BackendConfig, server: &FakeModel) -> Option<Sent> {
     let request = ModelRequest {
         system: "Be brief.".into(),
@@ -113,7 +105,6 @@ async fn sent(config: &BackendConfig, server: &FakeModel) -> Option<Sent> {
     Some((first.path().to_owned(), first.headers().to_vec(), first.body().clone()))
 }
 
-/// Whether at least one backend type rejects a wrong value of this parameter with an error that names the parameter.
 fn is_refused(name: &str, address: &str) -> bool {
     KINDS.iter().filter_map(|kind| settings(kind, address, &[])).any(|mut config| {
         config.params.insert(name.to_owned(), json!(WRONG));

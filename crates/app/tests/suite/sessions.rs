@@ -13,7 +13,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The deadline of every wait.
 const LIMIT: Duration = althing_testkit::wait::PATIENCE;
 
 fn app(dir: &Path) -> AppContext {
@@ -45,7 +44,6 @@ fn message(text: &str, id: &str) -> Submission {
     Submission { op, by: Origin::User, id: Some(id.into()) }
 }
 
-/// Reads events until a fact matches; false if the stream ends first.
 async fn until(events: &mut dyn EventStream, wanted: impl Fn(&Fact) -> bool) -> bool {
     let reading = async {
         while let Some(item) = events.next().await {

@@ -1,13 +1,10 @@
-//! Keys of one agent.
-//!
-//! Data only; see `keys`.
+//! The table of keys of one agent in a config. Data only.
 
 use super::backend::BACKEND;
 use super::orchestrator::SENSITIVITY;
 use super::tools::CONTEXT_PATHS;
 use super::{Kind, Section, alternative, key, not_yet};
 
-/// One agent of the team.
 #[rustfmt::skip] // a table: one key a line
 pub(super) static AGENT: Section = Section {
     name: "agent",

@@ -1,6 +1,4 @@
-//! Keys of a backend: which model, how to reach it, and which parameters to send.
-//!
-//! Data only; see `keys`. The keys inside `mcp_servers`, `context_paths` and `hooks` are in `keys/tools.rs`.
+//! The table of keys of a backend in a config: which model, how to reach it, and which parameters to send. Data only.
 
 use super::tools::{CONTEXT_PATHS, DEFAULT_IMAGE, DOCKER_CREDENTIALS, DOCKER_PACKAGES, HOOKS, MCP_SERVER};
 use super::{
@@ -12,10 +10,9 @@ const MULTIMEDIA: &str = "generating images, sound and video is not supported; u
 const PYTHON_TOOLS: &str = "Python tools are not supported; use an MCP server";
 const SUDO: &str =
     "commands in a container run as your user, never as root; put what they need into the image";
-/// The range of a number of processors; its maximum is more than any machine has.
+/// More processors than any machine has.
 const PROCESSORS: Range = Range { min: 0.0, above_min: true, max: 4096.0 };
 
-/// The model or CLI agent that an agent runs on.
 #[rustfmt::skip] // a table: one key a line
 pub(crate) static BACKEND: Section = Section {
     name: "backend",

@@ -1,6 +1,5 @@
-//! Keys of `orchestrator.coordination`.
-//!
-//! Data only; see `keys`. Most of MassGen's 77 keys here tune features that Althing does not have (yet).
+//! The table of keys of `orchestrator.coordination` in a config. Data only. Many are MassGen's, for features that
+//! Althing does not have.
 
 use super::{
     COUNT, COUNT_OR_ZERO, Kind, Range, SECONDS, SECONDS_OR_ZERO, Section, alternative, key, not_yet, word,
@@ -11,7 +10,6 @@ const PERSONAS: &str = "personas are not supported; write a `system_message` for
 const DECOMPOSITION: &str = "decomposition is not supported; the agents vote";
 const LEVELS: Kind = Kind::Choice(&[word("low"), word("medium"), word("high")]);
 
-/// Details of the coordination.
 #[rustfmt::skip] // a table: one key a line
 pub(super) static COORDINATION: Section = Section {
     name: "coordination",

@@ -1,11 +1,9 @@
-//! Keys of `orchestrator.interactive_mode`: the conversation that launches runs.
-//!
-//! Data only; see `keys`. These keys are Althing's own: MassGen accepts the section and ignores its content.
+//! The table of keys of `orchestrator.interactive_mode`, the conversation that launches runs. Data only. The keys are
+//! Althing's own; MassGen ignores them.
 
 use super::backend::BACKEND;
 use super::{COUNT_OR_ZERO, Kind, POSITIVE, Section, TOKENS, key};
 
-/// The conversation that launches runs.
 #[rustfmt::skip] // a table: one key a line
 pub(super) static INTERACTIVE: Section = Section {
     name: "interactive_mode",

@@ -1,16 +1,13 @@
-//! Keys of `orchestrator.limits`: how much agents and the processes that they start may use.
-//!
-//! Data only; see `keys`. These keys are Althing's own. The defaults stop agents and programs that never end; an
-//! ordinary run does not come near them. The limits of processes need trust: a stranger's config must not raise them.
+//! The table of keys of `orchestrator.limits`: how much agents and their processes may use. Data only. The limits of
+//! processes need trust: a stranger's config must not raise them.
 
 use super::{COUNT, Kind, Range, Section, key};
 
-/// A number of open files: fewer than 64 are not enough for a shell and its children.
+/// Fewer than 64 open files are not enough for a shell and its children.
 const OPEN_FILES: Range = Range::between(64.0, 1_000_000.0);
-/// A number of processes and threads: the sandbox itself needs a few.
+/// The sandbox itself needs a few processes.
 const PROCESSES: Range = Range::between(16.0, 1_000_000.0);
 
-/// How much agents and the processes that they start may use.
 #[rustfmt::skip] // a table: one key a line
 pub(super) static LIMITS: Section = Section {
     name: "limits",

@@ -1,6 +1,4 @@
-//! Keys of `orchestrator`: how the agents coordinate.
-//!
-//! Data only; see `keys`.
+//! The table of keys of `orchestrator` in a config: how the agents coordinate. Data only.
 
 use super::coordination::COORDINATION;
 use super::interactive::INTERACTIVE;
@@ -11,8 +9,7 @@ use super::{COUNT, COUNT_OR_ZERO, Choice, Kind, Section, alternative, key, not_y
 const KEPT: &str = "Althing stores them in its state directory";
 const MULTIMEDIA: &str = "generating images, sound and video is not supported; use an MCP server";
 
-/// How willing agents are to vote for an answer instead of improving it. MassGen's checklists with scores are not
-/// supported; agents check an answer against a list of their own.
+/// MassGen's checklists with scores are not supported.
 pub(super) const SENSITIVITY: &[Choice] = &[
     word("lenient"),
     word("balanced"),
@@ -31,14 +28,10 @@ pub(super) const SENSITIVITY: &[Choice] = &[
     word_instead_of("checklist_gated", "checklist"),
 ];
 
-/// How ballots are counted.
 pub(super) const DECISION: &[Choice] = &[word("borda"), word("plurality")];
-/// In which order judges are shown the answers.
 pub(super) const JUDGE_ORDER: &[Choice] = &[word("rotated"), word("config")];
-/// What makes first answers differ.
 pub(super) const DIVERSITY: &[Choice] = &[word("off"), word("approaches")];
 
-/// How the agents coordinate.
 #[rustfmt::skip] // a table: one key a line
 pub(crate) static ORCHESTRATOR: Section = Section {
     name: "orchestrator",

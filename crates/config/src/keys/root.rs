@@ -1,6 +1,4 @@
-//! Keys at the top level of a config, and its small sections.
-//!
-//! Data only; see `keys`.
+//! The table of keys at the top level of a config, and of its small sections. Data only.
 
 use super::agent::AGENT;
 use super::orchestrator::ORCHESTRATOR;
@@ -16,7 +14,6 @@ const fn replaced(name: &'static str, by: &'static str) -> Key {
     Key { status: Status::Replaced(by), ..key(name, Kind::Any, V1) }
 }
 
-/// The whole file.
 #[rustfmt::skip] // a table: one key a line
 pub(crate) static ROOT: Section = Section {
     name: "config",

@@ -1,26 +1,21 @@
-//! Keys of context paths, MCP servers and hooks: what a config can access and start on this machine.
-//!
-//! Data only; see `keys`. Hooks have no effect yet, but their shape is known, because a config that would start
-//! processes must be recognized before it is trusted.
+//! The table of keys of context paths, MCP servers, hooks and containers in a config. Data only. Hooks have no effect
+//! yet, but a config that would start processes must be recognized before it is trusted.
 
 use super::{Kind, Range, SCALAR, SECONDS, Section, alternative, key, not_yet, word, word_instead_of};
 
 const OWN_RULES: &str = "Althing's own rules apply to every server: a server gets only its `env` and common \
     variables such as `PATH`, and no server of a found config starts before you trust the config";
 
-/// Why `mount` and `additional_mounts` are refused, and what to use instead.
 pub(crate) const NO_MOUNTS: &str = "an agent could read mounted keys and send them away: pass a token that can be \
     revoked with `env_vars`, or name a directory in `context_paths`";
-/// What to use instead of `pass_all_env`.
 pub(crate) const ALL_VARIABLES: &str = "name the variables in `env_vars`";
 
-/// The network of an installation of packages, if commands in the container have none.
+/// The network for installing packages if commands in the container have none.
 pub(crate) const INSTALL_NETWORK: &str = "bridge";
 
-/// The default Docker image. It is MassGen's, so that a config without an image means the same here.
+/// MassGen's default image, so that a config without an image means the same here.
 pub(crate) const DEFAULT_IMAGE: &str = "ghcr.io/massgen/mcp-runtime:latest";
 
-/// A list of context paths.
 pub(super) const CONTEXT_PATHS: Kind = Kind::List(&Kind::Either(&[Kind::Section(&CONTEXT_PATH), Kind::Text]));
 
 #[rustfmt::skip] // a table: one key a line
@@ -34,7 +29,6 @@ static CONTEXT_PATH: Section = Section {
     ],
 };
 
-/// One MCP server.
 #[rustfmt::skip] // a table: one key a line
 pub(super) static MCP_SERVER: Section = Section {
     name: "mcp_server",
@@ -58,7 +52,6 @@ pub(super) static MCP_SERVER: Section = Section {
     ],
 };
 
-/// Hooks around tool calls.
 #[rustfmt::skip] // a table: one key a line
 pub(super) static HOOKS: Section = Section {
     name: "hooks",
@@ -95,7 +88,6 @@ static HOOK: Section = Section {
     ],
 };
 
-/// Credentials for the commands in a container.
 #[rustfmt::skip] // a table: one key a line
 pub(super) static DOCKER_CREDENTIALS: Section = Section {
     name: "docker_credentials",
@@ -110,7 +102,6 @@ pub(super) static DOCKER_CREDENTIALS: Section = Section {
     ],
 };
 
-/// Packages for the commands in a container.
 #[rustfmt::skip] // a table: one key a line
 pub(super) static DOCKER_PACKAGES: Section = Section {
     name: "docker_packages",

@@ -1,13 +1,10 @@
-//! Keys of a workflow file, and of the adapters that a workflow or a config may define.
-//!
-//! Data only; see `keys`.
+//! The table of keys of a workflow file, and of the adapters that a workflow or a config may define. Data only.
 
 use super::orchestrator::{DECISION, DIVERSITY, JUDGE_ORDER, SENSITIVITY};
 use super::{COUNT, COUNT_OR_ZERO, Kind, SCALAR, SECONDS, SECONDS_OR_ZERO, Section, key, word};
 
 const MODES: Kind = Kind::Choice(&[word("headless"), word("interactive")]);
 
-/// The whole file.
 #[rustfmt::skip] // a table: one key a line
 pub(crate) static WORKFLOW: Section = Section {
     name: "workflow",
@@ -30,7 +27,6 @@ static STAGE: Section = Section {
     ],
 };
 
-/// One task.
 #[rustfmt::skip] // a table: one key a line
 static TASK: Section = Section {
     name: "task",
@@ -55,7 +51,6 @@ static TASK: Section = Section {
     ],
 };
 
-/// A run as a task.
 #[rustfmt::skip] // a table: one key a line
 static RUN: Section = Section {
     name: "run",
@@ -84,7 +79,6 @@ static RUN_PATH: Section = Section {
     ],
 };
 
-/// Rules that a run may override, by their config keys.
 #[rustfmt::skip] // a table: one key a line
 pub(crate) static OVERRIDES: Section = Section {
     name: "coordination_overrides",
@@ -117,7 +111,6 @@ pub(crate) static OVERRIDES: Section = Section {
     ],
 };
 
-/// Adapters by name.
 pub(super) const ADAPTERS: Kind = Kind::Map(&Kind::Section(&ADAPTER));
 
 #[rustfmt::skip] // a table: one key a line

@@ -1,7 +1,4 @@
-//! Reports problems of an agent's tools that the table of keys cannot express.
-//!
-//! This module only reports; it builds no settings. A key without effect, or a header that would be sent unencrypted,
-//! is a warning; a wrong value is an error.
+//! Checks an agent's tools for problems that the table of keys cannot express.
 
 use std::collections::HashSet;
 
@@ -15,7 +12,6 @@ use crate::keys::{ALL_VARIABLES, NO_MOUNTS};
 use crate::limits;
 use crate::tree::{Entry, Node, Value};
 
-/// Keys that only matter for commands in a container.
 const DOCKER: &[&str] = &[
     "command_line_docker_image",
     "command_line_docker_network_mode",
@@ -26,16 +22,14 @@ const DOCKER: &[&str] = &[
 ];
 const CREDENTIALS: &str = "command_line_docker_credentials";
 const PACKAGES: &str = "command_line_docker_packages";
-/// Keys that only matter for an agent that may run commands.
 const COMMANDS: &[&str] =
     &["command_line_execution_mode", "command_line_network", "command_line_timeout_seconds"];
-/// Keys for tools that the chat agent does not have: the chat agent works on the files of its project, or of the
-/// directory where Althing was started.
+/// Keys without effect for the chat agent, which works on the files of its project or of the directory where Althing
+/// was started.
 const UNAVAILABLE: &[&str] = &["cwd", "enable_mcp_command_line", "context_paths"];
-/// The maximum length of an MCP server's name, in bytes.
+/// The maximum length of a server's name, in bytes.
 const MAX_NAME_LENGTH: usize = 64;
 
-/// Checks the context paths and the tools of every agent, including the chat agent.
 pub(crate) fn check(root: &Node, backends: &BackendTypes, purpose: LoadPurpose, sink: &mut Sink<'_>) {
     paths::check(root, sink);
     let mut warned = HashSet::new();
@@ -52,8 +46,6 @@ pub(crate) fn check(root: &Node, backends: &BackendTypes, purpose: LoadPurpose, 
     interactive(root, sink);
 }
 
-/// Checks the chat agent's tools, and reports keys for tools that the chat agent does not have: it has MCP servers and
-/// the files of its project (or of the directory where Althing was started), and launches runs for other work.
 fn interactive(root: &Node, sink: &mut Sink<'_>) {
     let section = root.get("orchestrator").and_then(|node| node.get("interactive_mode"));
     let Some(node) = section.and_then(|node| node.get("backend")) else { return };
@@ -80,9 +72,8 @@ fn image(backend: &AgentNode<'_>, sink: &mut Sink<'_>) {
     }
 }
 
-/// Reports what the config wants to give to a container but Althing does not support: as errors if the config is read
-/// to run it, because an agent that lacks what its config promises wastes its calls; as warnings otherwise. Also
-/// reports `env_vars_from_file` without `env_file`, always as an error.
+/// An agent that lacks what its config promises wastes its calls, so unsupported credentials are errors if the config
+/// is run.
 fn credentials(backend: &AgentNode<'_>, purpose: LoadPurpose, sink: &mut Sink<'_>) {
     if !is_docker(backend.node) || !is_on(backend.node, "enable_mcp_command_line") {
         return;
@@ -113,8 +104,7 @@ fn credentials(backend: &AgentNode<'_>, purpose: LoadPurpose, sink: &mut Sink<'_
     }
 }
 
-/// Reports names of packages that a package manager would not take for names: an option such as `--index-url=…` would
-/// change what is installed.
+/// An option such as `--index-url=…` in place of a package would change what is installed.
 fn packages(backend: &AgentNode<'_>, sink: &mut Sink<'_>) {
     let Some(lists) = backend.node.get(PACKAGES).and_then(|node| node.get("preinstall")) else { return };
     for entry in lists.entries() {
@@ -132,7 +122,6 @@ fn packages(backend: &AgentNode<'_>, sink: &mut Sink<'_>) {
     }
 }
 
-/// Reports keys that have no effect without another key, or on a CLI agent.
 fn without_effect(
     backend: &AgentNode<'_>,
     backends: &BackendTypes,
@@ -158,7 +147,7 @@ fn without_effect(
                 warn(keys, where_to, hint);
             }
         }
-        // The backend type is not supported yet, which is reported elsewhere.
+        // An unsupported backend type is reported elsewhere.
         Some(_) => {}
         None => {
             let mut without = |keys, needs: &str| {
@@ -249,7 +238,7 @@ fn transport(server: &ServerNode<'_>, sink: &mut Sink<'_>) {
     }
 }
 
-/// Reports variables in `env` that no environment can hold: with such a variable, the program would fail to start.
+/// With such a variable, the program would fail to start.
 pub(crate) fn environment(node: &Node, path: &str, sink: &mut Sink<'_>) {
     for entry in node.get("env").map(Node::entries).unwrap_or_default() {
         let value_is_right = entry.value.as_text().is_none_or(|value| !value.contains('\0'));
@@ -265,7 +254,6 @@ pub(crate) fn environment(node: &Node, path: &str, sink: &mut Sink<'_>) {
     }
 }
 
-/// Reports keys of an MCP server that have no effect, and headers that would be sent unencrypted.
 fn check_effects(server: &ServerNode<'_>, sink: &mut Sink<'_>) {
     let others: &[&str] = match server.transport() {
         Transport::Stdio => &["url", "headers"],

@@ -1,8 +1,5 @@
-//! The tools of agents: files, commands, MCP servers, context paths.
-//!
-//! `check` reports problems, `resolve` makes settings, and `paths` does both for context paths; this file has what
-//! they share. Nothing here checks whether a path, program or image exists: that depends on the machine, not on the
-//! file.
+//! The tools of agents in a config: files, commands, MCP servers, context paths. Nothing here checks whether a path,
+//! program or image exists: that depends on the machine.
 
 pub(crate) mod check;
 pub(crate) mod paths;
@@ -10,7 +7,6 @@ pub(crate) mod resolve;
 
 use crate::tree::{Node, Span, Substitution, Value};
 
-/// The file tools that agents are offered.
 const FILE_TOOLS: &[&str] = &[
     "read_file",
     "list_directory",
@@ -22,10 +18,9 @@ const FILE_TOOLS: &[&str] = &[
     "delete_file",
 ];
 
-/// The tool that runs commands.
 const RUN_COMMAND: &str = "run_command";
 
-/// MassGen's tool names, each with the built-in tool that is equivalent.
+/// MassGen's tools, each with the equivalent built-in tool.
 const MASSGEN_TOOLS: &[(&str, &str)] = &[
     ("read_text_file", "read_file"),
     ("read_multiple_files", "read_file"),
@@ -36,39 +31,32 @@ const MASSGEN_TOOLS: &[(&str, &str)] = &[
     ("execute_command", RUN_COMMAND),
 ];
 
-/// The name prefixes of MassGen's built-in servers whose tools Althing has built in.
+/// Althing has the tools of these MassGen servers built in.
 const MASSGEN_SERVERS: &[&str] = &["mcp__filesystem__", "mcp__workspace_tools__", "mcp__command_line__"];
 
-/// The built-in tool that a name means, whether it is our name or MassGen's.
 fn builtin_tool(name: &str) -> Option<&'static str> {
     let bare = MASSGEN_SERVERS.iter().find_map(|server| name.strip_prefix(server)).unwrap_or(name);
     let ours = builtin_tools().find(|tool| *tool == bare);
     ours.or_else(|| MASSGEN_TOOLS.iter().find(|(theirs, _)| *theirs == bare).map(|(_, ours)| *ours))
 }
 
-/// The built-in tools for files and commands.
 fn builtin_tools() -> impl Iterator<Item = &'static str> {
     FILE_TOOLS.iter().copied().chain([RUN_COMMAND])
 }
 
-/// An MCP server of a backend.
 pub(crate) struct ServerNode<'a> {
     pub(crate) node: &'a Node,
     pub(crate) path: String,
-    /// The name, from the key or from `name`.
     name: Option<&'a str>,
-    /// The span of the server's name, or of the server as a whole.
     at: Span,
 }
 
-/// How a server is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Transport {
     Stdio,
     Http,
 }
 
-/// The MCP servers of a backend, written as a list or as a map.
 pub(crate) fn servers<'a>(backend: &'a Node, path: &str) -> Vec<ServerNode<'a>> {
     let Some(servers) = backend.get("mcp_servers") else { return Vec::new() };
     let listed = servers.items().iter().enumerate().map(|(index, node)| {
@@ -91,7 +79,7 @@ pub(crate) fn servers<'a>(backend: &'a Node, path: &str) -> Vec<ServerNode<'a>> 
 }
 
 impl ServerNode<'_> {
-    /// How the server is reached: by its `type`; without a `type`, over HTTP if it has a `url` and no `command`.
+    /// Without a `type`, a server with a `url` and no `command` is reached over HTTP.
     fn transport(&self) -> Transport {
         match self.node.get("type").and_then(Node::as_text) {
             Some("stdio") => Transport::Stdio,
@@ -101,13 +89,12 @@ impl ServerNode<'_> {
         }
     }
 
-    /// The program and its arguments.
     pub(crate) fn command(&self) -> Vec<String> {
         let mut words = match self.node.get("command") {
             Some(Node { value: Value::Text(text), .. }) if text.substitution == Substitution::None => {
                 split(&text.content)
             }
-            // A text with a variable is one word, even if it contains spaces; a list has one word per item.
+            // A text with a variable is one word, even if it contains spaces.
             Some(command) => command.as_text().map(str::to_owned).into_iter().chain(texts(command)).collect(),
             None => Vec::new(),
         };
@@ -116,12 +103,10 @@ impl ServerNode<'_> {
     }
 }
 
-/// The items of a list, as texts.
 pub(crate) fn texts(list: &Node) -> Vec<String> {
     list.items().iter().filter_map(scalar).collect()
 }
 
-/// A text, number or boolean as a text.
 pub(crate) fn scalar(node: &Node) -> Option<String> {
     match &node.value {
         Value::Text(text) => Some(text.content.clone()),
@@ -132,7 +117,7 @@ pub(crate) fn scalar(node: &Node) -> Option<String> {
     }
 }
 
-/// The words of a command line, as MassGen reads it: split at blanks, except inside quotes.
+/// A command line is split at blanks, except inside quotes, as in MassGen.
 fn split(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

@@ -1,6 +1,5 @@
-//! Context paths: where a config names them, what is wrong with them, and the resulting list.
-//!
-//! Apart from variables, a path stays as written: the caller resolves relative paths.
+//! Context paths of a config: where they are named, what is wrong with them, and the resulting list. The caller
+//! resolves relative paths.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,15 +9,12 @@ use crate::cross_key_checks;
 use crate::diagnostic::{Problem, Sink};
 use crate::tree::Node;
 
-/// A context path of a document.
 pub(crate) struct ContextPathNode<'a> {
     node: &'a Node,
     pub(crate) location: String,
-    /// Whether the context path is written in an agent's section rather than in the team's.
     of_agent: bool,
 }
 
-/// The context paths of a document: the team's, then those of the agents.
 pub(crate) fn all<'a>(root: &'a Node) -> Vec<ContextPathNode<'a>> {
     let mut found = Vec::new();
     let mut add = |list: Option<&'a Node>, location: String, of_agent: bool| {
@@ -36,7 +32,6 @@ pub(crate) fn all<'a>(root: &'a Node) -> Vec<ContextPathNode<'a>> {
     found
 }
 
-/// The path of an entry, as written.
 pub(crate) fn path_of(entry: &Node) -> Option<&str> {
     path_node(entry).and_then(Node::as_text)
 }
@@ -45,12 +40,10 @@ fn path_node(entry: &Node) -> Option<&Node> {
     if entry.as_text().is_some() { Some(entry) } else { entry.get("path") }
 }
 
-/// The nodes with the paths of all context paths, and their locations.
 pub(crate) fn named(root: &Node) -> Vec<(&Node, String)> {
     all(root).into_iter().filter_map(|path| Some((path_node(path.node)?, path.location))).collect()
 }
 
-/// Whether an entry makes its path writable.
 pub(crate) fn is_writable(entry: &Node) -> bool {
     entry.get("permission").and_then(Node::as_text) == Some("write")
 }
@@ -61,7 +54,6 @@ impl<'a> ContextPathNode<'a> {
     }
 }
 
-/// Reports problems of context paths.
 pub(crate) fn check(root: &Node, sink: &mut Sink<'_>) {
     let is_blank = |node: &Node| node.as_text().is_some_and(|path| path.trim().is_empty());
     let mut warned = cross_key_checks::agents(root).len() < 2;
@@ -99,8 +91,7 @@ pub(crate) fn check(root: &Node, sink: &mut Sink<'_>) {
     }
 }
 
-/// The context paths as settings, each path once: writable if any entry says so, with the protected paths of all
-/// entries.
+/// Each path occurs once: writable if any entry says so, with the protected paths of all entries.
 pub(crate) fn resolve(root: &Node) -> Vec<ContextPath> {
     let mut paths: Vec<ContextPath> = Vec::new();
     let mut indices: HashMap<&str, usize> = HashMap::new();
@@ -120,7 +111,6 @@ pub(crate) fn resolve(root: &Node) -> Vec<ContextPath> {
     paths
 }
 
-/// A normal form for comparing paths: `./docs/` is `docs`.
 fn normalized(path: &str) -> &str {
     let mut rest = path;
     while let Some(shorter) = rest.strip_prefix("./") {

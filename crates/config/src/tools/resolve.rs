@@ -1,6 +1,4 @@
-//! Resolves an agent's tools from its backend section.
-//!
-//! This module reports nothing: problems were reported before.
+//! Resolves an agent's tools from its backend section. Problems were reported before.
 
 use std::collections::HashSet;
 
@@ -18,7 +16,7 @@ use crate::tree::Node;
 /// The file tools that remain with `exclude_file_operation_mcps`.
 const FILE_TOOLS_WITH_COMMANDS: &[&str] = &["write_file", "edit_file"];
 
-/// The tools of an agent with this backend. The agent has file tools if `cwd` is set or if the team has context paths.
+/// The agent has file tools if `cwd` is set or if the team has context paths.
 pub(crate) fn tools(backend: &Node, has_paths: bool, backends: &BackendTypes) -> ToolsConfig {
     let has_workspace = text(backend, "cwd").is_some_and(|cwd| !cwd.trim().is_empty());
     let allowed = allowed_tools(backend, backends);
@@ -67,7 +65,6 @@ fn commands(backend: &Node) -> CommandsConfig {
     }
 }
 
-/// The packages for a container whose commands have this network.
 fn packages(backend: &Node, network_mode: &str) -> DockerPackages {
     let section = backend.get("command_line_docker_packages");
     let list = |key: &str| {
@@ -85,7 +82,6 @@ fn packages(backend: &Node, network_mode: &str) -> DockerPackages {
     }
 }
 
-/// Whether commands run in a container.
 pub(crate) fn is_docker(backend: &Node) -> bool {
     backend.get("command_line_execution_mode").and_then(Node::as_text) == Some("docker")
 }
@@ -120,8 +116,7 @@ fn server(server: &ServerNode<'_>, backend: &Node, allowed: Option<&[String]>) -
     })
 }
 
-/// The list of tools that an agent is limited to. The list of a CLI agent is about that agent's own tools, so it does
-/// not limit Althing's tools.
+/// The list of a CLI agent is about that agent's own tools, so it does not limit Althing's tools.
 fn allowed_tools(backend: &Node, backends: &BackendTypes) -> Option<Vec<String>> {
     let kind = backend.get("type").and_then(Node::as_text).and_then(|name| backends.named(name));
     let is_program = kind.is_some_and(|kind| kind.api == BackendApi::Program);
@@ -142,7 +137,6 @@ fn excluded_tools(backend: &Node, allowed: Option<&[String]>) -> Vec<String> {
     dedup(excluded)
 }
 
-/// Each text once, in order of first occurrence.
 fn dedup(texts: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut seen = HashSet::new();
     texts.into_iter().filter(|text| seen.insert(text.clone())).collect()

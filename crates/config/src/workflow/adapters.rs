@@ -1,6 +1,4 @@
-//! Custom adapters for CLI agents: checks and resolves them.
-//!
-//! The section `adapters` is the same in a workflow and in a config.
+//! Custom adapters for CLI agents, in a workflow or in a config: checks and resolves them.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +8,7 @@ use crate::diagnostic::{Problem, Sink};
 use crate::tools::{self, texts};
 use crate::tree::{Entry, Node, Value};
 
-/// The placeholder for a conversation's id in arguments.
+/// The placeholder in arguments for the id of the CLI agent's conversation.
 const SESSION: &str = "{session}";
 /// The maximum length of an adapter's name, in bytes.
 const MAX_NAME_LENGTH: usize = 64;
@@ -20,7 +18,6 @@ fn entries(root: &Node) -> impl Iterator<Item = &Entry> {
     all.iter().filter(|entry| matches!(entry.value.value, Value::Map(_)))
 }
 
-/// Reports problems of a document's adapters. `built_in` are reserved names.
 pub(crate) fn check(root: &Node, built_in: impl Iterator<Item = &'static str>, sink: &mut Sink<'_>) {
     let built_in: Vec<&str> = built_in.collect();
     for entry in entries(root) {
@@ -55,12 +52,11 @@ pub(crate) fn check(root: &Node, built_in: impl Iterator<Item = &'static str>, s
     }
 }
 
-/// Whether a name consists of letters, digits, `-` and `_`, and is not empty.
 pub(super) fn is_name(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
 }
 
-/// The adapters of a document as written: variables are not substituted yet.
+/// Variables are not substituted yet.
 pub(crate) fn resolve(root: &Node) -> Vec<CustomAdapter> {
     let adapter = |entry: &Entry| {
         let node = &entry.value;
@@ -81,7 +77,6 @@ pub(crate) fn resolve(root: &Node) -> Vec<CustomAdapter> {
     entries(root).filter_map(adapter).collect()
 }
 
-/// The `env` of a task or an adapter.
 pub(super) fn environment(node: &Node) -> BTreeMap<String, String> {
     let entries = node.get("env").map(Node::entries).unwrap_or_default();
     entries.iter().filter_map(|entry| Some((entry.key.clone(), tools::scalar(&entry.value)?))).collect()

@@ -1,7 +1,5 @@
-//! Reports problems of a workflow that the table of keys cannot express: relations between keys, and the content of
-//! ids, commands, directories and `env`.
-//!
-//! This module only reports; `resolve` builds the workflow. `key_checker` checks the type and range of a single key.
+//! Checks rules of a workflow that the table of keys cannot express: relations between keys, and the content of ids,
+//! commands, directories and `env`.
 
 use std::collections::HashMap;
 
@@ -13,9 +11,8 @@ use crate::secrets;
 use crate::tools::{self, texts};
 use crate::tree::{Node, Value};
 
-/// The maximum length of a task's id, in bytes.
+/// The maximum length of an id, in bytes.
 const MAX_ID_LENGTH: usize = 64;
-/// Keys that only apply to programs.
 const PROGRAM_KEYS: &[&str] = &[
     "command",
     "model",
@@ -29,7 +26,6 @@ const PROGRAM_KEYS: &[&str] = &[
     "execution_mode",
 ];
 
-/// Checks every rule.
 pub(super) fn check(document: &Document<'_>, sink: &mut Sink<'_>) {
     if !matches!(document.root.value, Value::Map(_)) {
         return;
@@ -64,7 +60,6 @@ fn empty_lists(root: &Node, sink: &mut Sink<'_>) {
     }
 }
 
-/// What templates may name. Also reports task ids that are invalid or duplicate.
 fn template_scope<'a>(document: &Document<'a>, sink: &mut Sink<'_>) -> TemplateScope<'a> {
     let mut stages = HashMap::new();
     let mut lines: HashMap<&str, usize> = HashMap::new();
@@ -89,8 +84,7 @@ fn template_scope<'a>(document: &Document<'a>, sink: &mut Sink<'_>) -> TemplateS
     TemplateScope { stages, has_goal, text: document.source.text }
 }
 
-/// Reports secrets that are written in an `env` of the file itself: they are masked in everything that Althing stores,
-/// so a resumed session would not know them.
+/// Secrets are masked in everything that Althing stores, so a resumed session would not know those in the file.
 fn check_plain_text_secrets(node: &Node, path: &str, sink: &mut Sink<'_>) {
     for entry in node.get("env").map(Node::entries).unwrap_or_default() {
         let is_secret = tools::scalar(&entry.value)
@@ -105,7 +99,6 @@ fn check_plain_text_secrets(node: &Node, path: &str, sink: &mut Sink<'_>) {
     }
 }
 
-/// One task and what it is checked against.
 struct Checker<'a, 'text> {
     document: &'a Document<'a>,
     task: &'a TaskNode<'a>,
@@ -187,8 +180,7 @@ impl Checker<'_, '_> {
         }
     }
 
-    /// Reports a headless task without a prompt, or with a blank one unless `may_be_blank`: nobody can be asked what
-    /// to do.
+    /// Nobody can be asked while a headless task runs.
     fn headless_prompt(&mut self, may_be_blank: bool) {
         let path = self.path("prompt");
         let Some(prompt) = self.task.node.get("prompt") else {

@@ -1,8 +1,5 @@
-//! Workflow files: text in, all problems and the stages out.
-//!
-//! Workflows have the same reader, table of keys and reports as configs. Whether a program is installed is not checked
-//! here: that depends on the machine, not on the file. `check` reports, `resolve` makes the stages, `adapters` is the
-//! part that a config may also contain.
+//! Workflow files: reads a text, and returns all problems and the stages. Whether a program is installed is not
+//! checked here: that depends on the machine.
 
 pub(crate) mod adapters;
 mod check;
@@ -28,26 +25,24 @@ use crate::{ConfigReport, LoadPurpose, Source, TrustRequirement};
 /// The adapter of the user's own commands.
 pub(crate) const COMMAND: &str = "command";
 
-/// The names of the built-in adapters.
 pub(crate) fn built_in(kinds: &'static [AgentKind]) -> impl Iterator<Item = &'static str> {
     kinds.iter().map(|row| row.adapter).chain([COMMAND])
 }
 
-/// The context in which a workflow is read.
+/// What a workflow is read with.
 #[derive(Clone, Copy)]
 pub struct WorkflowContext<'a> {
     /// What the workflow is read for.
     pub purpose: LoadPurpose,
-    /// The absolute path of the directory where Althing was started, for tasks without `cwd`. The `cwd` of other tasks
-    /// stays as written: the caller resolves relative paths.
+    /// The absolute path of the directory where Althing was started, for tasks without `cwd`.
     pub cwd: &'a str,
-    /// Looks up environment variables.
+    /// The environment variables.
     pub env: Variables<'a>,
-    /// The CLI agents that Althing supports.
+    /// The supported CLI agents.
     pub kinds: &'static [AgentKind],
-    /// The adapters that the config defines.
+    /// The adapters of the config.
     pub custom: &'a [CustomAdapter],
-    /// The agents of the config: see [`workflow_agents`].
+    /// The agents of the config, from [`workflow_agents`].
     pub agents: &'a [(AgentId, WorkflowAgent)],
 }
 
@@ -60,13 +55,13 @@ impl fmt::Debug for WorkflowContext<'_> {
 /// How an agent of the config runs as a task of a workflow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorkflowAgent {
-    /// A model: the task is a quick run of this one agent.
+    /// A model: the task is a run of this one agent, which answers once.
     Model,
     /// A CLI agent on this machine.
     Program {
-        /// The adapter.
+        /// The name of the adapter.
         adapter: String,
-        /// The model.
+        /// The model, if the config names one.
         model: Option<String>,
         /// The agent's own permissions, tools, prompt and reasoning effort.
         options: AgentOptions,
@@ -86,37 +81,37 @@ pub fn workflow_agents(config: &Config, kinds: &[AgentKind]) -> Vec<(AgentId, Wo
     config.agents.iter().map(|agent| (agent.id.clone(), kind(&agent.backend))).collect()
 }
 
-/// A workflow that can be run, once its runs have been resolved.
+/// A workflow without errors, whose runs are not resolved yet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkflowFile {
-    /// The name.
+    /// The name of the workflow.
     pub name: String,
-    /// The goal; empty if the file has none.
+    /// The goal of the workflow; empty if the file has none.
     pub goal: String,
     /// The stages, in order.
     pub stages: Vec<WorkflowStage>,
-    /// The adapters that the file itself defines. They take precedence over those of the config.
+    /// The file's own adapters. They take precedence over those of the config.
     pub adapters: Vec<CustomAdapter>,
     processes: Vec<TrustRequirement>,
 }
 
-/// One stage.
+/// One stage of a workflow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkflowStage {
-    /// The name.
+    /// The name of the stage.
     pub name: String,
-    /// The tasks.
+    /// The tasks of the stage.
     pub tasks: Vec<WorkflowTask>,
 }
 
-/// One task.
+/// One task of a stage.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkflowTask {
-    /// The id.
+    /// The id of the task.
     pub id: String,
     /// What the task does.
     pub body: TaskBody,
-    /// The time limit.
+    /// The time limit of the task.
     pub timeout: Option<Millis>,
     /// Whether the workflow continues if the task fails.
     pub continue_on_failure: bool,
@@ -125,27 +120,27 @@ pub struct WorkflowTask {
 /// What a task does.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TaskBody {
-    /// Runs a program.
+    /// A program.
     Program(Box<ProgramSpec>),
     /// A run of the config's agents.
     Run(Box<LaunchRun>),
-    /// One agent of the config that is a model.
+    /// An agent of the config that is a model.
     Agent {
-        /// The agent.
+        /// The id of the agent.
         id: AgentId,
-        /// The prompt.
+        /// The prompt of the task.
         prompt: String,
     },
 }
 
 impl WorkflowFile {
-    /// What the workflow would start on this machine.
+    /// The programs that the workflow would start.
     pub fn starts_processes(&self) -> &[TrustRequirement] {
         &self.processes
     }
 
-    /// The workflow as the engine takes it. `source` is the path of the workflow file and `digest` the digest of its
-    /// text; `run` resolves a run's members and rules, as for `launch_run`.
+    /// The workflow as the engine takes it. `source` is the path of the file, `digest` that of its text; `run`
+    /// resolves a run's members and rules.
     pub fn into_spec<E>(
         self,
         source: &str,
@@ -174,7 +169,6 @@ impl WorkflowFile {
     }
 }
 
-/// A run of one agent that answers once.
 fn single_agent_run(agent: AgentId, task: String) -> LaunchRun {
     LaunchRun {
         task,
@@ -185,13 +179,12 @@ fn single_agent_run(agent: AgentId, task: String) -> LaunchRun {
     }
 }
 
-/// Reads a workflow and reports all problems. The workflow is returned if there is no error.
+/// Reads a workflow and reports all its problems. The workflow is returned if there is no error.
 pub fn load_workflow(
     source: Source<'_>,
     surroundings: &WorkflowContext<'_>,
 ) -> (Option<WorkflowFile>, ConfigReport) {
     let mut report = ConfigReport::empty(source.name);
-    // A text that is rejected for its size is not split into lines.
     let quotable = if source.text.len() > limits::MAX_BYTES { "" } else { source.text };
     let mut sink = Sink::new(quotable);
     let mut parsed = match parse::parse(source.text) {
@@ -228,7 +221,6 @@ pub fn load_workflow(
     (file, report)
 }
 
-/// The workflow of a document, without checks.
 #[cfg(test)]
 pub(crate) fn resolved(root: &Node) -> WorkflowFile {
     use althing_protocol::AGENT_KINDS;
@@ -244,8 +236,8 @@ pub(crate) fn resolved(root: &Node) -> WorkflowFile {
     resolve::file(&Document::new(root, root, source, &surroundings))
 }
 
-/// Substitutes variables only in `env` and `cwd`, and not inside `run`: a prompt or a command may contain a `${…}` of
-/// its own.
+/// Variables are substituted only in `env` and `cwd`, and not inside `run`: a prompt or a command may contain a
+/// `${…}` of its own.
 fn substitute_env_and_cwd(root: &mut Node, variables: Variables<'_>) -> substitute::Substituted {
     let mut result = substitute::Substituted::default();
     let mut todo = vec![root];
@@ -269,35 +261,26 @@ fn substitute_env_and_cwd(root: &mut Node, variables: Variables<'_>) -> substitu
     result
 }
 
-/// A workflow's document and its context.
 struct Document<'a> {
     /// The document with the variables in `env` and `cwd` substituted.
     root: &'a Node,
-    /// The document as written.
+    /// The document as written, without the values of variables.
     written: &'a Node,
     source: Source<'a>,
     surroundings: &'a WorkflowContext<'a>,
-    /// The file's own adapters, then the config's.
     custom: Vec<CustomAdapter>,
 }
 
-/// A task of the document.
 struct TaskNode<'a> {
     node: &'a Node,
     path: String,
-    /// The index of the task's stage.
     stage: usize,
 }
 
-/// The agent that does a task.
 enum TaskAgent<'a> {
-    /// A built-in adapter.
     BuiltIn(&'a str),
-    /// A custom adapter.
     Custom(&'a CustomAdapter),
-    /// An agent of the config that is a CLI agent.
     Program { id: &'a AgentId, adapter: &'a str, model: Option<&'a str>, options: &'a AgentOptions },
-    /// An agent of the config that is a model.
     Model(&'a AgentId),
 }
 
@@ -316,8 +299,7 @@ impl<'a> Document<'a> {
         tasks(self.root)
     }
 
-    /// The agent called `name`. An adapter takes precedence over an agent of the config, so that a workflow means the
-    /// same with every config.
+    /// An adapter takes precedence over an agent of the config, so that a workflow means the same with every config.
     fn find_agent(&self, name: &str) -> Option<TaskAgent<'_>> {
         if let Some(name) = built_in(self.surroundings.kinds).find(|known| *known == name) {
             return Some(TaskAgent::BuiltIn(name));
@@ -334,7 +316,6 @@ impl<'a> Document<'a> {
         })
     }
 
-    /// Every name that `find_agent` finds.
     fn names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = built_in(self.surroundings.kinds).collect();
         names.extend(self.custom.iter().map(|adapter| adapter.name.as_str()));
@@ -369,7 +350,6 @@ impl<'a> TaskNode<'a> {
         self.node.get("agent").and_then(Node::as_text)
     }
 
-    /// The execution mode, by either spelling of the key.
     fn mode(&self) -> Option<&'a Node> {
         self.node.get("executionMode").or_else(|| self.node.get("execution_mode"))
     }

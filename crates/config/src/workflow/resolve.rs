@@ -1,6 +1,4 @@
 //! Turns a workflow without errors into its stages.
-//!
-//! This module reports nothing: problems were reported before.
 
 use std::path::Path;
 
@@ -13,7 +11,6 @@ use crate::resolve::{flag, seconds, text};
 use crate::tools::texts;
 use crate::trust::quoted_command;
 
-/// The workflow of a document.
 pub(super) fn file(document: &Document<'_>) -> WorkflowFile {
     let root = document.root;
     let names = root.get("stages").map(crate::tree::Node::items).unwrap_or_default().iter().enumerate();
@@ -22,7 +19,7 @@ pub(super) fn file(document: &Document<'_>) -> WorkflowFile {
     };
     let mut stages: Vec<WorkflowStage> =
         names.map(|at| WorkflowStage { name: name(at), tasks: Vec::new() }).collect();
-    // The tasks as written are the same tasks in the same order, but without the values of variables.
+    // The same tasks in the same order, but without the values of variables.
     for (at, written) in document.tasks().iter().zip(tasks(document.written)) {
         if let (Some(stage), Some(task)) = (stages.get_mut(at.stage), task(document, at, &written)) {
             stage.tasks.push(task);
@@ -39,7 +36,6 @@ pub(super) fn file(document: &Document<'_>) -> WorkflowFile {
     }
 }
 
-/// The file's name without directory and extension.
 fn file_stem(document: &Document<'_>) -> String {
     let name =
         Path::new(document.source.name).file_stem().map(|file_stem| file_stem.to_string_lossy().into_owned());
@@ -97,7 +93,6 @@ fn on_interrupt(word: &str) -> Option<OnInterrupt> {
     }
 }
 
-/// The programs that the tasks would start, described for a person.
 fn processes(stages: &[WorkflowStage]) -> Vec<TrustRequirement> {
     let mut found = Vec::new();
     for (number, stage) in stages.iter().enumerate() {

@@ -1,6 +1,4 @@
-//! `run:` tasks: checks one, and turns it into a launch request.
-//!
-//! Members and rules are resolved when the run is launched, as for `launch_run`.
+//! `run:` tasks of a workflow: checks one, and turns it into a launch request.
 
 use althing_protocol::{AgentId, AgentMode, LaunchRun, PathGrant, Permission};
 
@@ -11,7 +9,6 @@ use crate::keys::OVERRIDES;
 use crate::resolve::{as_kind, flag, text, word};
 use crate::tree::Node;
 
-/// Reports problems of a run.
 pub(super) fn check(
     document: &Document<'_>,
     run: &Node,
@@ -96,7 +93,6 @@ fn is_blank(node: &Node) -> bool {
     node.as_text().is_some_and(|text| text.trim().is_empty())
 }
 
-/// The launch request of a run.
 pub(super) fn resolve(run: &Node) -> Option<LaunchRun> {
     let agents = run.get("agents").map(|list| list.items().iter().filter_map(Node::as_text));
     let prompts = run.get("agent_system_prompts").map(Node::entries).unwrap_or_default();

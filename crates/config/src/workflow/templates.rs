@@ -1,6 +1,5 @@
-//! `{{goal}}` and `{{id.output}}` in prompts: finds them, and checks that each can be filled in.
-//!
-//! The engine fills the templates in. The check here reports a wrong template before anything is started.
+//! `{{goal}}` and `{{id.output}}` in prompts of a workflow: checks, before anything is started, that each can be
+//! filled in. The engine fills them in.
 
 use std::collections::HashMap;
 
@@ -8,18 +7,13 @@ use crate::diagnostic::{Problem, Severity, Sink};
 use crate::limits;
 use crate::tree::{Node, Span};
 
-/// What templates may name.
 pub(super) struct TemplateScope<'a> {
-    /// The index of each task's stage, by the task's id.
     pub(super) stages: HashMap<&'a str, usize>,
-    /// Whether the workflow has a goal.
     pub(super) has_goal: bool,
-    /// The text of the whole file, to locate a template within a value.
     pub(super) text: &'a str,
 }
 
 impl TemplateScope<'_> {
-    /// Reports problems of the templates in a text that belongs to a task of this stage.
     pub(super) fn check(&self, node: &Node, path: &str, stage: usize, sink: &mut Sink<'_>) {
         let Some(text) = node.as_text() else { return };
         let mut cursor = Cursor::new(node, self.text);
@@ -36,7 +30,6 @@ impl TemplateScope<'_> {
         name == "goal" && self.has_goal || name.strip_suffix(".output").is_some_and(earlier)
     }
 
-    /// What is wrong with a template.
     fn problem(&self, name: &str, stage: usize) -> Problem {
         if name == "goal" {
             let problem = Problem::new("`{{goal}}` is empty: the workflow has no `goal`");
@@ -73,14 +66,11 @@ impl TemplateScope<'_> {
     }
 }
 
-/// Finds templates in the source text of a value, one after the other, without starting over: a text may be long and
-/// have thousands of templates.
+/// Finds the templates of a value one after the other, without starting over: a text may be long and have thousands
+/// of them.
 struct Cursor<'a> {
-    /// The rest of the source text.
     rest: &'a str,
-    /// Where the rest starts.
     at: Span,
-    /// The whole value.
     whole: Span,
 }
 
@@ -90,8 +80,7 @@ impl<'a> Cursor<'a> {
         Self { rest, at: node.span, whole: node.span }
     }
 
-    /// The span of the next template; the whole value if the template cannot be found, for example because it is
-    /// written with escapes.
+    /// The whole value if the template cannot be found, for example because it is written with escapes.
     fn next(&mut self, written: &str) -> Span {
         let Some((before, behind)) = self.rest.split_once(written) else {
             self.rest = "";
@@ -116,16 +105,13 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// A template in a text.
 #[derive(Debug, PartialEq)]
 pub(super) struct Template<'a> {
-    /// The template with its braces.
     pub(super) written: &'a str,
-    /// The name in the template.
     pub(super) name: &'a str,
 }
 
-/// The templates of a text. Braces around anything but a name, such as `{{ .Values.x }}`, are plain text.
+/// Braces around anything but a name, such as `{{ .Values.x }}`, are plain text.
 pub(super) fn templates(text: &str) -> Vec<Template<'_>> {
     let mut found = Vec::new();
     let mut from = 0;

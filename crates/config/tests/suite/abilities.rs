@@ -149,7 +149,6 @@ fn a_cli_agent_needs_neither_model_nor_api_key_and_keeps_its_own_options() {
     assert_eq!(agent.tools.excluded_tools, Vec::<String>::new());
 }
 
-/// YAML entries for the options of CLI agents, except the reasoning effort.
 const OPTIONS: [&str; 7] = [
     "permission_mode: plan",
     "permission_mode: bypassPermissions",

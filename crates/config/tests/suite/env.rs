@@ -9,7 +9,6 @@ fn run(text: &str, variables: &[(&str, &str)]) -> ConfigReport {
     load_config(Source { name: "team.yaml", text }, &env(variables), LoadPurpose::Run)
 }
 
-/// The system message of the only agent, with variables substituted.
 fn message(written: &str, variables: &[(&str, &str)]) -> String {
     let text =
         format!("agents:\n  - id: a\n    system_message: '{written}'\n    backend: {{type: offline}}\n");
@@ -137,7 +136,7 @@ agents:
         ("HOME_PATH", "own"),
     ];
     assert_eq!(env, expected);
-    // The address of a provider is never taken from variables that somebody else set; its key is.
+    // Variables that somebody else set determine no address.
     let text = "agents: [{id: a, backend: {type: azure_openai, model: m}}]";
     let report = load_config_with(&BACKENDS, Source { name: "team.yaml", text }, variables, LoadPurpose::Run);
     let [problem] = messages(&report).try_into().expect("one problem");

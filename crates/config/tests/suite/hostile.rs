@@ -7,8 +7,7 @@ use althing_config::{ConfigReport, LoadPurpose, Source, load_config};
 
 use super::support::{backend, checked, env, with};
 
-/// Checks that a text is rejected in time, with an error that has a position and a suggestion. The promised 100 ms
-/// hold for a release build (`cargo test --release`); a debug build has a limit of 3 s.
+/// A release build has a limit of 100 ms, a debug build of 3 s.
 fn check_rejected(text: &str) -> ConfigReport {
     let report = in_time(|| checked(text));
     assert!(!report.is_valid() && report.config.is_none());
@@ -20,7 +19,7 @@ fn check_rejected(text: &str) -> ConfigReport {
 
 pub(crate) fn in_time(check: impl Fn() -> ConfigReport) -> ConfigReport {
     let limit = Duration::from_millis(if cfg!(debug_assertions) { 3000 } else { 100 });
-    // The shortest time of a few tries counts: other work on the machine must not matter.
+    // The shortest of a few tries counts: other work on the machine must not matter.
     let mut best = Duration::MAX;
     let mut report = None;
     for _ in 0..5 {
@@ -35,7 +34,6 @@ pub(crate) fn in_time(check: impl Fn() -> ConfigReport) -> ConfigReport {
     report.expect("at least one")
 }
 
-/// The processor time of this thread so far.
 fn thread_cpu_time() -> Duration {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::try_from(now).expect("time goes forward")

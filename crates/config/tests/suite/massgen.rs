@@ -1,7 +1,5 @@
-//! MassGen's own configs: every config that it ships must load without an error.
-//!
-//! These configs are not in this repository; `ALTHING_MASSGEN_CONFIGS` names their directory (`massgen/configs` of
-//! MassGen's wheel). Without this variable nothing is tested, which is a failure with `CI=true`.
+//! Every config that MassGen ships must load without an error. `ALTHING_MASSGEN_CONFIGS` names their directory
+//! (`massgen/configs` of MassGen's wheel). Without it nothing is tested, which is a failure with `CI=true`.
 
 use std::path::{Path, PathBuf};
 
@@ -43,7 +41,6 @@ fn judge(name: &str, report: &ConfigReport, failed: &mut Vec<String>) {
     if !report.is_valid() {
         failed.push(report.render(althing_config::Style::Plain));
     }
-    // One warning per key, even if several agents use it.
     let mut seen: Vec<String> = Vec::new();
     for warning in report.warnings.iter().filter(|warning| warning.message.contains("has no effect")) {
         let key: String = warning.location.chars().filter(|c| !c.is_ascii_digit()).collect();

@@ -90,7 +90,6 @@ fn the_agents_tool_lists_apply_to_its_servers() {
         (&found[1].allowed_tools, &found[1].exclude_tools),
         (&Some(texts(&["a", "mcp__two__b"])), &texts(&["x"]))
     );
-    // A CLI agent's list names that agent's own tools.
     let program =
         checked(&backend("{type: claude_code, allowed_tools: [Read], mcp_servers: {one: {command: p}}}"));
     let tools = program.config.expect("settings").config.agents[0].tools.clone();
@@ -143,7 +142,6 @@ fn a_missing_key_of_a_server_is_an_error_with_its_position() {
         checked(&backend("{type: offline, mcp_servers: [{name: a, command: p}, {name: a, command: q}]}"));
     assert_eq!(report.errors[0].message, "two MCP servers of this agent are called `a`");
     assert_eq!(report.errors[0].location, "agents[0].backend.mcp_servers[1].name");
-    // Two agents may each have a server of the same name.
     let agents = ["a", "b"].map(|id| {
         format!("  - {{id: {id}, backend: {{type: offline, mcp_servers: {{s: {{command: p}}}}}}}}\n")
     });

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::support::env;
 
-/// Texts of random fragments of configs, so that the reader gets past the first character.
+/// Random fragments of configs, so that the reader gets past the first character.
 fn text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         4 => "[a-z]{1,3}",

@@ -147,8 +147,7 @@ fn an_empty_config_has_the_default_rules() {
     assert_eq!(loaded(&with("")).config.rules, RunRules::default());
 }
 
-/// The defaults in the table of keys are documentation; those of the settings' types take effect. Writing the table's
-/// defaults into a config must change nothing.
+/// The defaults in the table of keys are documentation; those of the settings' types take effect.
 #[test]
 fn writing_out_the_defaults_of_the_table_changes_nothing() {
     let schema = althing_config::schema();

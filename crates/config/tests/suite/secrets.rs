@@ -54,7 +54,6 @@ agents:
     ] {
         assert!(redacted.contains(kept), "{kept} is gone from:\n{redacted}");
     }
-    // The redacted text can be parsed again.
     assert!(!checked(&redacted).errors.iter().any(|error| error.message.contains("YAML")), "{redacted}");
     assert_eq!(redact(&redacted), redacted, "there is nothing left to redact");
 }

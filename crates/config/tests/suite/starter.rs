@@ -34,8 +34,7 @@ fn without_keys_the_starter_has_three_offline_agents() {
     let config = report.config.expect("settings").config;
     let kinds: Vec<&str> = config.agents.iter().map(|agent| agent.backend.kind.as_str()).collect();
     assert_eq!(kinds, ["offline", "offline", "offline"]);
-    // The starter config is also used where there is no config file: then the rules are the defaults and the
-    // conversation is on.
+    // The starter config is also used where there is no config file, so it must mean the defaults.
     assert_eq!(config.rules, RunRules::default());
     assert_eq!(config.interactive, Some(InteractiveConfig::default()));
 }

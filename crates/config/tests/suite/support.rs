@@ -2,24 +2,20 @@
 
 use althing_config::{ConfigReport, Diagnostic, LoadPurpose, LoadedConfig, Source, load_config};
 
-/// A lookup of the given variables only.
 pub(crate) fn env<'a>(variables: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<String> + 'a {
     move |name| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
 }
 
-/// Checks a text with an empty environment.
 pub(crate) fn checked(text: &str) -> ConfigReport {
     load_config(Source { name: "team.yaml", text }, &env(&[]), LoadPurpose::Check)
 }
 
-/// Checks a text that must be valid and without warnings.
 pub(crate) fn loaded(text: &str) -> LoadedConfig {
     let report = checked(text);
     assert_eq!(messages(&report), Vec::<String>::new());
     report.config.expect("settings")
 }
 
-/// Each problem as one line: severity, position, message, suggestion.
 pub(crate) fn messages(report: &ConfigReport) -> Vec<String> {
     let line = |diagnostic: &Diagnostic| {
         format!(
@@ -35,12 +31,10 @@ pub(crate) fn messages(report: &ConfigReport) -> Vec<String> {
     report.errors.iter().chain(&report.warnings).map(line).collect()
 }
 
-/// A config with one offline agent, followed by `more`.
 pub(crate) fn with(more: &str) -> String {
     format!("agents:\n  - id: a\n    backend: {{type: offline}}\n{more}")
 }
 
-/// A config with one agent whose backend is the given flow map.
 pub(crate) fn backend(flow: &str) -> String {
     format!("agents:\n  - id: a\n    backend: {flow}\n")
 }

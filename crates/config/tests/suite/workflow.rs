@@ -15,7 +15,6 @@ use serde_json::json;
 
 use super::support::{env, messages};
 
-/// Reads a workflow with a config of two models and a CLI agent.
 pub(crate) fn read(
     text: &str,
     variables: &[(&str, &str)],
@@ -54,7 +53,6 @@ fn program(file: &WorkflowFile) -> ProgramSpec {
     }
 }
 
-/// One stage with one task of these keys.
 fn one(keys: &str) -> String {
     format!("goal: g\nstages:\n  - tasks:\n      - {{id: a, {keys}}}\n")
 }

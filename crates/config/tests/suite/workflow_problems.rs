@@ -14,12 +14,10 @@ fn problems(text: &str) -> Vec<String> {
     messages(&report)
 }
 
-/// One stage with one task of these keys, on line 4.
 fn one(keys: &str) -> String {
     format!("goal: g\nstages:\n  - tasks:\n      - {{id: a, {keys}}}\n")
 }
 
-/// The only problem of a task with these keys, without its position.
 fn of(keys: &str) -> String {
     let found = problems(&one(keys));
     assert_eq!(found.len(), 1, "{keys}: {found:?}");

@@ -1,7 +1,5 @@
-//! The JSON shape of a chat-completions frame, as providers actually send it.
-//!
-//! Borrows from the frame's bytes, because this is the hot path and most frames contain one short word. All fields are
-//! optional, since no field is sent by every provider. This module does not interpret frames; `read` does.
+//! The JSON shape of a chat-completions frame, as providers actually send it: no field is sent by every provider.
+//! Borrows from the frame's bytes, because this is the hot path.
 
 use crate::error::CallFailure;
 use crate::text::Text;
@@ -18,37 +16,34 @@ pub(crate) struct ChatFrame<'a> {
     pub(crate) choices: Option<Vec<ChatChoice<'a>>>,
     #[serde(default)]
     pub(crate) usage: Option<ChatUsage>,
-    /// The provider's error, if it failed in the middle of a stream that started with status 200.
+    /// Set if the provider failed in the middle of a stream that started with status 200.
     #[serde(borrow, default)]
     pub(crate) error: Option<&'a RawValue>,
-    /// llama.cpp's progress with the prompt, if it was requested.
     #[serde(default)]
     pub(crate) prompt_progress: Option<IgnoredAny>,
 }
 
-/// One choice. We request only one.
 #[derive(Debug, Deserialize)]
 pub(crate) struct ChatChoice<'a> {
     #[serde(default)]
     pub(crate) index: Option<u32>,
     #[serde(borrow, default)]
     pub(crate) delta: Option<ChatDelta<'a>>,
-    /// Replaces `delta` if a server does not stream.
+    /// Used instead of `delta` by a server that does not stream.
     #[serde(borrow, default)]
     pub(crate) message: Option<ChatDelta<'a>>,
     #[serde(borrow, default)]
     pub(crate) finish_reason: Option<Text<'a>>,
 }
 
-/// The content that a frame adds.
 #[derive(Debug, Deserialize)]
 pub(crate) struct ChatDelta<'a> {
     #[serde(borrow, default)]
     pub(crate) content: Option<Text<'a>>,
-    /// The reasoning, under the name used by `DeepSeek`, Qwen, vLLM and others.
+    /// The name of the reasoning at `DeepSeek`, Qwen, vLLM and others.
     #[serde(borrow, default)]
     pub(crate) reasoning_content: Option<Text<'a>>,
-    /// The reasoning, under the name used by OpenRouter, Groq, Cerebras and others.
+    /// The name of the reasoning at OpenRouter, Groq, Cerebras and others.
     #[serde(borrow, default)]
     pub(crate) reasoning: Option<Text<'a>>,
     #[serde(borrow, default)]
@@ -77,7 +72,6 @@ pub(crate) struct FunctionPiece<'a> {
 }
 
 impl CallPiece<'_> {
-    /// The arguments as the model wrote them, or a fragment of them.
     pub(crate) fn arguments(&self) -> Result<Cow<'_, str>, CallFailure> {
         match self.function.as_ref().and_then(|function| function.arguments) {
             None => Ok(Cow::Borrowed("")),
@@ -89,7 +83,6 @@ impl CallPiece<'_> {
     }
 }
 
-/// Token counts as reported by the provider.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub(crate) struct ChatUsage {
     #[serde(default)]

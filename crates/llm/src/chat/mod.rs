@@ -1,4 +1,4 @@
-//! The OpenAI-compatible chat-completions format: `request` writes, `frame` and `read` parse the stream.
+//! The OpenAI-compatible chat-completions wire format, also for Azure.
 
 mod frame;
 mod read;
@@ -22,18 +22,16 @@ use std::sync::{Mutex, PoisonError};
 static INFO: WireInfo =
     WireInfo { path: "/chat/completions", base: "/v1", api: "an OpenAI-compatible chat-completions API" };
 
-/// Azure's API version if the config names none: the last one that is not a preview.
+/// The version if the config names none: the last one that is not a preview.
 const AZURE_VERSION: &str = "2024-10-21";
 
-/// The wire format with one agent's parameters.
 pub(crate) struct Chat {
     params: ChatParams,
-    /// The provider's dialect, learned from rejections and used for later calls.
+    /// The dialect is learned from rejections and used for later calls.
     dialect: Mutex<Dialect>,
 }
 
 impl Chat {
-    /// Creates the wire format, with its URL and headers.
     pub(crate) fn new(
         config: &BackendConfig,
         provider: &'static Provider,
@@ -50,9 +48,8 @@ impl Chat {
     }
 }
 
-/// Azure's URL: the deployment (the model name) is in the path, the version in the query. A URL whose path names a
-/// deployment keeps it; a URL that ends in `/openai/v1` gets neither deployment nor version. `/chat/completions` is
-/// appended unless it is there.
+/// The deployment (the model name) is in the path, the version in the query. A URL whose path names a deployment
+/// keeps it; a URL that ends in `/openai/v1` gets neither deployment nor version.
 fn azure_url(config: &BackendConfig) -> Result<Url, BuildError> {
     let mut url = address(config)?;
     let path = url.path().trim_end_matches('/').to_owned();

@@ -11,12 +11,10 @@ use crate::tool_call_assembler::Fragment;
 use crate::wire::{FinishedReply, StreamReader, unreadable};
 use althing_protocol::{Delta, DeltaSink};
 
-/// Builds a reply from the stream.
 #[derive(Debug, Default)]
 pub(crate) struct ChatReader {
     partial_reply: PartialReply,
     fast_path: FastPath,
-    /// Whether the server has reported progress with the prompt.
     reads_prompt: bool,
 }
 
@@ -74,7 +72,6 @@ impl ChatReader {
             if let Some(reason) = choice.finish_reason.filter(|reason| !reason.as_str().is_empty()) {
                 self.partial_reply.finish(match reason.as_str() {
                     "length" => FinishReason::Length,
-                    // A reply cut off by a content filter is incomplete.
                     "content_filter" => FinishReason::Withheld("content_filter".to_owned()),
                     _ => FinishReason::Good,
                 });
@@ -122,8 +119,7 @@ fn counted(usage: &ChatUsage) -> TokenCounts {
     }
 }
 
-/// The text of a frame that contains nothing else. It is borrowed from the frame unless it contains escapes; only
-/// borrowed text can be used to learn the envelope.
+/// Only text that is borrowed from the frame (it contains no escapes) can be used to learn the envelope.
 fn only_text<'a>(frame: &'a ChatFrame<'_>) -> Option<&'a str> {
     let ChatFrame { choices: Some(choices), usage: None, error: None, prompt_progress: None } = frame else {
         return None;

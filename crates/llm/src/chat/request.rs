@@ -1,8 +1,5 @@
-//! Writes the body of a chat-completions request.
-//!
-//! Decides how a request is expressed in this format and which backend parameters are sent. Only listed parameters are
-//! sent, because a provider rejects a whole request for one unknown key, and a config contains many keys that are
-//! meant for Althing. Anything else can be sent through `extra_body`.
+//! Writes the body of a chat-completions request. Only listed parameters are sent, because a provider rejects a whole
+//! request for one unknown key; anything else can be sent through `extra_body`.
 
 use crate::history::{arguments_text, marked};
 use crate::local::RequestShape;
@@ -14,7 +11,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 
-/// Parameters that are copied from the config. Only `max_completion_tokens` may be renamed, and `tool_choice` and
+/// Parameters that are copied from the config. `max_completion_tokens` may be renamed; `tool_choice` and
 /// `parallel_tool_calls` are sent only with tools.
 pub(crate) const SENT: &[&str] = &[
     "temperature",
@@ -52,18 +49,14 @@ pub(crate) const SENT: &[&str] = &[
     "web_search_options",
 ];
 
-/// Parameters that have an effect but are not simply copied: limits on the output, reasoning, verbosity, and the
-/// version in Azure's URL.
 pub(crate) const KNOWN: &[&str] = &["max_tokens", "max_output_tokens", "reasoning", "text", "api_version"];
 
-/// Parameters of OpenRouter's web search, and the switch that enables it.
 pub(crate) const OPENROUTER: &[&str] = &["enable_web_search", "engine", "max_results", "search_prompt"];
 const WEB_PLUGIN: &[&str] = &["engine", "max_results", "search_prompt"];
 
-/// Parameters that a request without tools must not contain.
 const ONLY_WITH_TOOLS: &[&str] = &["parallel_tool_calls", "tool_choice"];
 
-/// Fields that `extra_body` cannot set. This module writes them, except `n`, which must keep its default of 1.
+/// `extra_body` cannot set these. `n` must keep its default of 1.
 const RESERVED: &[&str] = &["model", "messages", "tools", "stream", "stream_options", "n"];
 
 /// How a provider differs from the default format, learned from its rejections.
@@ -74,7 +67,7 @@ pub(crate) struct Dialect {
 }
 
 impl Dialect {
-    /// The dialect that a rejection asks for; None if the rejection names nothing that can be expressed differently.
+    /// `None` if the rejection names nothing that can be expressed differently.
     pub(crate) fn learn(self, refusal: &str) -> Option<Self> {
         if self.stream_options && (refusal.contains("stream_options") || refusal.contains("include_usage")) {
             return Some(Self { stream_options: false, ..self });
@@ -92,16 +85,14 @@ impl Dialect {
     }
 }
 
-/// A backend's parameters, ready to be sent.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ChatParams {
     sent: Map<String, Value>,
-    /// The output limit, stored separately because its name depends on the dialect.
+    /// The value is stored separately, because its name depends on the dialect.
     max_tokens: Option<Value>,
 }
 
 impl ChatParams {
-    /// Selects the parameters to send from a backend's config.
     pub(crate) fn new(params: &Map<String, Value>, provider: &Provider) -> Self {
         let mut sent = Map::new();
         for key in SENT {
@@ -151,7 +142,6 @@ fn insert_new(sent: &mut Map<String, Value>, key: &str, value: Option<&Value>) {
     }
 }
 
-/// The request body.
 pub(crate) struct Body<'a> {
     pub(crate) model: &'a str,
     pub(crate) request: &'a ModelRequest,
@@ -161,7 +151,6 @@ pub(crate) struct Body<'a> {
 }
 
 impl Body<'_> {
-    /// Whether a parameter is sent with this request.
     fn sends(&self, key: &str, value: &Value) -> bool {
         if key == "response_format" && self.shape.response_format.is_some() {
             return false;
@@ -258,8 +247,8 @@ impl Serialize for Messages<'_> {
 #[derive(Serialize)]
 struct Wire<'a> {
     role: &'static str,
-    /// The text; null rather than absent if an assistant message contains only tool calls, because some
-    /// servers require the key.
+    /// The content is null rather than absent if an assistant message contains only tool calls, because some servers
+    /// require the key.
     content: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_calls: Option<Calls<'a>>,

@@ -1,8 +1,5 @@
-//! Google's Gemini format: `schema` adapts tool schemas, `request` writes, `read` parses the stream.
-//!
-//! From Gemini 3 on, a tool call must be sent back with its thought signature, so the parts of a reply with calls are
-//! stored (`provider_state`) and sent back; only unsigned text is merged. If the parts are not available, a call is
-//! sent to Gemini 3 and later with Google's documented placeholder instead of a signature.
+//! Google's Gemini wire format. From Gemini 3 on, a tool call must be sent back with its thought signature, so the
+//! parts of a reply with calls are stored and sent back.
 
 mod read;
 mod request;
@@ -25,7 +22,6 @@ use serde_json::Value;
 
 static INFO: WireInfo = WireInfo { path: "/models/", base: "/v1beta", api: "a Gemini API" };
 
-/// The wire format with one agent's parameters.
 pub(crate) struct Gemini {
     params: GeminiParams,
     states: ProviderStates,
@@ -40,7 +36,6 @@ const REFUSALS: &[(&str, &[&str], &str)] = &[
 ];
 
 impl Gemini {
-    /// Creates the wire format, with its URL and headers.
     pub(crate) fn new(
         config: &BackendConfig,
         provider: &'static Provider,

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// Prefix of the ids that we assign to calls without one.
+/// The prefix of ids that Althing assigns to calls without one.
 pub(crate) const OUR_ID: &str = "althing-";
 
 #[derive(Debug, Deserialize)]
@@ -92,12 +92,11 @@ struct GeminiUsage {
     tools: Option<u64>,
 }
 
-/// Builds a reply from the stream.
 #[derive(Debug, Default)]
 pub(crate) struct GeminiReader {
     partial_reply: PartialReply,
     calls: u32,
-    /// The parts to send back, without unsigned thought summaries; empty if they are too large.
+    /// The parts to send back with the next request, without unsigned thought summaries; empty if they are too large.
     parts: Vec<Value>,
     bytes: usize,
 }
@@ -132,7 +131,7 @@ impl StreamReader for GeminiReader {
         Ok(())
     }
 
-    /// The partial reply, whose `done` is never set: this format has no end marker, the stream ends with the body.
+    /// `done` is never set: this format has no end marker, the stream ends with the body.
     fn partial_reply(&self) -> &PartialReply {
         &self.partial_reply
     }
@@ -185,8 +184,7 @@ impl GeminiReader {
         self.partial_reply.call(Fragment { index, id: &id, name, arguments }, on_delta)
     }
 
-    /// Stores a part to send back. Consecutive text is merged unless a piece is signed. If the parts become too large,
-    /// all are dropped.
+    /// Consecutive text is merged unless a piece is signed. If the parts become too large, all are dropped.
     fn remember(&mut self, raw: &RawValue, part: &Part<'_>) {
         self.bytes += raw.get().len();
         if self.bytes > EVENT_BYTES {

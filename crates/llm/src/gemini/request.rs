@@ -1,4 +1,4 @@
-//! Writes the body of a `streamGenerateContent` request.
+//! Writes the body of Gemini's `streamGenerateContent` request.
 
 use super::schema;
 use crate::history::arguments_object;
@@ -8,7 +8,6 @@ use althing_protocol::{BackendConfig, Message, ModelRequest, ToolCall, ToolSpec}
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 
-/// Parameters that this format supports.
 pub(crate) const KNOWN: &[&str] = &[
     "temperature",
     "top_p",
@@ -31,7 +30,7 @@ pub(crate) const KNOWN: &[&str] = &[
     "enable_code_execution",
 ];
 
-/// Parameters whose values are sent unchanged: our name and the API's name.
+/// Althing's name and the API's name.
 const SENT: &[(&str, &str)] = &[
     ("temperature", "temperature"),
     ("top_p", "topP"),
@@ -41,7 +40,7 @@ const SENT: &[(&str, &str)] = &[
     ("presence_penalty", "presencePenalty"),
 ];
 
-/// Thinking budgets by effort, for models that think with a budget (2.5).
+/// Thinking budgets in tokens, for Gemini 2.5.
 const EFFORT_BUDGETS: &[(&str, i64)] = &[
     ("none", 0),
     ("minimal", 512),
@@ -52,13 +51,12 @@ const EFFORT_BUDGETS: &[(&str, i64)] = &[
     ("max", 24_576),
 ];
 
-/// Fields written by this module; `extra_body` cannot change them.
+/// `extra_body` cannot change these.
 const RESERVED: &[&str] = &["contents", "systemInstruction", "tools"];
 
-/// Google's placeholder for a thought signature that is not available.
+/// Google's documented placeholder for a thought signature that is not available.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
-/// A backend's parameters, ready to be sent.
 #[derive(Clone, Debug)]
 pub(crate) struct GeminiParams {
     always: Map<String, Value>,
@@ -66,12 +64,11 @@ pub(crate) struct GeminiParams {
     /// Tools that the provider runs.
     hosted: Vec<Value>,
     /// Whether the model is Gemini 3 or later, or its name contains no version. Gemini 3 signs its thoughts, has
-    /// thinking levels (and still accepts a budget), and accepts provider tools together with ours.
+    /// thinking levels, and accepts provider tools together with Althing's.
     is_gen3: bool,
 }
 
 impl GeminiParams {
-    /// Selects the parameters to send from a backend's config.
     pub(crate) fn new(config: &BackendConfig) -> Self {
         let section = Section(&config.params);
         let is_gen3 =
@@ -113,7 +110,6 @@ impl GeminiParams {
         Self { always, calling, hosted, is_gen3 }
     }
 
-    /// The request body.
     pub(crate) fn body(&self, request: &ModelRequest, states: &ProviderStates) -> Map<String, Value> {
         let mut body = self.always.clone();
         if !request.system.trim().is_empty() {
@@ -145,7 +141,7 @@ impl GeminiParams {
         body
     }
 
-    /// The conversation in turns: consecutive messages of one side form one turn.
+    /// Consecutive messages of one side form one turn.
     fn contents(&self, request: &ModelRequest, states: &ProviderStates) -> Vec<Value> {
         let mut names: HashMap<&str, &str> = HashMap::new();
         let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
@@ -198,7 +194,7 @@ impl GeminiParams {
     }
 }
 
-/// The id if it came from the provider. Ids that we assigned mean nothing to the provider.
+/// Ids that Althing assigned mean nothing to the provider.
 fn provider_id(id: &str) -> Option<&str> {
     (!id.starts_with(super::read::OUR_ID)).then_some(id)
 }
@@ -242,7 +238,6 @@ fn thinking(section: Section<'_>, is_gen3: bool) -> Option<Value> {
     Some(config)
 }
 
-/// The major version of a model such as `gemini-2.5-pro`; None if the name does not contain it.
 fn major_version(name: &str) -> Option<u32> {
     let (_, rest) = name.rsplit_once("gemini-")?;
     rest.split(['.', '-']).next()?.parse().ok()

@@ -1,16 +1,13 @@
-//! Converts a tool's JSON Schema to the subset that Gemini accepts. One unsupported keyword makes Gemini reject the
-//! whole request.
-//!
-//! Unsupported constraints are dropped, so the model may see fewer constraints than the tool checks. A part without a
-//! type that Gemini can express, such as `true` or a schema that is nested too deeply, becomes a string.
+//! Converts a tool's JSON Schema to the subset that Gemini accepts: one unsupported keyword makes Gemini reject the
+//! whole request. Unsupported constraints are dropped; a part without a type that Gemini can express becomes a
+//! string.
 
 use crate::params::put;
 use serde_json::{Map, Value, json};
 
-/// Maximum nesting depth, including references, because a schema may refer to itself.
+/// The depth includes references, because a schema may refer to itself.
 const DEEPEST: usize = 12;
 
-/// Keywords copied unchanged.
 const PLAIN: &[&str] = &[
     "title",
     "description",
@@ -25,7 +22,7 @@ const PLAIN: &[&str] = &[
     "maximum",
 ];
 
-/// The schema of a tool's parameters; None if there are none, since Gemini rejects an object without properties.
+/// `None` if there are no parameters: Gemini rejects an object without properties.
 pub(crate) fn parameters(schema: &Value) -> Option<Value> {
     let fitted = fit(schema, schema, 0);
     let has_some = fitted.get("properties").and_then(Value::as_object).is_some_and(|all| !all.is_empty());
@@ -34,8 +31,7 @@ pub(crate) fn parameters(schema: &Value) -> Option<Value> {
 
 fn fit(schema: &Value, root: &Value, depth: usize) -> Value {
     let Some(object) = schema.as_object().filter(|_| depth < DEEPEST) else {
-        // The schema is `true` or similar, which accepts anything, or it is nested too deeply: a string can express
-        // anything.
+        // A string can express anything.
         return json!({"type": "string"});
     };
     if let Some(target) = object.get("$ref").and_then(Value::as_str) {
@@ -78,7 +74,7 @@ fn fit(schema: &Value, root: &Value, depth: usize) -> Value {
     Value::Object(out)
 }
 
-/// Adds the alternatives of a schema. An alternative `null` only makes the value nullable.
+/// An alternative `null` only makes the value nullable.
 fn any_of(out: &mut Map<String, Value>, choices: &[Value], root: &Value, depth: usize) {
     let is_null = |choice: &&Value| choice.get("type").is_some_and(|kind| kind == "null");
     let real: Vec<Value> =
@@ -126,7 +122,7 @@ fn set_type(out: &mut Map<String, Value>, object: &Map<String, Value>) {
     }
 }
 
-/// Sets the allowed values (`enum` or `const`). Only strings are set, because Gemini supports no other values.
+/// Gemini supports only strings as allowed values.
 fn set_enum(out: &mut Map<String, Value>, object: &Map<String, Value>) {
     let one = object.get("const").map(std::slice::from_ref);
     let Some(values) = object.get("enum").and_then(Value::as_array).map(Vec::as_slice).or(one) else {

@@ -1,7 +1,5 @@
-//! Asks a local server what it is, and what it knows about its models: llama.cpp, llama-cpp-python, Ollama, LM Studio,
-//! vLLM, `SGLang`. A server is recognized by its list of models.
-//!
-//! Everything is optional: a server that does not answer, or says something unknown, is used like any other.
+//! Asks a local model server what it is (llama.cpp, llama-cpp-python, Ollama, LM Studio, vLLM, `SGLang`) and what it
+//! knows about its models. A server that does not answer, or says something unknown, is used like any other.
 
 use crate::http::{HttpClient, is_local};
 use crate::limits::{ERROR_BODY_BYTES, LOCAL_CONNECT, PROBE_WHOLE};
@@ -11,14 +9,13 @@ use reqwest::{Client, Method, StatusCode, Url};
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
-/// Ollama's context length for a model that is not loaded and does not set one. Ollama shortens longer prompts without
-/// saying so.
+/// Ollama's context length, in tokens, for a model that is not loaded and does not set one. Ollama shortens longer
+/// prompts without saying so.
 const OLLAMA_CONTEXT: u64 = 4096;
 
-/// How many calls Ollama serves at once for each model, unless `OLLAMA_NUM_PARALLEL` is set for it.
+/// The default number of concurrent calls per model, unless `OLLAMA_NUM_PARALLEL` is set for Ollama.
 const OLLAMA_SLOTS: usize = 1;
 
-/// The server programs that are recognized.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ServerKind {
     #[default]
@@ -31,7 +28,6 @@ pub(crate) enum ServerKind {
     Sglang,
 }
 
-/// What a server says about itself and one of its models.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct ServerFacts {
     pub(crate) server: ServerKind,
@@ -39,53 +35,44 @@ pub(crate) struct ServerFacts {
     pub(crate) context: Option<u64>,
     /// How many calls the server serves at once.
     pub(crate) slots: Option<usize>,
-    /// The number of the model's parameters.
     pub(crate) parameters: Option<u64>,
     /// Whether the model has tool calls of its own.
     pub(crate) calls_tools: Option<bool>,
 }
 
-/// A model in a server's list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LocalModel {
-    /// The model's name.
     pub name: String,
-    /// The size of the model's file, in bytes.
+    /// The size of the model's file.
     pub bytes: Option<u64>,
-    /// The number of parameters.
     pub parameters: Option<u64>,
-    /// Whether the model is loaded already, so that it needs no more memory.
     pub is_loaded: bool,
-    /// Whether the model writes text; embedding models do not.
+    /// False for embedding models, which write no text.
     pub is_chat: bool,
 }
 
-/// How a server is asked about one model.
 #[derive(Debug)]
 pub(super) struct Probe {
     server: Asked,
     model: String,
 }
 
-/// A server that is asked.
 #[derive(Debug)]
 struct Asked {
     client: Client,
-    /// The address of the OpenAI-compatible API, which ends in `/v1`.
+    /// The address of the OpenAI-compatible API; ends in `/v1`.
     base: Url,
     headers: HeaderMap,
 }
 
-/// Why a server gave no answer that could be used.
 enum NoAnswer {
     /// The server could not be reached or is loading; it may answer later.
     NotYet,
-    /// The server does not support the request.
+    /// The server does not support the request, or answers too slowly.
     Never,
 }
 
 impl Probe {
-    /// The questions use the connections of the model calls.
     pub(super) fn new(client: &Client, call_url: &Url, headers: &HeaderMap, model: &str) -> Self {
         let mut base = call_url.clone();
         let path = base.path().trim_end_matches("/chat/completions").to_owned();
@@ -95,7 +82,7 @@ impl Probe {
         Self { server, model: model.to_owned() }
     }
 
-    /// The facts; None if the server may answer later.
+    /// `None` if the server may answer later.
     pub(super) async fn ask(&self) -> Option<ServerFacts> {
         match self.server.facts_of(&self.model).await {
             Ok(facts) => Some(facts),
@@ -105,14 +92,13 @@ impl Probe {
     }
 }
 
-/// The models of the Ollama server at `base_url`; None if it does not answer.
 pub(crate) async fn listed_ollama_models(http: &HttpClient, base_url: &str) -> Option<Vec<LocalModel>> {
     let base = Url::parse(base_url).ok()?;
     let client = http.client(LOCAL_CONNECT, is_local(base.host_str()?)).ok()?;
     Asked { client, base, headers: HeaderMap::new() }.ollama_models().await
 }
 
-/// The models of the server at `base_url`, and what the server is; None if nothing answers there.
+/// `None` if nothing answers there.
 pub(crate) async fn listed_models(
     http: &HttpClient,
     base_url: &str,
@@ -156,7 +142,7 @@ impl Asked {
                     ..facts
                 }
             }
-            // It serves one call at a time, and cuts a reply when the next call arrives, unless it is told otherwise.
+            // By default, llama-cpp-python serves one call at a time, and cuts a reply when the next call arrives.
             ServerKind::LlamaCppPython => ServerFacts { slots: Some(1), ..facts },
             ServerKind::Ollama => self.ollama_facts(model, facts).await,
             ServerKind::LmStudio => {
@@ -225,7 +211,6 @@ impl Asked {
         self.send(Method::GET, url, None).await
     }
 
-    /// A path of the server's own API, outside of `/v1`.
     async fn get_root(&self, path: &str) -> Result<Value, NoAnswer> {
         self.send(Method::GET, self.root(path), None).await
     }
@@ -264,7 +249,6 @@ impl Asked {
     }
 }
 
-/// The server program, by the owner that it names in its list of models.
 fn server_kind(list: &Value) -> ServerKind {
     let owner = entries(list, "data").first().map(|entry| text(entry, "owned_by")).unwrap_or_default();
     match owner {
@@ -310,12 +294,10 @@ fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Whether two names mean the same model: `llama3.2` is `llama3.2:latest`.
 fn is_same_ollama_model(one: &str, other: &str) -> bool {
     one.trim_end_matches(":latest") == other.trim_end_matches(":latest")
 }
 
-/// The number of parameters in a model's name or description, such as `1.5b`, `135M` or `30B-A3B` (the largest counts).
 fn parameters_in(name: &str) -> Option<u64> {
     let lower = name.to_ascii_lowercase();
     let words = lower.split(|c: char| !c.is_ascii_alphanumeric() && c != '.');

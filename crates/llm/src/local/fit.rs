@@ -1,17 +1,15 @@
-//! Keeps a prompt within the context of a small model: the oldest messages are left out first, then long texts are
-//! shortened in the middle. A marker says so in each place. The system prompt, the first message (the task) and the
-//! last one stay.
+//! Keeps a prompt within the context length of a local model: the oldest messages are left out first, then long texts
+//! are shortened in the middle, with a marker in each place. The system prompt, the first message (the task) and the
+//! last one are never left out.
 
 use althing_protocol::{Message, ModelRequest};
 
-/// Bytes per token: fewer than usual, so that code and other languages fit too.
+/// Fewer bytes per token than usual, so that code and other languages fit too.
 const BYTES_PER_TOKEN: u64 = 3;
-/// What the template of a model adds to each message, in tokens.
+/// What a model's template adds to each message, in tokens.
 const PER_MESSAGE: u64 = 8;
-/// A text is not shortened below this many bytes.
 const LEAST_BYTES: usize = 400;
 
-/// The estimated tokens of a request.
 pub(super) fn estimate(request: &ModelRequest) -> u64 {
     let tools: usize = request
         .tools
@@ -33,7 +31,6 @@ fn bytes(message: &Message) -> usize {
     }
 }
 
-/// Shortens a request to `limit` tokens, as far as that is possible.
 pub(super) fn fit(request: &mut ModelRequest, limit: u64) {
     if estimate(request) <= limit {
         return;
@@ -47,8 +44,6 @@ pub(super) fn fit(request: &mut ModelRequest, limit: u64) {
     }
 }
 
-/// Leaves out messages after the first, oldest first, until the request fits or only the last turn is left. The results
-/// of a left-out call are left out with it.
 fn leave_out_oldest(request: &mut ModelRequest, limit: u64) {
     let count = request.messages.len();
     let last_turn =
@@ -72,7 +67,6 @@ fn leave_out_oldest(request: &mut ModelRequest, limit: u64) {
     }
 }
 
-/// Shortens the longest text by the tokens that are over. Returns false if no text can be shortened.
 fn shorten_longest(request: &mut ModelRequest, over: u64) -> bool {
     let texts = request.messages.iter_mut().filter_map(|message| match message {
         Message::User(text) | Message::Tool { content: text, .. } => Some(text),
@@ -88,7 +82,6 @@ fn shorten_longest(request: &mut ModelRequest, over: u64) -> bool {
     true
 }
 
-/// The first and the last part of a text, `keep` bytes in all.
 fn middle_cut(text: &str, keep: usize) -> String {
     let head = floor(text, keep / 2);
     let tail = floor(text, text.len() - (keep - keep / 2));

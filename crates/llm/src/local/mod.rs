@@ -1,8 +1,6 @@
 //! What is known about a model on a server of the user's own: how it calls tools, its context length, how many calls
-//! the server serves at once.
-//!
-//! Shared by all backends of the process that use the same model at the same address. Hosted providers are never asked,
-//! and nothing here changes their requests.
+//! the server serves at once. Shared by all backends of the process that use the same model at the same address;
+//! hosted providers are never asked.
 
 mod facts;
 mod fit;
@@ -24,13 +22,11 @@ use reqwest::{Client, Url};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::sync::{Mutex as AsyncMutex, OwnedSemaphorePermit, Semaphore};
 
-/// Models with fewer parameters begin with `schema`: small models write their tool calls as text.
+/// Models with fewer parameters begin with `schema`, because small models write their tool calls as text.
 const SMALL_MODEL: u64 = 4_000_000_000;
 
-/// The state of a model at an address.
 #[derive(Debug, Default)]
 pub(crate) struct ModelState {
-    /// What the server says about itself and the model, once it was asked.
     facts: AsyncMutex<Option<Arc<ServerFacts>>>,
     known: Mutex<Known>,
     slots: OnceLock<Arc<Semaphore>>,
@@ -40,11 +36,11 @@ pub(crate) struct ModelState {
 struct Known {
     /// The form to which `auto` has moved.
     form: Option<CallForm>,
-    /// How much shorter than estimated a prompt must be, in percent: learned from rejections of long prompts.
+    /// By how many percent prompts are shortened, learned from rejections of long prompts.
     shrink: u32,
 }
 
-/// The states of all models that this process uses, by address and name.
+/// The states of the whole process, by address and model.
 static STATES: Mutex<Vec<(Url, String, Arc<ModelState>)>> = Mutex::new(Vec::new());
 
 fn state_of(url: &Url, model: &str) -> Arc<ModelState> {
@@ -58,16 +54,14 @@ fn state_of(url: &Url, model: &str) -> Arc<ModelState> {
     state
 }
 
-/// The settings of one backend about local models, with the state that it shares.
 #[derive(Debug)]
 pub(crate) struct LocalCalls {
-    /// `tool_calling`; None means `auto`.
+    /// The parameter `tool_calling`; `None` means `auto`.
     setting: Option<CallForm>,
     /// Whether `auto` may move from one form to another, and written calls are understood with native calls too.
     pub(crate) adapts: bool,
     context: Option<u64>,
     at_once: Option<usize>,
-    /// How the server is asked about itself; None if it is not asked.
     probe: Option<Probe>,
     state: Arc<ModelState>,
 }
@@ -115,7 +109,7 @@ impl LocalCalls {
         self.state.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the server says about itself; asked once, and again if it could not be reached.
+    /// The server is asked once, and again if it could not be reached.
     pub(crate) async fn facts(&self) -> Arc<ServerFacts> {
         let Some(probe) = &self.probe else { return Arc::default() };
         let mut facts = self.state.facts.lock().await;
@@ -128,7 +122,6 @@ impl LocalCalls {
         }
     }
 
-    /// The form in which the next request asks for tool calls.
     pub(crate) fn form(&self, facts: &ServerFacts) -> CallForm {
         self.setting.or_else(|| self.known().form).unwrap_or_else(|| {
             let is_small = facts.parameters.is_some_and(|count| count < SMALL_MODEL);
@@ -141,8 +134,7 @@ impl LocalCalls {
         })
     }
 
-    /// Moves to the form below `from`. Returns the notice about it, unless another call has moved already; None also if
-    /// the form cannot change.
+    /// Returns the notice about the change; `None` if another call has moved already, or if the form cannot change.
     pub(crate) fn move_down(&self, from: CallForm, name: &str, why: &str) -> Option<Notice> {
         let below = from.below().filter(|_| self.adapts)?;
         let mut known = self.known();
@@ -159,7 +151,6 @@ impl LocalCalls {
         Some(Notice { level: NoticeLevel::Info, text: format!("{name}: {why}; {how}"), hint: Some(hint) })
     }
 
-    /// Whether the form has moved below `form` since it was chosen.
     pub(crate) fn has_moved(&self, form: CallForm) -> bool {
         self.known().form.is_some_and(|now| now > form)
     }
@@ -169,7 +160,6 @@ impl LocalCalls {
         self.context.or(facts.context)
     }
 
-    /// Learns that a prompt was too long. Returns false if prompts cannot be shortened further.
     pub(crate) fn shrink(&self) -> bool {
         let mut known = self.known();
         known.shrink += 20;
@@ -180,13 +170,12 @@ impl LocalCalls {
         self.known().shrink.min(80)
     }
 
-    /// The permits for concurrent calls; None if their number is not limited.
     fn slots(&self, facts: &ServerFacts) -> Option<&Arc<Semaphore>> {
         let at_once = self.at_once.or(facts.slots)?;
         Some(self.state.slots.get_or_init(|| Arc::new(Semaphore::new(at_once))))
     }
 
-    /// A free slot of the server, if there is one at once or the number is not limited.
+    /// Fails if no slot is free now; `Ok(None)` if the number of calls is not limited.
     pub(crate) fn try_slot(
         &self,
         facts: &ServerFacts,

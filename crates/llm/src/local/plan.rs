@@ -1,4 +1,5 @@
-//! How one request to a model is asked: with which tools, which limits and which schema; and how its reply is read.
+//! Plans one request to a model: with which tools, limits and schema; and reads the calls that the model writes as
+//! text.
 
 use super::facts::{ServerFacts, ServerKind};
 use super::{LocalCalls, fit};
@@ -9,41 +10,35 @@ use althing_protocol::{CallsFrom, ModelRequest, Reply, ToolSpec};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 
-/// The part of the context that is kept for the reply, at most.
+/// The maximum part of the context that is kept for the reply, in tokens.
 const MAX_REPLY: u64 = 4096;
-/// The least number of tokens for a reply.
 const LEAST_REPLY: u64 = 256;
 
 /// What a request contains beyond the conversation and the backend's parameters.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct RequestShape {
-    /// The format that the reply must follow; replaces the one of the parameters.
+    /// Replaces the `response_format` of the parameters.
     pub(crate) response_format: Option<Value>,
     /// The output limit if the parameters contain none.
     pub(crate) max_tokens: Option<u64>,
-    /// Whether `tool_choice` must not demand a call: llama.cpp then writes up to the output limit.
+    /// Whether `tool_choice` must not demand a call: llama.cpp would then write up to the output limit.
     pub(crate) no_required_call: bool,
-    /// Whether the server reports its progress with the prompt, which llama.cpp does on request.
+    /// llama.cpp reports its progress with the prompt on request.
     pub(crate) prompt_progress: bool,
 }
 
-/// How one request is asked.
 pub(crate) struct CallPlan<'a> {
     pub(crate) form: CallForm,
     pub(crate) request: Cow<'a, ModelRequest>,
     pub(crate) shape: RequestShape,
-    /// The tools on offer.
     tools: &'a [ToolSpec],
-    /// Whether calls in the text are understood.
     reads_text: bool,
 }
 
-/// What a reply showed about the form of the calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Finding {
-    /// Nothing new.
     AsAsked,
-    /// The model wrote a call as text although it was offered tools.
+    /// The model wrote a call as text although it was offered native tool calls.
     WroteCall,
 }
 
@@ -79,7 +74,7 @@ impl<'a> CallPlan<'a> {
         Self { form, request: asked, shape, tools, reads_text }
     }
 
-    /// What is shown of the reply while it streams; None: everything.
+    /// `None` if everything is shown.
     pub(crate) fn view(&self) -> Option<CallStream> {
         match self.form {
             CallForm::Schema => Some(CallStream::of_schema()),
@@ -87,13 +82,12 @@ impl<'a> CallPlan<'a> {
         }
     }
 
-    /// Reads the calls that the model wrote into the text of a reply.
     pub(crate) fn interpret(&self, reply: &mut Reply, view: Option<CallStream>) -> Finding {
         if !self.reads_text || !reply.tool_calls.is_empty() || reply.text.is_empty() {
             return Finding::AsAsked;
         }
         let read = match self.form {
-            // Half a call may do harm.
+            // Half a call may do harm, so a reply that was cut is not read for calls.
             _ if reply.cut => None,
             CallForm::Schema => read_schema_reply(&reply.text, self.tools),
             CallForm::Text | CallForm::Native => written_calls(&reply.text, self.tools),

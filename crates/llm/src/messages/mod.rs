@@ -1,9 +1,5 @@
-//! Anthropic's Messages format: `model` knows what each Claude generation accepts, `request` writes, `read` parses the
-//! stream.
-//!
-//! Thoughts before a tool call are sent back unchanged (`provider_state`). If they are not available, a request that
-//! answers such a call is sent without a thinking budget, because with a budget the API requires the thoughts. With
-//! adaptive thinking, the API does not require them.
+//! Anthropic's Messages wire format. Thoughts before a tool call are sent back unchanged; if they are not available,
+//! such a request is sent without a thinking budget, because with a budget the API requires them.
 
 mod model;
 mod read;
@@ -28,26 +24,23 @@ use std::sync::{Mutex, PoisonError};
 
 static INFO: WireInfo = WireInfo { path: "/v1/messages", base: ".com", api: "an Anthropic Messages API" };
 
-/// The API version that is requested.
 const VERSION: &str = "2023-06-01";
-/// The beta header value required by the code-execution tool.
+/// The code-execution tool requires this header value.
 const CODE_EXECUTION_BETA: &str = "code-execution-2025-08-25";
 
 /// Fields that not every model accepts and that a request can omit.
 const OPTIONAL: &[&str] =
     &["output_config.effort", "top_p", "temperature", "top_k", "service_tier", "thinking.display"];
 
-/// The wire format with one agent's parameters.
 pub(crate) struct Messages {
     params: MessagesParams,
     unsupported: UnsupportedFields,
     states: ProviderStates,
-    /// The thinking to request: as configured, until a rejection shows what the model accepts.
+    /// The form of thinking is the configured one until a rejection shows what the model accepts.
     thinking: Mutex<Thinking>,
 }
 
 impl Messages {
-    /// Creates the wire format, with its URL and headers.
     pub(crate) fn new(
         config: &BackendConfig,
         provider: &'static Provider,

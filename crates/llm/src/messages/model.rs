@@ -1,13 +1,10 @@
-//! What each Claude generation accepts: how thinking is requested, and the output limit.
-//!
-//! Derived from the version in the name; a name without a version counts as the newest, so that a new model needs no
-//! new entry. As documented in 2026-11: thinking with a budget from 3.7 to 4.6, adaptive thinking from 4.6 on, no
-//! sampling parameters from 4.7 on, effort for Opus from 4.5 on and for the other models from 4.6 on.
+//! What each Claude generation accepts: how thinking is requested, and the output limit. Derived from the version in
+//! the name, as documented in 2026-11; a name without a version counts as the newest.
 
 use crate::params::Section;
 use serde_json::{Value, json};
 
-/// Thinking budgets by effort, for models that think with a budget.
+/// Thinking budgets in tokens, for models that think with a budget.
 const EFFORT_BUDGETS: &[(&str, u64)] = &[
     ("minimal", 1024),
     ("low", 4096),
@@ -16,14 +13,14 @@ const EFFORT_BUDGETS: &[(&str, u64)] = &[
     ("xhigh", 32_000),
     ("max", 32_000),
 ];
-/// The smallest budget that the API accepts.
+/// The API accepts no smaller budget.
 const LEAST_BUDGET: u64 = 1024;
-/// The budget if thinking is enabled without a budget or an effort, and after a model rejected adaptive thinking.
+/// The budget in tokens if thinking is enabled without a budget or an effort, and after a model rejected adaptive
+/// thinking.
 const DEFAULT_BUDGET: u64 = 10_000;
-/// The default output limit for models that could write more.
+/// The output limit in tokens for models that could write more.
 const DEFAULT_OUTPUT: u64 = 32_000;
 
-/// How thinking is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Thinking {
     /// No field is sent, so the model's default applies.
@@ -33,12 +30,10 @@ pub(crate) enum Thinking {
     Adaptive {
         shown: bool,
     },
-    /// The model thinks with up to this many tokens.
     Budget(u64),
 }
 
 impl Thinking {
-    /// The request field, if one is sent.
     pub(crate) fn field(self) -> Option<Value> {
         match self {
             Self::Unset => None,
@@ -49,12 +44,11 @@ impl Thinking {
         }
     }
 
-    /// Whether the request enables thinking.
     pub(crate) fn is_on(self) -> bool {
         matches!(self, Self::Adaptive { .. } | Self::Budget(_))
     }
 
-    /// What to send instead after this rejection; None if the rejection is not about this form of thinking.
+    /// What to send instead after this rejection; `None` if the rejection is not about this form of thinking.
     pub(crate) fn learn(self, refusal: &str) -> Option<Self> {
         let message = refusal.to_ascii_lowercase();
         let refused = message.contains("thinking")
@@ -72,7 +66,6 @@ impl Thinking {
     }
 }
 
-/// A model, as far as its name identifies it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Claude {
     version: (u32, u32),
@@ -80,7 +73,6 @@ pub(crate) struct Claude {
 }
 
 impl Claude {
-    /// Parses a name such as `claude-opus-4-5-20251101` or `claude-3-7-sonnet`.
     pub(crate) fn from_name(name: &str) -> Self {
         let name = name.to_ascii_lowercase();
         let mut numbers = name
@@ -104,12 +96,10 @@ impl Claude {
         self.version >= if self.opus { (4, 5) } else { (4, 6) }
     }
 
-    /// Whether the model accepts `temperature`, `top_p` and `top_k`.
     pub(crate) fn accepts_sampling(self) -> bool {
         self.version < (4, 7)
     }
 
-    /// The model's maximum output tokens.
     fn longest_output(self) -> u64 {
         match self.version {
             (..=2, _) | (3, 0) => 4096,
@@ -120,8 +110,7 @@ impl Claude {
         }
     }
 
-    /// The default output limit, which includes thinking. It exceeds a thinking budget by at least 8192 tokens, unless
-    /// the model's maximum is lower.
+    /// Includes thinking: exceeds a thinking budget by at least 8192 tokens, unless the model's maximum is lower.
     pub(crate) fn output_limit(self, thinking: Thinking) -> u64 {
         let wanted = match thinking {
             Thinking::Budget(tokens) => DEFAULT_OUTPUT.max(tokens + 8192),
@@ -146,7 +135,6 @@ impl Claude {
         }
     }
 
-    /// The thinking that the config asks for, in the form that this model accepts.
     pub(crate) fn thinking(self, section: Section<'_>) -> Thinking {
         let switch = section
             .field("thinking", "type")
@@ -161,7 +149,7 @@ impl Claude {
         let effort = section.effort();
         let budget = section.thinking_budget().and_then(|tokens| u64::try_from(tokens).ok());
         if switch == Some("disabled") || flag == Some(false) || effort == Some("none") || budget == Some(0) {
-            // Older models do not think by default, so nothing needs to be sent.
+            // Older models do not think by default.
             return if self.version >= (5, 0) { Thinking::Off } else { Thinking::Unset };
         }
         if switch.is_none() && flag.is_none() && effort.is_none() && budget.is_none() {
@@ -180,7 +168,6 @@ impl Claude {
     }
 }
 
-/// Whether a part of a name is a version and not a date.
 fn is_version(word: &str) -> bool {
     (1..=2).contains(&word.len()) && word.bytes().all(|byte| byte.is_ascii_digit())
 }

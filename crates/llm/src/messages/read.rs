@@ -1,4 +1,4 @@
-//! Parses the events of a Messages stream. Unknown event types are ignored.
+//! Parses the events of an Anthropic Messages stream. Unknown event types are ignored.
 
 use crate::error::CallFailure;
 use crate::error_response::stream_error;
@@ -31,7 +31,7 @@ struct MessagesEvent<'a> {
     error: Option<&'a RawValue>,
 }
 
-/// A message: empty at the start of a stream, complete from a server that does not stream.
+/// The message is empty at the start of a stream, and complete from a server that does not stream.
 #[derive(Debug, Deserialize)]
 struct Whole<'a> {
     #[serde(borrow, default)]
@@ -88,28 +88,19 @@ struct MessagesUsage {
     output: Option<u64>,
 }
 
-/// A content block that is being streamed.
 #[derive(Debug)]
 enum OpenBlock {
-    /// Text and other blocks that need no state.
     Other,
-    Thinking {
-        text: String,
-        signature: String,
-    },
-    Call {
-        input: String,
-        began: bool,
-    },
+    Thinking { text: String, signature: String },
+    Call { input: String, began: bool },
 }
 
-/// Builds a reply from the stream.
 #[derive(Debug, Default)]
 pub(crate) struct MessagesReader {
     partial_reply: PartialReply,
     fast_path: FastPath,
     open: Vec<(u32, OpenBlock)>,
-    /// Thoughts to send back.
+    /// The thoughts to send back with the next request.
     thoughts: Vec<Value>,
     /// Whether the reply has blocks other than text, thoughts and our tool calls, usually of tools that the provider
     /// ran; the thoughts cannot be sent back without those blocks.
@@ -248,7 +239,7 @@ impl MessagesReader {
         let open = self.open.iter_mut().find(|(known, _)| *known == index).map(|(_, open)| open);
         match (open, piece) {
             (Some(OpenBlock::Thinking { text, .. }), MessagesDelta { thinking: Some(more), .. }) => {
-                // This fails once the reasoning is too long, so `text` cannot grow beyond that limit either.
+                // Fails once the reasoning is too long, so `text` cannot grow beyond that limit either.
                 self.partial_reply.reasoning(more.as_str(), on_delta)?;
                 text.push_str(more.as_str());
             }
@@ -287,15 +278,14 @@ impl MessagesReader {
         self.partial_reply.finish(match reason {
             "max_tokens" | "model_context_window_exceeded" => FinishReason::Length,
             "refusal" => FinishReason::Withheld("refusal".to_owned()),
-            // The provider's own tools reached their limit: what has arrived is the whole reply. A reply with neither
-            // text nor tool calls is a failure.
+            // The provider's own tools reached their limit.
             "pause_turn" => FinishReason::Garbled("pause_turn".to_owned()),
             _ => FinishReason::Good,
         });
     }
 
-    /// Updates the token counts. New counts replace earlier ones, because they are cumulative. `with_output` is false
-    /// for the first event of a stream, whose output count is meaningless.
+    /// Counts are cumulative, so new ones replace earlier ones. `with_output` is false for the first event of a
+    /// stream, whose output count is meaningless.
     fn count(&mut self, usage: Option<MessagesUsage>, with_output: bool) {
         let Some(new) = usage else { return };
         let all = &mut self.usage;
@@ -316,7 +306,6 @@ impl MessagesReader {
     }
 }
 
-/// The text of an event that contains nothing else.
 fn only_text<'a>(event: &'a MessagesEvent<'_>) -> Option<&'a str> {
     let is_delta = event.kind.as_ref().is_some_and(|kind| kind.as_str() == "content_block_delta");
     match &event.delta {

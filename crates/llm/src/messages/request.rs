@@ -1,4 +1,4 @@
-//! Writes the body of a Messages request.
+//! Writes the body of an Anthropic Messages request.
 
 use super::model::{Claude, Thinking};
 use crate::BuildError;
@@ -9,7 +9,6 @@ use althing_protocol::{BackendConfig, Message, ModelRequest, ToolCall, ToolSpec}
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 
-/// Parameters that this format supports.
 pub(crate) const KNOWN: &[&str] = &[
     "temperature",
     "top_p",
@@ -33,24 +32,21 @@ pub(crate) const KNOWN: &[&str] = &[
     "enable_code_execution",
 ];
 
-/// Fields written by this module; `extra_body` cannot change them.
+/// `extra_body` cannot change these.
 const RESERVED: &[&str] = &["model", "messages", "system", "tools", "stream"];
 
-/// A backend's parameters, ready to be sent.
 #[derive(Clone, Debug)]
 pub(crate) struct MessagesParams {
     always: Map<String, Value>,
-    /// Parameters that are sent only without thinking: with thinking, the API accepts only their defaults.
+    /// With thinking, the API accepts only the defaults of these parameters.
     unless_thinking: Map<String, Value>,
     tool_choice: Option<Value>,
     /// Tools that the provider runs.
     hosted: Vec<Value>,
-    /// The thinking to request.
     pub(crate) thinking: Thinking,
 }
 
 impl MessagesParams {
-    /// Builds the request parameters from a backend's config.
     pub(crate) fn new(config: &BackendConfig) -> Result<Self, BuildError> {
         let section = Section(&config.params);
         let claude = Claude::from_name(config.model.as_deref().unwrap_or_default());
@@ -86,7 +82,6 @@ impl MessagesParams {
         })
     }
 
-    /// The request body.
     pub(crate) fn body(
         &self,
         model: &str,
@@ -100,8 +95,7 @@ impl MessagesParams {
         };
         let mut body = Map::from_iter([("model".to_owned(), json!(model))]);
         if !request.system.trim().is_empty() {
-            // Everything up to this cache mark, including the tools, is usually the same in the next calls of the
-            // agent.
+            // Everything up to this cache mark, including the tools, is usually the same in the agent's next calls.
             let system = json!([{"type": "text", "text": &*request.system, "cache_control": cache_mark()}]);
             body.insert("system".to_owned(), system);
         }
@@ -119,7 +113,7 @@ impl MessagesParams {
             body.extend(self.unless_thinking.clone());
         }
         if let Some(choice) = self.tool_choice.clone().filter(|_| !request.tools.is_empty()) {
-            // The API does not allow forcing a tool while thinking, so `auto` is sent instead.
+            // The API does not allow forcing a tool while thinking.
             let forced = matches!(choice.get("type").and_then(Value::as_str), Some("any" | "tool"));
             let choice = if forced && thinking.is_on() { json!({"type": "auto"}) } else { choice };
             body.insert("tool_choice".to_owned(), choice);
@@ -128,7 +122,7 @@ impl MessagesParams {
     }
 }
 
-/// The field that marks the end of a prefix, which the provider then caches for five minutes.
+/// Marks the end of a prefix that the provider caches for five minutes.
 fn cache_mark() -> Value {
     json!({"type": "ephemeral"})
 }
@@ -159,7 +153,6 @@ fn tool_choice(section: Section<'_>) -> Option<Value> {
     Some(choice)
 }
 
-/// The tools that the provider itself runs.
 fn hosted(section: Section<'_>) -> Vec<Value> {
     let mut tools = Vec::new();
     if section.is_on("enable_web_search") {
@@ -182,8 +175,7 @@ fn tool(tool: &ToolSpec) -> Value {
     json!({"name": tool.name, "description": tool.description, "input_schema": schema})
 }
 
-/// The conversation in turns: consecutive messages of one side form one turn, with tool results before the user's
-/// text.
+/// Consecutive messages of one side form one turn, with tool results before the user's text.
 fn messages(request: &ModelRequest, states: &ProviderStates) -> Vec<Value> {
     let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
     for message in &request.messages {
@@ -217,7 +209,7 @@ fn messages(request: &ModelRequest, states: &ProviderStates) -> Vec<Value> {
     turns.into_iter().map(|(role, content)| json!({"role": role, "content": content})).collect()
 }
 
-/// A text block; the API rejects blank text.
+/// The API rejects blank text.
 fn text_block(text: &str) -> Option<Value> {
     (!text.trim().is_empty()).then(|| json!({"type": "text", "text": text}))
 }
@@ -235,7 +227,7 @@ fn assistant(text: &str, calls: &[ToolCall], states: &ProviderStates) -> Vec<Val
     blocks
 }
 
-/// An id that the API accepts, even if it came from another provider.
+/// The id may come from another provider, whose ids this API may reject.
 fn fit_id(id: &str) -> Cow<'_, str> {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if id.chars().all(fits) {
@@ -244,8 +236,7 @@ fn fit_id(id: &str) -> Cow<'_, str> {
     Cow::Owned(id.chars().map(|c| if fits(c) { c } else { '_' }).collect())
 }
 
-/// Whether the request answers tool calls for which no thoughts are stored: with a thinking budget, the API requires
-/// the thoughts.
+/// With a thinking budget, the API requires the thoughts before the tool calls that a request answers.
 fn must_open_with_lost_thoughts(request: &ModelRequest, states: &ProviderStates) -> bool {
     let mut answers_calls = false;
     for message in request.messages.iter().rev() {

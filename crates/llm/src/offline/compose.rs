@@ -9,23 +9,22 @@ use serde_json::json;
 use std::cmp::Reverse;
 use std::fmt::Write;
 
-/// The maximum number of messages listed in a summary.
 const SUMMED_UP: usize = 20;
 
-/// How an agent approaches a task. There are three, so that three agents give three different answers.
+/// There are three temperaments, so that three agents give three different answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Temperament {
-    /// The agent lists considerations and next steps, and refines its first answer once.
+    /// Lists considerations and next steps, and refines its first answer once.
     Planner,
-    /// The agent lists risks and checks.
+    /// Lists risks and checks.
     Skeptic,
-    /// The agent lists steps, and the conditions under which the task counts as done.
+    /// Lists steps, and the conditions under which the task counts as done.
     Builder,
 }
 
 impl Temperament {
-    /// The temperament, chosen by the letter in `offline-a`, else by the name's characters. Each failed tool call
-    /// moves to the next temperament, so that a rejected duplicate is not submitted again.
+    /// Chosen by the letter in `offline-a`, else by the name's characters. Each failed tool call moves to the next
+    /// temperament, so that a rejected duplicate is not submitted again.
     pub(super) fn of(model: &str, errors: usize) -> Self {
         let letter = model.rsplit_once('-').map(|(_, letter)| letter).filter(|letter| letter.len() == 1);
         let base = match letter.and_then(|letter| letter.bytes().next()) {
@@ -39,7 +38,6 @@ impl Temperament {
         }
     }
 
-    /// How an answer begins.
     fn opening(self, line: &str) -> String {
         match self {
             Self::Planner => format!("The task is: {line}."),
@@ -48,7 +46,6 @@ impl Temperament {
         }
     }
 
-    /// The conclusion of an answer.
     pub(super) fn conclusion(self) -> &'static str {
         match self {
             Self::Planner => "choose by the considerations above, not by habit",
@@ -57,7 +54,6 @@ impl Temperament {
         }
     }
 
-    /// Whether an agent of this temperament improves its first answer once before voting.
     pub(super) fn refines(self) -> bool {
         match self {
             Self::Planner => true,
@@ -66,7 +62,6 @@ impl Temperament {
     }
 }
 
-/// A plan for the task as a JSON block, to be appended to an answer.
 pub(super) fn plan(task: &Task<'_>) -> String {
     let subject = &task.subject;
     let plan = json!({"tasks": [
@@ -80,7 +75,6 @@ pub(super) fn plan(task: &Task<'_>) -> String {
     format!("\n\n```json\n{plan:#}\n```")
 }
 
-/// A first answer.
 pub(super) fn answer(task: &Task<'_>, temperament: Temperament, file: Option<&str>) -> String {
     let mut text = labeled();
     let subject = &task.subject;
@@ -186,7 +180,6 @@ fn write_section(text: &mut String, title: &str, points: &[&str]) {
     text.push('\n');
 }
 
-/// The agent's own answer, extended with points that only the others have.
 pub(super) fn refined(own: &ShownAnswer<'_>, prompt_input: &OfflinePromptInput<'_>) -> String {
     let mut text = labeled();
     text.push_str(unlabeled(own.text));
@@ -202,8 +195,6 @@ pub(super) fn refined(own: &ShownAnswer<'_>, prompt_input: &OfflinePromptInput<'
     text
 }
 
-/// The final answer: the presenter's own answer or the best one, with points from the others; None if the prompt shows
-/// no answers.
 pub(super) fn presentation(prompt_input: &OfflinePromptInput<'_>) -> Option<String> {
     let base = prompt_input.own.or_else(|| ranking(prompt_input).first().copied())?;
     let mut text = labeled();
@@ -223,16 +214,14 @@ pub(super) fn presentation(prompt_input: &OfflinePromptInput<'_>) -> Option<Stri
     Some(text)
 }
 
-/// The answers, best first: the most revised ones; of several, those with the most lines; of several, that of the agent
-/// with the lowest number.
+/// Best first: the most revised, then those with the most lines, then by the agent's number.
 pub(super) fn ranking<'a>(prompt_input: &OfflinePromptInput<'a>) -> Vec<ShownAnswer<'a>> {
     let mut ranking = prompt_input.answers.clone();
     ranking.sort_by_key(|shown| (Reverse(shown.version), Reverse(shown.text.lines().count()), shown.agent));
     ranking
 }
 
-/// The agent's own answer among those that it judges: the one that begins as answers of its temperament do. The answers
-/// are shown in an order that does not tell.
+/// The agent's own answer is recognized by its opening: the order of the shown answers does not tell.
 pub(super) fn own<'a>(
     prompt_input: &OfflinePromptInput<'a>,
     temperament: Temperament,
@@ -241,7 +230,6 @@ pub(super) fn own<'a>(
     prompt_input.answers.iter().find(|shown| unlabeled(shown.text).starts_with(&opening)).copied()
 }
 
-/// For every other agent, the first two points of its answer that `own` lacks.
 fn missing_points<'a>(own: &ShownAnswer<'_>, prompt_input: &OfflinePromptInput<'a>) -> Vec<&'a str> {
     let others = prompt_input.answers.iter().filter(|shown| shown.agent != own.agent);
     let points = others.flat_map(|shown| {
@@ -257,7 +245,6 @@ fn missing_points<'a>(own: &ShownAnswer<'_>, prompt_input: &OfflinePromptInput<'
     chosen
 }
 
-/// The chat agent's reply: the outcome of a run if there is a `result`, else a fixed text that quotes the message.
 pub(super) fn chat(message: &str, result: Option<&str>) -> String {
     let mut text = labeled();
     if let Some(result) = result {
@@ -274,7 +261,7 @@ pub(super) fn chat(message: &str, result: Option<&str>) -> String {
     text
 }
 
-/// The outcome of a run from its JSON result; a result that does not parse is quoted.
+/// A result that does not parse is quoted.
 fn outcome(result: &str) -> String {
     let value: serde_json::Value = serde_json::from_str(result).unwrap_or_default();
     let field = |name: &str| value.get(name).and_then(serde_json::Value::as_str);
@@ -294,7 +281,6 @@ fn outcome(result: &str) -> String {
     }
 }
 
-/// A summary of a conversation: the beginnings of the user's newest messages.
 pub(super) fn summary(asked: &[&str]) -> String {
     let mut text = labeled();
     text.push_str("The user wrote, in this order:\n");
@@ -314,7 +300,7 @@ fn labeled() -> String {
     format!("{LABEL}\n")
 }
 
-/// The text without its label, so that labels do not accumulate.
+/// Removes the label, so that labels do not accumulate.
 fn unlabeled(text: &str) -> &str {
     let mut text = text.trim();
     while let Some(rest) = text.strip_prefix(LABEL) {

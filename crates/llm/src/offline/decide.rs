@@ -1,6 +1,5 @@
-//! Decides what the offline model does with a request.
-//!
-//! Based on the offered tools and the prompt, as a real model would. A pure function of the request.
+//! Decides what the offline model does with a request, from the offered tools and the prompt. A pure function of the
+//! request.
 
 use super::compose::{self, Temperament};
 use super::prompt_input::OfflinePromptInput;
@@ -11,25 +10,17 @@ use serde_json::{Value, json};
 #[derive(Debug, PartialEq)]
 pub(super) enum Action {
     Say(String),
-    /// Calls a tool, with some text before.
-    Call {
-        remark: String,
-        tool: String,
-        arguments: Value,
-    },
+    Call { remark: String, tool: String, arguments: Value },
 }
 
-/// The sentence by which a prompt asks for a plan.
 const PLANNING: &str = "This is planning only.";
 
-/// The tool that records the progress of a plan's task.
 const PLAN_TASK: &str = "update_plan_task";
 
 /// Where the vote tool lists the agents that can be ranked, and those that can be voted for.
 const RANKING: &str = "/properties/ranking/items/enum";
 const AGENT_ID: &str = "/properties/agent_id/enum";
 
-/// Decides the reply to a request.
 pub(super) fn decide(model: &str, request: &ModelRequest) -> Action {
     let prompt_input = OfflinePromptInput::read(request);
     let tool = |name: &str| request.tools.iter().find(|tool| tool.name == name);
@@ -72,7 +63,6 @@ pub(super) fn decide(model: &str, request: &ModelRequest) -> Action {
     Action::Say(compose::presentation(&prompt_input).unwrap_or_else(answer))
 }
 
-/// Chats with the user and proposes a run for work. A rejected proposal is not repeated.
 fn converse(prompt_input: &OfflinePromptInput<'_>, launch: &ToolSpec) -> Action {
     if let Some(result) = prompt_input.results.last() {
         return Action::Say(compose::chat(prompt_input.task, Some(result)));
@@ -88,8 +78,7 @@ fn converse(prompt_input: &OfflinePromptInput<'_>, launch: &ToolSpec) -> Action 
     Action::Say(compose::chat(prompt_input.task, None))
 }
 
-/// Decides how an agent judges: it improves its first answer if a new answer is allowed, its temperament refines and
-/// no tool call has failed; else it votes.
+/// Improves the agent's first answer once if that is allowed and the temperament refines; else votes.
 fn judge(
     prompt_input: &OfflinePromptInput<'_>,
     temperament: Temperament,
@@ -140,7 +129,6 @@ fn new_answer_call(tool: &ToolSpec, content: &str, temperament: Temperament, rem
     Action::Call { remark: remark.to_owned(), tool: tool.name.clone(), arguments }
 }
 
-/// The first task of the plan that the prompt does not show as completed and that no earlier call has updated.
 fn unfinished<'a>(update: &'a ToolSpec, request: &ModelRequest) -> Option<&'a str> {
     let is_done = |id: &str| {
         request.messages.iter().any(|message| match message {
@@ -155,13 +143,11 @@ fn unfinished<'a>(update: &'a ToolSpec, request: &ModelRequest) -> Option<&'a st
     allowed(update, "/properties/id/enum").into_iter().find(|id| !is_done(id))
 }
 
-/// The values that a tool allows for a parameter.
 fn allowed<'a>(tool: &'a ToolSpec, pointer: &str) -> Vec<&'a str> {
     let values = tool.parameters.pointer(pointer).and_then(Value::as_array);
     values.into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-/// The name of a tool's main parameter: `usual` if the tool has it, else the first required one.
 fn first_parameter(tool: &ToolSpec, usual: &str) -> String {
     let properties = tool.parameters.get("properties");
     if properties.is_some_and(|properties| properties.get(usual).is_some()) {

@@ -1,8 +1,5 @@
-//! The built-in offline model: not an AI, no network, no clock, no randomness.
-//!
-//! It plays every role of a run from the request alone, so that the whole product can be tried and tested anywhere.
-//! The same request always gets the same reply. The first line of every answer, summary and chat reply says that the
-//! model is not an AI.
+//! The built-in offline model: not an AI, no network, no clock, no randomness. It plays every role of a run from the
+//! request alone, so that the whole product can be tried and tested anywhere.
 
 mod compose;
 mod decide;
@@ -19,17 +16,15 @@ use althing_text::estimate_tokens;
 use decide::Action;
 use std::time::Duration;
 
-/// The config's `backend.type` for the offline model.
 pub(crate) const KIND: &str = "offline";
 /// The first line of every answer, summary and chat reply.
 pub(crate) const LABEL: &str = "[offline model: not an AI]";
-/// Approximate size of a streamed chunk, in bytes.
+/// The approximate size of a chunk, in bytes.
 const CHUNK: usize = 24;
 
-/// One agent's offline model.
 pub(crate) struct OfflineBackend {
     info: BackendInfo,
-    /// Delay between chunks, for demonstrations. Key: `chunk_delay_ms`.
+    /// The pause between chunks, for demonstrations. Key: `chunk_delay_ms`.
     delay: Duration,
 }
 
@@ -54,7 +49,6 @@ impl OfflineBackend {
         let mut tool_calls = Vec::new();
         if let Some((name, arguments)) = tool {
             on_delta(Delta::ToolCall(&name));
-            // A model also takes time to write arguments.
             for chunk in chunks(&arguments) {
                 on_delta(Delta::Arguments(chunk));
                 self.pause().await;
@@ -93,7 +87,6 @@ impl Backend for OfflineBackend {
     }
 }
 
-/// A text in chunks that end between words.
 fn chunks(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {

@@ -1,27 +1,22 @@
-//! Parses the prompt for the offline model: the task, the answers, the agent's own answer, and tool results.
-//!
-//! Depends only on the markers in the prompt. Accepts any text: a prompt without markers is a plain message.
+//! Parses the prompt for the offline model by its markers: the task, the answers, the agent's own answer, and tool
+//! results. A prompt without markers is a plain message.
 
 use althing_protocol::{Message, ModelRequest};
 
-/// An answer in the prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ShownAnswer<'a> {
     /// The number in `agentN`.
     pub(super) agent: u32,
-    /// The version of the answer: the `k` in `agentN.k`.
+    /// The `k` in `agentN.k`.
     pub(super) version: u32,
     pub(super) text: &'a str,
 }
 
-/// What a request contains.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct OfflinePromptInput<'a> {
-    /// The task, or the last user message if the prompt has no markers.
     pub(super) task: &'a str,
     /// The newest answer of each agent, ordered by agent.
     pub(super) answers: Vec<ShownAnswer<'a>>,
-    /// The agent's own answer.
     pub(super) own: Option<ShownAnswer<'a>>,
     /// The results of successful tool calls. In a prompt without markers, only those since the last user message.
     pub(super) results: Vec<&'a str>,
@@ -59,8 +54,7 @@ impl<'a> OfflinePromptInput<'a> {
         prompt_input
     }
 
-    /// Whether a task is already known and some user message of the request has the marker lines of a task. Then a
-    /// message without these marker lines does not replace the task.
+    /// In a request with a marked task, a message without markers does not replace the task.
     fn is_marked(&self, request: &ModelRequest) -> bool {
         !self.task.is_empty()
             && request
@@ -69,8 +63,8 @@ impl<'a> OfflinePromptInput<'a> {
                 .any(|message| matches!(message, Message::User(text) if text.contains("<ORIGINAL MESSAGE ")))
     }
 
-    /// Takes the answers from a text; a newer answer replaces its agent's earlier one. In the first text that shows
-    /// answers, the last answer is from the agent that gets the prompt.
+    /// A newer answer replaces its agent's earlier one. In the first text that shows answers, the last one is from
+    /// the agent that gets the prompt.
     fn take_answers(&mut self, text: &'a str) {
         let found = answers(text);
         let first_list = self.answers.is_empty();
@@ -90,7 +84,7 @@ impl<'a> OfflinePromptInput<'a> {
     }
 }
 
-/// The `<agentN.k CODE> … <end of agentN.k CODE>` blocks of a text, in order.
+/// The `<agentN.k CODE> … <end of agentN.k CODE>` blocks of a text.
 fn answers(text: &str) -> Vec<ShownAnswer<'_>> {
     let shown = |(label, text): (&str, _)| {
         let (agent, version) = label.strip_prefix("agent")?.split_once('.')?;
@@ -99,8 +93,8 @@ fn answers(text: &str) -> Vec<ShownAnswer<'_>> {
     marked(text, "<").filter_map(shown).collect()
 }
 
-/// The blocks of a text that stand between marker lines with the same name and code, as pairs of name and content.
-/// `start` is the beginning of the opening line.
+/// Blocks between marker lines with the same name and code, as pairs of name and content. `start` is the beginning of
+/// the opening line.
 fn marked<'a>(text: &'a str, start: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
     let mut rest = text;
     std::iter::from_fn(move || {

@@ -1,20 +1,17 @@
-//! Extracts from a task's words what is possible without understanding them: subject, options, files, and whether it
-//! asks for work.
+//! Extracts from the words of a task, for the offline model, what is possible without understanding them: subject,
+//! options, files, and whether it asks for work.
 
-/// A parsed task.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Task<'a> {
-    /// The first 200 characters of the task on one line, without its final punctuation.
+    /// The first 200 characters of the task on one line, without final punctuation.
     pub(super) line: String,
-    /// The line without its leading instruction ("compare three ways to").
+    /// The task without the leading instruction ("compare three ways to").
     pub(super) subject: String,
     /// The options that the task names ("A, B or C"), or as many generic ones as it asks for.
     pub(super) options: Vec<String>,
-    /// The first word that looks like a file name.
     pub(super) file: Option<&'a str>,
 }
 
-/// Verbs that start a request for work.
 const WORK: &[&str] = &[
     "add",
     "analyse",
@@ -64,7 +61,6 @@ const WORK: &[&str] = &[
     "write",
 ];
 
-/// Words that may precede the verb.
 const POLITE: &[&str] = &[
     "please", "can", "could", "would", "will", "you", "now", "then", "let's", "lets", "us", "i", "want",
     "need", "to", "just", "also", "and", "ok", "okay",
@@ -73,7 +69,6 @@ const POLITE: &[&str] = &[
 const NUMBERS: &[(&str, usize)] =
     &[("two", 2), ("three", 3), ("four", 4), ("five", 5), ("2", 2), ("3", 3), ("4", 4), ("5", 5)];
 
-/// Nouns that are counted in "three ways to".
 const COUNTED: &[&str] = &[
     "ways",
     "options",
@@ -89,7 +84,7 @@ const COUNTED: &[&str] = &[
     "tips",
 ];
 
-/// Generic options, for a task that asks for options without naming them.
+/// The generic options, for a task that asks for options without naming them.
 const UNNAMED: &[&str] = &[
     "The smallest thing that works, by hand",
     "An existing standard or tool, as it comes",
@@ -99,7 +94,6 @@ const UNNAMED: &[&str] = &[
 ];
 
 impl<'a> Task<'a> {
-    /// Parses a task.
     pub(super) fn read(text: &'a str) -> Self {
         let line = one_line(text);
         let words: Vec<&str> = line.split(' ').collect();
@@ -124,14 +118,13 @@ impl<'a> Task<'a> {
     }
 }
 
-/// Whether a message asks for work rather than for an answer.
 pub(super) fn is_work(text: &str) -> bool {
     let line = one_line(text);
     let words: Vec<&str> = line.split(' ').collect();
     order(&words).is_some()
 }
 
-/// The index of the first word that is not in `POLITE`, if it is one of the first six words and a verb of `WORK`.
+/// The first word that is not in `POLITE`, if it is one of the first six and in `WORK`.
 fn order(words: &[&str]) -> Option<usize> {
     words
         .iter()
@@ -154,8 +147,7 @@ fn strip_any(text: &str, starts: &[&str]) -> String {
     starts.iter().find_map(|start| text.strip_prefix(start)).unwrap_or(text).to_owned()
 }
 
-/// The options in "A, B and C", "A or B", "A vs B", "between A and B". Only short parts are options; a sentence is
-/// not.
+/// "A, B and C", "A or B", "A vs B", "between A and B". Only short parts are options; a sentence is not.
 fn named_options(subject: &str) -> Vec<String> {
     let versus = [" versus ", " vs. ", " vs "].iter().find(|mark| subject.contains(*mark));
     let parts: Vec<&str> = if let Some(mark) = versus {
@@ -174,7 +166,6 @@ fn named_options(subject: &str) -> Vec<String> {
     if parts.len() >= 2 && parts.iter().all(short) { parts } else { Vec::new() }
 }
 
-/// A word that looks like a file path: it has an extension and is not a URL.
 fn file_name(word: &str) -> Option<&str> {
     let word = word
         .trim_matches(|c: char| !c.is_alphanumeric() && !matches!(c, '/' | '.' | '_'))

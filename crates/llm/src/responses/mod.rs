@@ -1,8 +1,5 @@
-//! OpenAI's Responses format: `request` writes, `read` parses the stream.
-//!
-//! Nothing is stored at the provider (`store: false`, unless the config sets `store`), and reasoning is not carried
-//! from call to call: tool calls are sent back without their item ids, so that the API does not require the reasoning
-//! items that belong to them.
+//! OpenAI's Responses wire format. Nothing is stored at the provider (unless the config sets `store`); tool calls are
+//! sent back without their item ids, so that the API does not require the reasoning items that belong to them.
 
 mod read;
 mod request;
@@ -34,14 +31,12 @@ const OPTIONAL: &[&str] = &[
     "safety_identifier",
 ];
 
-/// The wire format with one agent's parameters.
 pub(crate) struct Responses {
     params: ResponsesParams,
     unsupported: UnsupportedFields,
 }
 
 impl Responses {
-    /// Creates the wire format, with its URL and headers.
     pub(crate) fn new(
         config: &BackendConfig,
         provider: &'static Provider,

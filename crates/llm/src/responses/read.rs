@@ -1,4 +1,4 @@
-//! Parses the events of a Responses stream. Unknown event types are ignored.
+//! Parses the events of an OpenAI Responses stream. Unknown event types are ignored.
 
 use crate::error::CallFailure;
 use crate::error_response::stream_error;
@@ -32,7 +32,7 @@ struct ResponsesEvent<'a> {
     response: Option<Response<'a>>,
     #[serde(borrow, default)]
     error: Option<&'a RawValue>,
-    /// Contains the text `response` if this is a whole reply that was not streamed.
+    /// `response` if this is a whole reply that was not streamed.
     #[serde(borrow, default)]
     object: Option<Text<'a>>,
 }
@@ -57,7 +57,7 @@ struct Incomplete<'a> {
     reason: Option<Text<'a>>,
 }
 
-/// The type of an item: only some items have the fields of [`ResponsesItem`].
+/// Only some item types have the fields of [`ResponsesItem`].
 #[derive(Debug, Deserialize)]
 struct ItemKind<'a> {
     #[serde(borrow, default, rename = "type")]
@@ -72,10 +72,8 @@ struct ResponsesItem<'a> {
     name: Option<Text<'a>>,
     #[serde(borrow, default)]
     arguments: Option<Text<'a>>,
-    /// The parts of a message: text or refusal.
     #[serde(borrow, default)]
     content: Option<Text<'a>>,
-    /// The summary in a reasoning item.
     #[serde(borrow, default)]
     summary: Option<Text<'a>>,
 }
@@ -104,11 +102,10 @@ struct OutputDetails {
     reasoning_tokens: Option<u64>,
 }
 
-/// Builds a reply from the stream.
 #[derive(Debug, Default)]
 pub(crate) struct ResponsesReader {
     partial_reply: PartialReply,
-    /// Indices of the output items of which something was streamed, or which were taken as a whole.
+    /// Output items of which something was streamed, or which were taken as a whole.
     begun: HashSet<u32>,
 }
 
@@ -194,7 +191,6 @@ impl ResponsesReader {
         self.partial_reply.call(fragment, on_delta)
     }
 
-    /// Adds a call's name and id, and also its arguments if `whole` is set.
     fn call(
         &mut self,
         index: u32,
@@ -208,7 +204,7 @@ impl ResponsesReader {
         self.partial_reply.call(Fragment { index: Some(index), id, name, arguments }, on_delta)
     }
 
-    /// Takes an item as a whole if none of it was streamed.
+    /// Does nothing if a part of the item was streamed.
     fn item(&mut self, index: u32, raw: &RawValue, on_delta: &mut DeltaSink<'_>) -> Result<(), CallFailure> {
         let Some(kind) = kind_of(raw)?.filter(|_| self.begun.insert(index)) else { return Ok(()) };
         let item: ResponsesItem<'_> = parsed(raw)?;
@@ -243,7 +239,6 @@ impl ResponsesReader {
     }
 }
 
-/// The item types that make up a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ItemType {
     Call,

@@ -1,11 +1,10 @@
-//! Writes the body of a Responses request.
+//! Writes the body of an OpenAI Responses request.
 
 use crate::history::{arguments_text, marked};
 use crate::params::{Section, ToolChoice, put};
 use althing_protocol::{BackendConfig, Message, ModelRequest, ToolSpec};
 use serde_json::{Map, Value, json};
 
-/// Parameters that this format supports.
 pub(crate) const KNOWN: &[&str] = &[
     "temperature",
     "top_p",
@@ -32,7 +31,6 @@ pub(crate) const KNOWN: &[&str] = &[
     "enable_code_execution",
 ];
 
-/// Parameters that are sent unchanged.
 const SENT: &[&str] = &[
     "temperature",
     "top_p",
@@ -44,22 +42,20 @@ const SENT: &[&str] = &[
     "metadata",
 ];
 
-/// Fields written by this module; `extra_body` cannot change them.
+/// `extra_body` cannot change these.
 const RESERVED: &[&str] = &["model", "instructions", "input", "tools", "stream"];
 
-/// A backend's parameters, ready to be sent.
 #[derive(Clone, Debug)]
 pub(crate) struct ResponsesParams {
     always: Map<String, Value>,
     with_tools: Map<String, Value>,
     /// Tools that the provider runs.
     hosted: Vec<Value>,
-    /// Whether the system prompt is sent as the first message, because xAI has no `instructions` field.
+    /// xAI has no `instructions` field, so the system prompt is sent as the first message.
     system_in_input: bool,
 }
 
 impl ResponsesParams {
-    /// Selects the parameters to send from a backend's config.
     pub(crate) fn new(config: &BackendConfig) -> Self {
         let section = Section(&config.params);
         let mut always = Map::from_iter([("store".to_owned(), json!(false))]);
@@ -87,7 +83,6 @@ impl ResponsesParams {
         Self { always, with_tools, hosted: hosted(section), system_in_input: config.kind == "grok" }
     }
 
-    /// The request body.
     pub(crate) fn body(&self, model: &str, request: &ModelRequest) -> Map<String, Value> {
         let mut body = Map::from_iter([("model".to_owned(), json!(model))]);
         let mut input = Vec::new();
@@ -112,7 +107,6 @@ impl ResponsesParams {
     }
 }
 
-/// An object of the fields that have a value; None if no field has one.
 fn object<'a>(fields: impl IntoIterator<Item = (&'static str, Option<&'a str>)>) -> Option<Value> {
     let object: Map<String, Value> =
         fields.into_iter().filter_map(|(key, value)| Some((key.to_owned(), json!(value?)))).collect();
@@ -133,7 +127,6 @@ fn text(section: Section<'_>) -> Option<Value> {
     (!text.is_empty()).then_some(Value::Object(text))
 }
 
-/// The tools that the provider itself runs.
 fn hosted(section: Section<'_>) -> Vec<Value> {
     let mut tools = Vec::new();
     if section.is_on("enable_web_search") {
@@ -152,7 +145,7 @@ fn hosted(section: Section<'_>) -> Vec<Value> {
     tools
 }
 
-/// One of our tools. Strict checking is turned off: it is on by default and would reject most schemas.
+/// Strict checking is on by default and would reject most schemas.
 fn function(tool: &ToolSpec) -> Value {
     json!({
         "type": "function",

@@ -1,8 +1,6 @@
-//! Reads tool calls that a model wrote into its text.
-//!
-//! Models write a call as a JSON object in a fence, in tags such as `<tool_call>`, after a marker, or bare. The object
-//! counts only if it begins a line or follows a tag, names a tool that was offered, and has arguments that match the
-//! tool's schema. Everything else stays text.
+//! Reads tool calls that a model wrote into its text: as a JSON object in a fence, in tags such as `<tool_call>`,
+//! after a marker, or bare. The object counts only if it begins a line or follows a tag, names an offered tool, and
+//! has arguments that match the tool's schema.
 
 use super::validate::are_arguments;
 use crate::limits::{ARGUMENT_BYTES, TOOL_CALLS};
@@ -10,16 +8,13 @@ use althing_protocol::{ToolCall, ToolSpec};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 
-/// How many places of one text are tried.
 const MAX_PLACES: usize = 64;
-/// How deep a JSON value may be nested.
 const MAX_NESTING: usize = 64;
 
-/// The names of the field that names the tool, and of the one with its arguments.
 const NAMES: &[&str] = &["name", "tool", "tool_name", "function", "action"];
 const ARGUMENTS: &[&str] = &["arguments", "parameters", "args", "input", "tool_input", "action_input"];
 
-/// What surrounds a written call, and is removed with it.
+/// Marks before a call, which are removed with the call.
 const OPENINGS: &[&str] = &[
     "<tool_call>",
     "<tools>",
@@ -37,15 +32,13 @@ const OPENINGS: &[&str] = &[
 const CLOSINGS: &[&str] =
     &["</tool_call>", "</tools>", "</tool>", "</function_call>", "<|/tool_call|>", "<tool_call|>", "```"];
 
-/// A reply whose calls were written as text.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct WrittenReply {
     pub(crate) calls: Vec<ToolCall>,
-    /// The text without the calls.
     pub(crate) text: String,
 }
 
-/// A reply that was asked to follow the schema of `prompt::call_schema`; None if it does not.
+/// Reads a reply that was asked to follow the schema of `prompt::call_schema`; `None` if it does not.
 pub(crate) fn read_schema_reply(text: &str, tools: &[ToolSpec]) -> Option<WrittenReply> {
     if let Ok(Value::Object(object)) = serde_json::from_str(text.trim())
         && let (1, Some(Value::String(text))) = (object.len(), object.get("text"))
@@ -55,7 +48,6 @@ pub(crate) fn read_schema_reply(text: &str, tools: &[ToolSpec]) -> Option<Writte
     written_calls(text, tools)
 }
 
-/// The calls in a text; None if it contains none.
 pub(crate) fn written_calls(text: &str, tools: &[ToolSpec]) -> Option<WrittenReply> {
     if text.len() > ARGUMENT_BYTES {
         return None;
@@ -98,7 +90,6 @@ pub(crate) fn written_calls(text: &str, tools: &[ToolSpec]) -> Option<WrittenRep
     Some(WrittenReply { calls: calls.collect(), text: rest.trim().to_owned() })
 }
 
-/// The next place where a written call may begin: `{` or `[` at the beginning of a line or after a tag or marker.
 fn next_place(text: &str, from: usize) -> Option<usize> {
     let places = text.get(from..)?.match_indices(['{', '[']).map(|(at, _)| from + at);
     places.into_iter().find(|at| {
@@ -108,7 +99,7 @@ fn next_place(text: &str, from: usize) -> Option<usize> {
     })
 }
 
-/// Where the JSON value at the beginning of a text ends, and the brackets that it lacks if the text ends first.
+/// The second value contains the brackets that the value lacks if the text ends first.
 fn json_end(text: &str) -> Option<(usize, String)> {
     let mut open = Vec::new();
     let (mut in_string, mut escaped) = (false, false);
@@ -138,7 +129,7 @@ fn json_end(text: &str) -> Option<(usize, String)> {
     (!in_string).then(|| (text.len(), open.into_iter().rev().collect()))
 }
 
-/// A JSON value as models write it: missing brackets are added, and line breaks inside strings are allowed.
+/// Missing brackets are added, and line breaks inside strings are allowed.
 fn parsed(json: &str, closers: &str) -> Option<Value> {
     let mut json = Cow::Borrowed(json);
     if !closers.is_empty() {
@@ -170,7 +161,7 @@ fn escaped_controls(json: &str) -> String {
     out
 }
 
-/// The calls that a JSON value describes; None if any part of it is not a call to an offered tool.
+/// `None` if any part is not a call to an offered tool.
 fn calls_in(value: &Value, tools: &[ToolSpec]) -> Option<Vec<(String, Map<String, Value>)>> {
     match value {
         Value::Array(items) if !items.is_empty() && items.len() <= TOOL_CALLS => {

@@ -1,5 +1,5 @@
-//! Describes tools in the prompt, and writes earlier calls and results as text, for models without tool calls of their
-//! own. Also builds the JSON schema of the possible replies.
+//! Describes tools in the prompt, and writes earlier calls and results as text, for models without tool calls of
+//! their own. Also builds the JSON schema of the possible replies.
 
 use super::CallForm;
 use crate::history::{arguments_text, marked};
@@ -8,18 +8,16 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::fmt::Write;
 
-/// Tools with which a turn must end: if one of them is offered, a reply without a call is not a complete turn.
+/// If one of these tools is offered, a reply without a call is not a complete turn.
 const ENDINGS: &[&str] = &["new_answer", "vote", "submit"];
 
-/// The number of examples in the prompt.
 const MAX_EXAMPLES: usize = 2;
 
-/// Whether a reply without a call is acceptable.
 fn allows_text(tools: &[ToolSpec]) -> bool {
     !tools.iter().any(|tool| ENDINGS.contains(&tool.name.as_str()))
 }
 
-/// The JSON schema of a reply: one of the offered calls or, where that is acceptable, a text.
+/// The schema allows one of the offered calls or, where that is acceptable, a text.
 pub(crate) fn call_schema(tools: &[ToolSpec]) -> Value {
     let object = |properties: Value, required: Value| json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
     let mut options: Vec<Value> = tools
@@ -38,7 +36,7 @@ pub(crate) fn call_schema(tools: &[ToolSpec]) -> Value {
     }
 }
 
-/// A schema of arguments that allows no unknown fields, unless it says otherwise.
+/// The result allows no unknown fields, unless the schema says otherwise.
 fn closed(schema: &Value) -> Value {
     let mut schema = schema.clone();
     if let Some(rules) = schema.as_object_mut()
@@ -50,7 +48,6 @@ fn closed(schema: &Value) -> Value {
     schema
 }
 
-/// The request with its tools described in the system prompt, and without tool messages.
 pub(crate) fn described(request: &ModelRequest, form: CallForm) -> ModelRequest {
     let system = format!("{}\n\n{}", request.system, instructions(&request.tools, form));
     let mut messages = plain_messages(&request.messages);
@@ -128,7 +125,6 @@ fn type_words(rule: &Value) -> String {
     }
 }
 
-/// An example call with the required arguments, or all of them if none is required.
 fn example(tool: &ToolSpec) -> Value {
     let properties = tool.parameters.get("properties").and_then(Value::as_object);
     let all: Vec<(&String, &Value)> = properties.into_iter().flatten().collect();
@@ -154,8 +150,7 @@ fn sample(rule: &Value, depth: usize) -> Value {
     }
 }
 
-/// Messages without tool calls and tool results: both become text. Several messages of the user in a row become one,
-/// because the templates of some models reject them.
+/// Several user messages in a row become one, because the templates of some models reject them.
 fn plain_messages(messages: &[Message]) -> Vec<Message> {
     let mut names: HashMap<&str, &str> = HashMap::new();
     let mut out: Vec<Message> = Vec::with_capacity(messages.len());

@@ -1,18 +1,15 @@
-//! What is shown of a reply while it streams, if its calls are written as text.
-//!
-//! A reply that follows the schema is JSON: only the tool's name and the readable arguments are shown. In any other
-//! reply, text is shown until something begins that may be a written call; the complete reply is shown at its end.
+//! What is shown of a reply while it streams, if its calls are written as text. Of a JSON reply, only the tool's name
+//! and readable arguments are shown; other text is shown until something begins that may be a written call.
 
 use althing_protocol::{Delta, DeltaSink};
 
-/// The string arguments that are shown, and the text of a reply without a call.
+/// The readable arguments, and the text of a reply without a call.
 const SHOWN: &[&str] = &["content", "text", "reason"];
 
-/// The beginnings of a line that may begin a written call.
+/// A line with such a beginning may be a written call.
 const MARKERS: &[&str] =
     &["{", "```json", "```tool", "<tool", "<function", "<|tool", "<|python_tag|>", "[TOOL_CALLS]", "[{"];
 
-/// The shown part of one stream.
 #[derive(Debug)]
 pub(crate) enum CallStream {
     Json(JsonView),
@@ -20,17 +17,14 @@ pub(crate) enum CallStream {
 }
 
 impl CallStream {
-    /// A view of a reply that follows the schema.
     pub(crate) fn of_schema() -> Self {
         Self::Json(JsonView::default())
     }
 
-    /// A view of a reply that may contain written calls.
     pub(crate) fn of_text() -> Self {
         Self::Text(TextView::default())
     }
 
-    /// Passes on what is to be shown.
     pub(crate) fn pass(&mut self, delta: Delta<'_>, on_delta: &mut DeltaSink<'_>) {
         let Delta::Text(more) = delta else {
             on_delta(delta);
@@ -42,7 +36,6 @@ impl CallStream {
         }
     }
 
-    /// The readable text of a schema reply that is incomplete; None for other replies.
     pub(crate) fn readable(self) -> Option<String> {
         match self {
             Self::Json(view) => Some(view.shown),
@@ -51,23 +44,20 @@ impl CallStream {
     }
 }
 
-/// The readable parts of `{"name": …, "arguments": {…}}` or `{"text": …}`, found while the JSON arrives.
+/// Finds the readable parts of `{"name": …, "arguments": {…}}` or `{"text": …}` while the JSON arrives.
 #[derive(Debug, Default)]
 pub(crate) struct JsonView {
-    /// Everything that was shown as text.
     shown: String,
     depth: usize,
-    /// The keys of the object at depth 1 and of the one at depth 2.
+    /// The current keys at depth 1 and at depth 2.
     keys: [String; 2],
     in_string: bool,
-    /// Whether the current string is a value, not a key.
     is_value: bool,
     after_colon: bool,
     text: String,
     escape: Escape,
 }
 
-/// The state inside an escape sequence of a string.
 #[derive(Debug, Default)]
 enum Escape {
     #[default]
@@ -75,7 +65,6 @@ enum Escape {
     Backslash,
     /// The hexadecimal digits so far of `\u`, and the high surrogate before it.
     Unicode(String, Option<u32>),
-    /// A high surrogate, whose other half follows.
     Half(u32),
     HalfBackslash(u32),
 }
@@ -190,15 +179,13 @@ impl JsonView {
     }
 }
 
-/// The text before something that may be a written call.
 #[derive(Debug, Default)]
 pub(crate) struct TextView {
     /// The current line, if it is not clear yet whether it begins a call.
     held: String,
-    /// Whether the current line is shown.
     is_shown: bool,
     in_fence: bool,
-    /// Whether something began that may be a call. Nothing is shown after that.
+    /// Something began that may be a call. Nothing is shown after that.
     is_over: bool,
 }
 
@@ -244,7 +231,6 @@ impl TextView {
 mod tests {
     use super::*;
 
-    /// What is shown of a text in pieces of `size` characters: the text, and the names of tools.
     fn shown(mut stream: CallStream, text: &str, size: usize) -> (String, Vec<String>) {
         let (mut out, mut tools) = (String::new(), Vec::new());
         let mut sink = |delta: Delta<'_>| match delta {

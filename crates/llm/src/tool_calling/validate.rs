@@ -1,17 +1,15 @@
-//! Checks the arguments of a written call against the tool's JSON schema: types, required fields, enumerations, items.
-//! Other keywords are not checked; the code that executes the call checks its arguments again.
+//! Checks the arguments of a written call against the tool's JSON schema: types, required fields, enumerations,
+//! items. The code that executes the call checks its arguments again.
 
 use serde_json::{Map, Value};
 
-/// How deep a schema is followed.
 const MAX_DEPTH: usize = 16;
 
-/// Whether arguments can be those of a call: they match the schema, and are not a copy of it.
 pub(super) fn are_arguments(arguments: &Map<String, Value>, schema: &Value) -> bool {
     !is_schema_copy(arguments, schema) && object_fits(arguments, schema, 0)
 }
 
-/// Whether a model copied the schema of the arguments instead of writing arguments.
+/// Some models copy the schema instead of writing arguments.
 fn is_schema_copy(arguments: &Map<String, Value>, schema: &Value) -> bool {
     let is_own = |name: &str| schema.pointer("/properties").is_some_and(|own| own.get(name).is_some());
     arguments.get("properties").is_some_and(Value::is_object) && !is_own("properties")

@@ -5,7 +5,7 @@ use althing_protocol::Delta;
 use althing_testkit::{Action, FakeModel, Fault, FaultMoment, Gate, Reply, RequestOutcome, Script};
 use serde_json::json;
 
-/// Starts a call, waits for `until`, drops the call, and waits until the server sees the connection close.
+/// Drops the call after `until`, and waits until the server sees the connection close.
 async fn dropped(action: Action, until: impl AsyncFnOnce(&FakeModel)) {
     let server = FakeModel::start(Script::always(action)).await;
     let backend = model(&server.base_url(), json!({}));

@@ -294,7 +294,7 @@ async fn no_name_of_a_model_leads_to_another_path() {
         ("a?key=b#c", "/v1beta/models/a%3Fkey=b%23c:streamGenerateContent?alt=sse"),
         ("a%2e%2e%2fb", "/v1beta/models/a%252e%252e%252fb:streamGenerateContent?alt=sse"),
     ] {
-        // Only the path matters: the fake server knows no such model.
+        // The fake server knows no such model.
         let _ = call(&*build(&section("gemini", model)), &request("hi")).await.result;
         assert_eq!(server.requests().pop().unwrap().path(), path);
     }
@@ -383,11 +383,11 @@ async fn ollama_is_found_with_its_models_and_missed_at_once_where_it_is_not() {
 async fn a_local_server_lists_its_models_or_is_absent() {
     let server = FakeModel::start(Script::always(Reply::text("ok"))).await;
     assert_eq!(served_models(&http(), &server.base_url()).await.unwrap(), ["model-a", "model-b", "model-c"]);
-    // A server that accepts connections and never answers.
+    // This server accepts connections and never answers.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}/v1", silent.local_addr().unwrap());
     assert_eq!(served_models(&http(), &address).await.unwrap_err().kind, Kind::Timeout);
-    // A server that answers with something other than a list of models.
+    // This server answers with something other than a list of models.
     let page = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
     let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}/v1", other.local_addr().unwrap());

@@ -1,5 +1,5 @@
-//! Row A1 of the table in `docs/reliability.md`: every fault, at every moment, once and permanently, ends in success
-//! or in a typed failure within its limit.
+//! Row A1 of the table in `docs/reliability.md`: every fault of a model server, at every moment, once and
+//! permanently, ends in success or in a typed failure within its limit.
 
 use super::support::{Called, KINDS, call, config_of, http, request};
 use althing_llm::{HttpClient, PriceTable, backend};
@@ -18,7 +18,6 @@ fn usual() -> Reply {
     Reply::new_answer(ANSWER).and_text(TEXT).chunks(6)
 }
 
-/// Runs one case against its own server.
 async fn run(kind: &str, case: FaultCase, always: bool, http: HttpClient) -> (Called, usize) {
     let script = Script::always(usual());
     let script = if always {
@@ -30,8 +29,7 @@ async fn run(kind: &str, case: FaultCase, always: bool, http: HttpClient) -> (Ca
     let limits = json!({
         "connect_timeout_seconds": 5, "first_byte_timeout_seconds": 2, "idle_timeout_seconds": 2,
         "request_timeout_seconds": if case.fault == Fault::EndlessStream { 2 } else { 20 },
-        // The backoff is long enough that a port which refuses for 150 ms is open again within the allowed
-        // retries.
+        // With this wait, a port that refuses for 150 ms is open again within the allowed retries.
         "retry_base_ms": 300, "max_retries": 4,
     });
     let backend =
@@ -40,11 +38,10 @@ async fn run(kind: &str, case: FaultCase, always: bool, http: HttpClient) -> (Ca
     (called, server.request_count())
 }
 
-/// The number of cases that may run at once, in all tests of this file together. With more on few processors, slow
-/// cases would be mistaken for silence.
+/// The slots of all tests of this file together. With more on few processors, slow cases would be mistaken for
+/// silence.
 static SLOTS: Semaphore = Semaphore::const_new(64);
 
-/// Runs all cases, as many at once as [`SLOTS`] allows, and returns all failures.
 async fn complaints(
     kind: &'static str,
     always: bool,
@@ -76,7 +73,6 @@ fn ensure(holds: bool, complaint: &str) -> Result<(), String> {
     if holds { Ok(()) } else { Err(complaint.to_owned()) }
 }
 
-/// Checks that the call succeeded with the complete reply, whether or not a fault occurred before.
 fn is_whole(case: FaultCase, called: &Called) -> Result<(), String> {
     let reply = called.result.as_ref().map_err(|error| format!("failed: {error}"))?;
     let sample = if case.fault == Fault::Utf8Split { UTF8_SAMPLE } else { "" };
@@ -116,8 +112,8 @@ fn kinds(fault: Fault) -> &'static [Kind] {
     }
 }
 
-/// Whether the call is retried. It differs from the fault table in two cases: an endless stream is not retried, because
-/// the tokens up to the limit would have to be paid for again; an empty reply is retried.
+/// Differs from the fault table: an endless stream is not retried, because the tokens up to the limit would have to
+/// be paid for again; an empty reply is retried.
 fn is_retried(case: FaultCase) -> bool {
     match (case.fault, case.expectation()) {
         (Fault::EndlessStream, _) => false,
@@ -181,7 +177,6 @@ async fn ends_typed(kind: &'static str) {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
-/// The whole table on one wire format.
 macro_rules! table_on {
     ($wire:ident, $kind:literal) => {
         mod $wire {

@@ -48,8 +48,7 @@ async fn the_whole_call_has_one_limit_over_all_its_tries() {
     assert!(server.request_count() <= 2, "the retries would have gone on");
 }
 
-/// A server that sends these frames of a longer body and then nothing until the client disconnects. Returns its URL
-/// and its task.
+/// Sends these frames of a longer body and then nothing until the client disconnects.
 async fn falls_silent_after(frames: &'static str) -> (String, tokio::task::JoinHandle<()>) {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,7 +1,5 @@
-//! Network access: proxies from the environment, and a custom certificate authority.
-//!
-//! The environment belongs to the whole process, so each case runs in its own process: this test binary with a single
-//! test, which makes one call.
+//! Proxies from the environment, and a custom certificate authority. The environment belongs to the whole process, so
+//! each case runs in its own process: this test binary with a single test.
 
 use super::support::{build, call, config, request};
 use althing_llm::{HttpClient, HttpOptions, PriceTable, backend};
@@ -20,7 +18,6 @@ use tokio_rustls::rustls::{ServerConfig, crypto};
 
 const CHILD: &str = "suite::network::one_call_in_a_process_of_its_own";
 
-/// What the child reports to its parent, between other output lines.
 fn reported(outcome: &str) -> String {
     format!("<<{outcome}>>")
 }
@@ -36,8 +33,7 @@ async fn one_call_in_a_process_of_its_own() {
     println!("{}", reported(&outcome));
 }
 
-/// Makes the call in a child process with these variables and no other proxy variables. Returns the reply or the
-/// error.
+/// The child has these variables and no other proxy variables.
 async fn child(url: &str, variables: &[(&str, &str)]) -> String {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args([CHILD, "--exact", "--nocapture"]).env("ALTHING_TEST_URL", url);
@@ -51,7 +47,7 @@ async fn child(url: &str, variables: &[(&str, &str)]) -> String {
     rest.split_once(">>").unwrap().0.to_owned()
 }
 
-/// A proxy that connects every host name to one server and records the requested names.
+/// Connects every host name to one server and records the requested names.
 async fn proxy(target: SocketAddr) -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -80,8 +76,7 @@ async fn proxy(target: SocketAddr) -> (String, Arc<Mutex<Vec<String>>>) {
     (address, asked)
 }
 
-/// A TLS server for `https://model.test` in front of another server, and the CA certificate (PEM) that signed the
-/// server's certificate.
+/// A TLS server for `https://model.test` in front of another server. Also returns the CA certificate (PEM).
 async fn tls_in_front_of(target: SocketAddr) -> (SocketAddr, String) {
     let mut authority = CertificateParams::new(Vec::new()).unwrap();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

@@ -43,7 +43,7 @@ fn task(task: &str) -> String {
     format!("<ORIGINAL MESSAGE 7a>\n{task}\n<END OF ORIGINAL MESSAGE 7a>")
 }
 
-/// The answers as member `member_index` sees them: its own last.
+/// The agent's own answer is last.
 fn shown(answers: &[(usize, usize, String)], member_index: usize, mark: &str) -> String {
     let own = answers.iter().filter(|(agent, ..)| *agent == member_index);
     let listed: String = answers

@@ -5,7 +5,6 @@ use althing_protocol::{BackendErrorKind as Kind, ToolCall, Usage};
 use althing_testkit::{Action, FakeModel, Finish, Reply, Script, Usage as Counted};
 use serde_json::json;
 
-/// The result of a call whose response body is these bytes.
 async fn understood(content_type: &str, body: &str) -> super::support::Called {
     let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {content_type}\r\nconnection: close\r\n\r\n");
     let server = FakeModel::start(Script::always(Action::Raw(format!("{head}{body}").into()))).await;

@@ -5,7 +5,6 @@ use althing_protocol::{Message, ModelRequest, Secret, ToolCall, ToolSpec};
 use althing_testkit::{Action, FakeModel, Reply, Script};
 use serde_json::{Value, json};
 
-/// The body of the first request made with this config.
 async fn body(kind: &str, params: Value, request: &ModelRequest) -> Value {
     let server = FakeModel::start(Script::always(Reply::text("ok"))).await;
     let mut section = config(&server.base_url(), params);

@@ -8,16 +8,14 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A deadline longer than any operation here.
 pub(crate) const LONG: Duration = althing_testkit::wait::PATIENCE;
 
-/// The API key of all configs here. It may appear only in the header that carries the key.
+/// This key may appear only in the header that carries the key.
 pub(crate) const KEY: &str = "sk-test";
 
 /// One backend type per wire format; `openai` uses Responses.
 pub(crate) const KINDS: [&str; 4] = ["chatcompletion", "openai", "claude", "gemini"];
 
-/// A config of type `kind` for a server, with quick retries.
 pub(crate) fn config_of(kind: &str, base_url: &str, params: Value) -> BackendConfig {
     let api = params.get("api").cloned().unwrap_or_default();
     let mut section = config(base_url, params);
@@ -26,7 +24,6 @@ pub(crate) fn config_of(kind: &str, base_url: &str, params: Value) -> BackendCon
     section
 }
 
-/// A chat-completions config for a server, with quick retries.
 pub(crate) fn config(base_url: &str, params: Value) -> BackendConfig {
     let mut all =
         Map::from_iter([("retry_base_ms".to_owned(), json!(10)), ("api".to_owned(), json!("chat"))]);
@@ -65,17 +62,15 @@ pub(crate) fn request(text: &str) -> ModelRequest {
     }
 }
 
-/// One call, with everything that streamed.
 #[derive(Debug)]
 pub(crate) struct Called {
     pub(crate) result: Result<Reply, BackendError>,
     /// The text since the last retry.
     pub(crate) text: String,
     pub(crate) reasoning: String,
-    /// The names of tools since the last retry.
+    /// The tools since the last retry.
     pub(crate) tools: Vec<String>,
     pub(crate) retries: Vec<Retry>,
-    /// What the call waited for.
     pub(crate) waits: Vec<String>,
     pub(crate) took: Duration,
 }

@@ -21,7 +21,6 @@ fn section(kind: &str, model: &str, server: &FakeModel, params: Value) -> Backen
     section
 }
 
-/// Makes one call, and returns the request with its tool result.
 async fn with_result(backend: &Arc<dyn Backend>) -> ModelRequest {
     let mut request = request("Read it.");
     let reply = call(&**backend, &request).await.reply().clone();

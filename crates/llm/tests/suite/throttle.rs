@@ -15,8 +15,7 @@ fn agent(kind: &str, server: &FakeModel, key: &str, http: &HttpClient, params: V
     backend(&section, http, &PriceTable::default()).unwrap()
 }
 
-/// Makes one call with each agent at the same time. Returns the highest number of concurrent connections to the
-/// server.
+/// Returns the highest number of concurrent connections to the server.
 async fn peak(agents: Vec<Arc<dyn Backend>>, server: &FakeModel) -> usize {
     let calls: Vec<_> = agents
         .into_iter()
@@ -36,7 +35,7 @@ fn slow() -> Script {
 async fn agents_with_one_key_share_its_limits_in_every_format() {
     for kind in KINDS {
         let (server, http) = (FakeModel::start(slow()).await, http());
-        // One config's limit applies to all configs with the same key, including those without a limit.
+        // One config's limit applies to all configs with the same key.
         let params = |n: usize| if n == 0 { json!({"max_concurrent_requests": 2}) } else { json!({}) };
         let agents = (0..6).map(|n| agent(kind, &server, "one", &http, params(n))).collect();
         assert_eq!(peak(agents, &server).await, 2, "{kind}");

@@ -333,7 +333,6 @@ async fn calls_wait_for_a_free_slot_of_the_server_and_say_so() {
         let second = async {
             server.wait_for_requests(1, LONG).await;
             let mut second = Box::pin(call(&*two, &asked));
-            // The second call is polled until it waits.
             assert!(futures_poll(&mut second).await.is_none());
             assert_eq!(server.request_count(), 1, "the second call waits");
             gate.release_all();
@@ -346,7 +345,6 @@ async fn calls_wait_for_a_free_slot_of_the_server_and_say_so() {
     }
 }
 
-/// Polls a future until it has had the chance to make progress.
 async fn futures_poll<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
     for _ in 0..100 {
         tokio::select! {

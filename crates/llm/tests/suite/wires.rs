@@ -6,7 +6,7 @@ use althing_protocol::{BackendErrorKind as Kind, Message, ModelRequest, ToolCall
 use althing_testkit::{FakeModel, Finish, Reply, Script, Usage as Counted};
 use serde_json::{Value, json};
 
-/// A model of the wire format whose price is known, with its prices for input, cached input and output.
+/// The prices are for input, cached input and output.
 fn priced(kind: &str) -> (&'static str, [f64; 3]) {
     match kind {
         "claude" => ("claude-sonnet-4-5", [3.0, 0.3, 15.0]),
@@ -67,8 +67,7 @@ async fn a_reply_without_streaming_is_parsed() {
     for kind in KINDS {
         let mut reply = Reply::new_answer("An answer.").and_text("Look:").reasoning("Hm.");
         reply.pace = std::time::Duration::ZERO;
-        // The fake server answers without streaming if the request does not ask for a stream; a plain request fetches
-        // that body.
+        // The fake server answers without streaming if the request does not ask for a stream.
         let script = Script::always(reply);
         let server = FakeModel::start(script).await;
         let whole = whole_body(kind, &server).await;
@@ -85,7 +84,6 @@ async fn a_reply_without_streaming_is_parsed() {
     }
 }
 
-/// The fake server's reply to a request without streaming.
 async fn whole_body(kind: &str, server: &FakeModel) -> String {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let path = match kind {
@@ -156,7 +154,6 @@ async fn a_cooperative_agent_votes_answers_and_chats_in_every_format() {
     }
 }
 
-/// A conversation that contains every kind of message.
 fn long_conversation(calls: Vec<ToolCall>) -> ModelRequest {
     let [first, second] = [calls[0].id.clone(), calls[1].id.clone()];
     let mut request = request("Read both.");
@@ -248,7 +245,7 @@ async fn a_tool_call_and_its_result_go_back_and_forth_on_every_wire() {
         }
         assert_eq!(call(&*backend, &request).await.reply().text, "Done.", "{kind}");
         let sent = server.requests()[1].body().to_string();
-        // Ids from the provider are sent back. Ids that we assigned, because the provider sent none, are not.
+        // Ids that Althing assigned, because the provider sent none, are not sent back.
         assert!(
             ids.iter().all(|id| sent.contains(id.as_str()) != id.starts_with("althing-")),
             "{kind}: {sent}"

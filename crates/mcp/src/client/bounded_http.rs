@@ -1,6 +1,4 @@
-//! Streamable HTTP with size limits, because `rmcp` by itself reads JSON bodies of any size.
-//!
-//! Only POST requests are implemented here. Session streams (GET) and ending a session (DELETE) are left to `rmcp`.
+//! Streamable HTTP to MCP servers with size limits, because `rmcp` by itself reads JSON bodies of any size.
 
 use super::exit_reason::ExitReason;
 use super::limits;
@@ -28,7 +26,6 @@ type HttpFailure = StreamableHttpError<reqwest::Error>;
 type Headers = HashMap<HeaderName, HeaderValue>;
 type Events = BoxStream<'static, Result<Sse, SseError>>;
 
-/// A reqwest client with a limit on response size.
 #[derive(Clone)]
 pub(crate) struct BoundedHttp {
     pub(crate) client: reqwest::Client,
@@ -151,7 +148,6 @@ impl BoundedHttp {
     }
 }
 
-/// Whether a posted message expects a reply.
 #[derive(Clone, Copy)]
 enum Wants {
     Reply,
@@ -167,7 +163,7 @@ fn wants_reply(message: &ClientJsonRpcMessage) -> Wants {
     }
 }
 
-/// Maps the statuses that have a meaning in MCP to errors.
+/// Handles the statuses that have a meaning in MCP.
 fn refuse(response: &Response, in_session: bool) -> Result<(), HttpFailure> {
     let status = response.status();
     if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
@@ -194,7 +190,6 @@ async fn read(response: Response) -> Result<Vec<u8>, HttpFailure> {
     Ok(body)
 }
 
-/// Passes an event stream through until one event exceeds the size limit.
 fn bounded<E>(
     chunks: impl Stream<Item = Result<Bytes, E>>,
     exit_reason: Arc<ExitReason>,
@@ -232,7 +227,7 @@ fn without_address(error: reqwest::Error) -> HttpFailure {
     StreamableHttpError::Client(error.without_url())
 }
 
-/// Removes the URL from an error, because it may contain a key.
+/// The URL is removed, because it may contain a key.
 fn without_url(error: HttpFailure) -> HttpFailure {
     match error {
         StreamableHttpError::Client(error) => without_address(error),

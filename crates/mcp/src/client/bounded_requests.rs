@@ -1,7 +1,6 @@
-//! Limits how many requests of a server may wait for our replies.
-//!
-//! Each request of a server (above all `ping`) has a reply. If the server sends requests without end and does not take
-//! the replies, `rmcp` would keep them all in memory. So the connection is closed instead.
+//! Limits how many requests of an MCP server may wait for our replies. If a server sends requests (above all `ping`)
+//! without end and does not take the replies, `rmcp` would keep them all in memory, so the connection is closed
+//! instead.
 
 use super::exit_reason::ExitReason;
 use super::limits;
@@ -12,15 +11,13 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// A transport that is closed when too many requests of the server wait for replies.
 pub(crate) struct BoundedRequests<T> {
     /// `None` after the transport was closed because of the limit.
     transport: Option<T>,
-    /// The requests to which `rmcp` has not replied yet.
+    /// Requests of the server to which `rmcp` has not replied yet.
     open: HashSet<RequestId>,
     /// One more reference for each reply that the server has not taken yet.
     sending: Arc<()>,
-    /// Ends the sending of replies.
     closed: CancellationToken,
     exit_reason: Arc<ExitReason>,
 }
@@ -36,13 +33,11 @@ impl<T> BoundedRequests<T> {
         }
     }
 
-    /// Counts the requests that wait for replies, with this message. Returns false if there are too many.
     fn count(&mut self, message: &ServerJsonRpcMessage) -> bool {
         match message {
             ServerJsonRpcMessage::Request(request) => {
                 self.open.insert(request.id.clone());
             }
-            // A cancelled request gets no reply.
             ServerJsonRpcMessage::Notification(notification) => {
                 if let ServerNotification::CancelledNotification(cancelled) = &notification.notification
                     && let Some(id) = &cancelled.params.request_id
@@ -83,14 +78,12 @@ impl<T: Transport<RoleClient> + 'static> Transport<RoleClient> for BoundedReques
                 },
                 None => Ok(()),
             };
-            // The reply counts until it is sent.
             drop(sending);
             result
         }
     }
 
-    /// The next message; None if the connection has ended or there are too many requests. Cancel-safe if the transport
-    /// is.
+    /// `None` if the connection has ended or there are too many requests. Cancel-safe if the transport is.
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
         let message = self.transport.as_mut()?.receive().await?;
         if self.count(&message) {
@@ -101,7 +94,7 @@ impl<T: Transport<RoleClient> + 'static> Transport<RoleClient> for BoundedReques
             limits::UNANSWERED
         ));
         self.closed.cancel();
-        // Dropped and not closed: closing waits for the server.
+        // The transport is dropped and not closed, because closing waits for the server.
         self.transport = None;
         None
     }

@@ -1,4 +1,4 @@
-//! All tools of an agent's servers by the names they are offered under, and the lookup from a name to its tool.
+//! All tools of an agent's MCP servers by the names under which they are offered.
 
 use super::names;
 use super::tool_set::{ServerTool, ToolInfo};
@@ -6,15 +6,12 @@ use althing_protocol::ToolSpec;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// A tool and the server it belongs to.
 pub(crate) struct CatalogEntry {
-    /// Index into the agent's servers.
     pub(crate) server: usize,
     pub(crate) spec: ToolSpec,
     pub(crate) info: ToolInfo,
 }
 
-/// The tools offered at one time.
 #[derive(Default)]
 pub(crate) struct Catalog {
     pub(crate) entries: Vec<CatalogEntry>,
@@ -22,7 +19,6 @@ pub(crate) struct Catalog {
 }
 
 impl Catalog {
-    /// Builds the catalog from each server's name and tools.
     pub(crate) fn new(servers: &[(&str, Arc<Vec<ServerTool>>)]) -> Self {
         let all: Vec<(usize, &str, &ServerTool)> = servers
             .iter()

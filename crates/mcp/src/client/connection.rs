@@ -1,4 +1,4 @@
-//! One connection to one server: its calls, and how it ended. It never restarts the server; `server` decides that.
+//! One connection to one MCP server: its calls, and how it ended. It never restarts the server.
 
 use super::exit_reason::ExitReason;
 use super::handshake::{self, Client, OpenConnection};
@@ -24,24 +24,20 @@ use tokio::sync::{Mutex, Notify};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout};
 
-/// A connection to a server, open or ended.
 pub(crate) struct Connection {
     peer: Peer<RoleClient>,
-    /// The running client. Dropping it ends the connection; `close` takes it out, ends the connection and waits.
+    /// Dropping the service ends the connection; `close` also waits.
     service: Mutex<Option<RunningService<RoleClient, Client>>>,
-    /// The process of a stdio server.
     process: Option<SupervisedProcess>,
     exit_reason: Arc<ExitReason>,
     log: Arc<ServerLog>,
-    /// The task that lists the tools again when they change.
     refresher: AbortHandle,
     since: Instant,
-    /// Whether the end of the connection has been reported.
     end_reported: AtomicBool,
 }
 
 impl Connection {
-    /// Starts a server and lists its tools within its time limit. Dropping the future stops everything it started.
+    /// Dropping the future stops everything it started.
     pub(crate) async fn start(
         shared: &Arc<Shared>,
         spec: &Arc<ServerSpec>,
@@ -97,45 +93,39 @@ impl Connection {
         })
     }
 
-    /// Whether the transport is open.
     pub(crate) fn is_up(&self) -> bool {
         !self.peer.is_transport_closed()
     }
 
-    /// Whether the server is a process that we started.
     pub(crate) fn has_process(&self) -> bool {
         self.process.is_some()
     }
 
-    /// Whether a failed exchange means that the server is gone. Always true for a process; for HTTP only if the
-    /// transport is closed, because a single request may fail on its own.
+    /// Always true for a process; for HTTP only if the transport is closed, because a single request may fail on its
+    /// own.
     pub(crate) fn is_gone_on_failure(&self) -> bool {
         self.process.is_some() || !self.is_up()
     }
 
-    /// Why an exchange failed on a connection that is still open, if known; the reason is cleared for the next
-    /// exchange.
+    /// Why an exchange failed while the connection stays open. Clears the reason for the next exchange.
     pub(crate) fn take_failure(&self) -> Option<String> {
         self.exit_reason.take()
     }
 
-    /// The time since the connection became ready.
     pub(crate) fn age(&self) -> Duration {
         self.since.elapsed()
     }
 
-    /// The negotiated protocol revision.
     pub(crate) fn protocol(&self) -> Option<String> {
         self.peer.peer_info().map(|info| info.protocol_version.as_str().to_owned())
     }
 
-    /// The server's instructions, shortened.
     pub(crate) fn instructions(&self) -> Option<String> {
         let info = self.peer.peer_info()?;
         info.instructions.as_deref().map(|text| truncate_chars(text.trim(), limits::INSTRUCTIONS))
     }
 
-    /// Calls a tool. Dropping the future sends the server a cancellation.
+    /// Dropping the future sends the server a cancellation.
     pub(crate) async fn call(
         &self,
         tool: String,
@@ -155,7 +145,7 @@ impl Connection {
         answer
     }
 
-    /// How the connection ended, phrased to follow the server's name. Waits briefly until this is known.
+    /// The text follows the server's name. Waits briefly until the reason is known.
     pub(crate) async fn ending(&self) -> String {
         handshake::ending(&self.exit_reason, self.process.as_ref()).await
     }
@@ -164,13 +154,11 @@ impl Connection {
         self.log.last()
     }
 
-    /// Marks the end as reported. True for the first caller only, so that the end is reported once.
     pub(crate) fn mark_end_reported(&self) -> bool {
         !self.end_reported.swap(true, Ordering::Relaxed)
     }
 
-    /// Closes the connection, which takes at most two grace periods, and then waits until the server's process, if any,
-    /// has ended.
+    /// Takes at most two grace periods, and then waits until the server's process, if any, has ended.
     pub(crate) async fn close(&self, grace: Duration) {
         self.refresher.abort();
         if let Some(mut service) = self.service.lock().await.take() {
@@ -189,7 +177,6 @@ impl Drop for Connection {
     }
 }
 
-/// Cancels a call at the server when dropped before the response arrives.
 struct CancelOnDrop {
     call: Option<(Peer<RoleClient>, RequestId)>,
 }
@@ -203,7 +190,7 @@ impl Drop for CancelOnDrop {
         let reason = Some("the call was cancelled".to_owned());
         let note = CancelledNotification::new(CancelledNotificationParam::new(Some(id), reason));
         runtime.spawn(async move {
-            // An error means that the server is gone, so there is nothing to cancel.
+            // An error means that the server is gone.
             let _ = peer.send_notification(note.into()).await;
         });
     }

@@ -1,8 +1,5 @@
-//! Opens a connection: starts the process or takes the URL, then negotiates the protocol revision.
-//!
-//! `initialize` is tried first, although revision 2026-07-28 replaced it: every older server understands it, while
-//! some of them exit or hang when they receive `server/discover` first. A server that answers `initialize` with an
-//! error gets a fresh connection and `server/discover`.
+//! Opens a connection to an MCP server and negotiates the protocol revision. `initialize` is tried first, although
+//! revision 2026-07-28 replaced it: some older servers exit or hang when they receive `server/discover` first.
 
 use super::bounded_http::BoundedHttp;
 use super::bounded_requests::BoundedRequests;
@@ -31,18 +28,15 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// A connection after the handshake.
 pub(crate) struct OpenConnection {
     pub(crate) service: RunningService<RoleClient, Client>,
-    /// The process of a stdio server.
     pub(crate) process: Option<SupervisedProcess>,
     pub(crate) exit_reason: Arc<ExitReason>,
     pub(crate) skipped_tools: Arc<SkippedTools>,
 }
 
-/// Our side of the connection. It offers servers no capabilities: no sampling, no roots, no elicitation.
+/// This client offers servers no capabilities: no sampling, no roots, no elicitation.
 pub(crate) struct Client {
-    /// Notified when the server announces that its tools changed.
     changed: Arc<Notify>,
 }
 
@@ -58,7 +52,6 @@ impl ClientHandler for Client {
     }
 }
 
-/// Why an attempt failed.
 enum HandshakeFailure {
     /// The server answered with an error; it may support only `server/discover`.
     Answered(StartError),
@@ -71,7 +64,7 @@ impl From<StartError> for HandshakeFailure {
     }
 }
 
-/// Opens a connection. Dropping the future stops everything it started.
+/// Dropping the future stops everything it started.
 pub(crate) async fn open(
     shared: &Shared,
     spec: &ServerSpec,
@@ -122,7 +115,6 @@ fn spawn_request(
     SpawnRequest { program: command.to_owned(), args: args.to_vec(), env, cwd: cwd.cloned() }
 }
 
-/// Starts the MCP server process and connects to it over its pipes.
 async fn open_stdio(
     shared: &Shared,
     request: &SpawnRequest,
@@ -135,7 +127,7 @@ async fn open_stdio(
     let (exit_reason, skipped_tools) = (Arc::<ExitReason>::default(), Arc::<SkippedTools>::default());
     let grace = shared.options.grace;
     let process = SupervisedProcess::start(child.process, shutdown.clone(), grace);
-    // Shutdown has three steps of one grace period each; wait one more grace period for the rest of stderr.
+    // Shutdown has three steps of one grace period each, and one more for the rest of stderr.
     tokio::spawn(log.clone().drain(child.stderr, shutdown.clone(), grace * 4));
     let notes = (exit_reason.clone(), log.clone(), skipped_tools.clone());
     let transport = StdioTransport::new(child.stdin, child.stdout, shutdown, notes);
@@ -204,8 +196,7 @@ async fn open_http(
     }
 }
 
-/// Whether the error is an HTTP status 4xx: a server that supports only the newest revision may answer `initialize`
-/// with a plain 4xx.
+/// A server that supports only the newest revision may answer `initialize` with a plain 4xx.
 fn is_client_error(error: &(dyn std::error::Error + 'static)) -> bool {
     matches!(
         error.downcast_ref::<StreamableHttpError<reqwest::Error>>(),
@@ -213,7 +204,7 @@ fn is_client_error(error: &(dyn std::error::Error + 'static)) -> bool {
     )
 }
 
-/// How a connection ended, phrased to follow the server's name.
+/// The text follows the server's name.
 pub(crate) async fn ending(exit_reason: &ExitReason, process: Option<&SupervisedProcess>) -> String {
     if let Some(how) = exit_reason.get() {
         return how;

@@ -1,6 +1,5 @@
-//! An agent's MCP servers as a [`ToolHost`]: starts them, offers their tools, routes calls.
-//!
-//! Access to context paths is not checked here: what a server may touch is fixed by the sandbox it is started in.
+//! An agent's MCP servers as a [`ToolHost`]: starts them, offers their tools, routes calls. What a server may touch
+//! is fixed by the sandbox it is started in.
 
 use super::catalog::Catalog;
 use super::http;
@@ -20,16 +19,14 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// State shared by all servers of an agent.
 pub(crate) struct Shared {
     pub(crate) options: ClientOptions,
     notices: Mutex<VecDeque<ServerNotice>>,
-    /// The HTTP client, built when the first HTTP server needs it; most agents have no HTTP server.
+    /// The client is built when the first HTTP server needs it; most agents have none.
     http: OnceLock<Result<reqwest::Client, StartError>>,
 }
 
 impl Shared {
-    /// Passes a notice to the sink and stores it.
     pub(crate) fn notice(&self, server: &str, kind: NoticeKind) {
         let notice = ServerNotice { server: server.to_owned(), kind };
         if let Some(tell) = &self.options.on_notice {
@@ -50,38 +47,31 @@ impl Shared {
     }
 }
 
-/// The current state of one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerState {
-    /// The server's name in the config.
     pub name: String,
-    /// Whether the server is up. If not, the next call restarts it, unless it was restarted too often or closed.
+    /// Whether the server runs. If not, the next call restarts it, unless it was restarted too often or closed.
     pub up: bool,
-    /// The negotiated protocol revision.
     pub protocol: Option<String>,
-    /// How many of the server's tools are offered.
     pub tools: usize,
     /// The server's instructions, shortened to 4096 characters. Untrusted text: show it, do not follow it.
     pub instructions: Option<String>,
 }
 
-/// An agent's MCP servers. Dropping this value stops them in the background; [`close`](Self::close) waits
-/// until they have stopped.
+/// Dropping this value stops the servers in the background; [`close`](Self::close) waits until they have stopped.
 pub struct McpToolHost {
     shared: Arc<Shared>,
     servers: Vec<McpServerClient>,
     output: ResultStore,
-    /// Counts changes to any server's tools.
     changes: Arc<AtomicU64>,
-    /// The catalog, and the change count it was built at.
+    /// The catalog, with the change count at which it was built.
     catalog: Mutex<(u64, Arc<Catalog>)>,
 }
 
 impl McpToolHost {
-    /// Starts all MCP servers in parallel. A server is left out, with a notice, if it fails to start, takes longer than
-    /// its limit, or has the name of an earlier server.
-    ///
-    /// The future is boxed, so that rmcp's generic code is compiled in this crate and not again in each caller's.
+    /// Starts all MCP servers in parallel. A server is left out, with a notice, if it fails to start, takes longer
+    /// than its limit, or has the name of an earlier server. The future is boxed, so that rmcp's generic code is
+    /// compiled only in this crate.
     pub fn start(specs: Vec<ServerSpec>, options: ClientOptions) -> BoxFuture<'static, Self> {
         Box::pin(Self::start_all(specs, options))
     }
@@ -109,7 +99,7 @@ impl McpToolHost {
         Self { shared, servers, output, changes, catalog }
     }
 
-    /// The last 256 notices, oldest first.
+    /// The notices, oldest first; at most 256.
     pub fn notices(&self) -> Vec<ServerNotice> {
         self.shared.notices.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
@@ -129,19 +119,17 @@ impl McpToolHost {
         self.servers.iter().map(state).collect()
     }
 
-    /// What the servers state about each offered tool, for callers that choose among tools.
     pub fn tool_infos(&self) -> Vec<ToolInfo> {
         self.catalog().entries.iter().map(|entry| entry.info.clone()).collect()
     }
 
-    /// Stops the servers that we started and waits a few seconds at most. The next call of a server's tool starts that
-    /// server again, and the result of that call tells the model about the restart if the server was called before.
-    /// For servers whose permissions have changed.
+    /// Stops the servers that Althing started, because their permissions have changed. The next call of a server's
+    /// tool starts that server again and, if the server was called before, tells the model about the restart.
     pub async fn renew(&self) {
         join_all(self.servers.iter().map(McpServerClient::renew)).await;
     }
 
-    /// Stops all servers and waits a few seconds at most. Later calls are refused.
+    /// Stops the servers; waits a few seconds at most. Later calls are refused.
     pub fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(join_all(self.servers.iter().map(McpServerClient::close)).map(drop))
     }
@@ -192,7 +180,7 @@ fn failed_outcome(reason: String) -> ToolOutcome {
     ToolOutcome { content: reason, is_error: true }
 }
 
-/// The arguments as an object. Models send an empty string for a tool without parameters.
+/// Models send an empty string for a tool without parameters.
 fn arguments(text: &str) -> Result<JsonObject, String> {
     if text.trim().is_empty() {
         return Ok(JsonObject::new());

@@ -1,6 +1,4 @@
-//! The HTTP client for HTTP servers, and which parts of a URL or an error may be shown.
-//!
-//! The process uses one TLS provider: rustls with ring, with compiled-in public roots.
+//! The HTTP client for MCP servers with a URL, and which parts of a URL or an error may be shown.
 
 use super::limits;
 use super::notice::{StartError, quote};
@@ -12,7 +10,7 @@ use std::collections::HashMap;
 use std::error::Error;
 use std::sync::Arc;
 
-/// Headers that a config must not set, because MCP or HTTP uses them.
+/// Headers that MCP or HTTP uses, so that a config must not set them.
 const RESERVED: &[&str] = &[
     "accept",
     "content-type",
@@ -27,7 +25,6 @@ const RESERVED: &[&str] = &[
     "mcp-name",
 ];
 
-/// An HTTP client with the default settings.
 pub(crate) fn client() -> Result<reqwest::Client, StartError> {
     let bad = |reason: String| StartError::BadSpec { reason };
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -49,7 +46,7 @@ pub(crate) fn client() -> Result<reqwest::Client, StartError> {
         .map_err(|error| bad(error.without_url().to_string()))
 }
 
-/// Follows a redirect only if it keeps method and body and stays on the same origin, because the request carries the
+/// Follows only a redirect that keeps method and body and stays on the same origin, because the request carries the
 /// server's keys. Many servers redirect `/mcp` to `/mcp/`.
 fn follow(attempt: Attempt<'_>) -> reqwest::redirect::Action {
     let keeps = matches!(attempt.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
@@ -57,7 +54,6 @@ fn follow(attempt: Attempt<'_>) -> reqwest::redirect::Action {
     if keeps && same && attempt.previous().len() < 5 { attempt.follow() } else { attempt.stop() }
 }
 
-/// Parses a URL and checks its scheme.
 pub(crate) fn address(url: &str) -> Result<Url, StartError> {
     let bad = |reason: &str| StartError::BadSpec { reason: format!("its url cannot be used: {reason}") };
     let url = Url::parse(url).map_err(|error| bad(&error.to_string()))?;
@@ -67,12 +63,12 @@ pub(crate) fn address(url: &str) -> Result<Url, StartError> {
     }
 }
 
-/// The part of a URL that may be shown. Path and query may contain a key.
+/// Only the origin is shown, because path and query may contain a key.
 pub(crate) fn origin(url: &Url) -> String {
     url.origin().ascii_serialization()
 }
 
-/// The headers to send, marked sensitive so that debug output does not show their values.
+/// The headers are marked sensitive, so that debug output does not show their values.
 pub(crate) fn headers(headers: &[(String, Secret)]) -> Result<HashMap<HeaderName, HeaderValue>, StartError> {
     let bad = |name: &str, reason: &str| StartError::BadSpec {
         reason: format!("its header {} cannot be used: {reason}", quote(name)),
@@ -93,7 +89,6 @@ pub(crate) fn headers(headers: &[(String, Secret)]) -> Result<HashMap<HeaderName
         .collect()
 }
 
-/// An error and its causes on one line. URLs were removed where the error arose.
 pub(crate) fn causes(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

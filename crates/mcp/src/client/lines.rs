@@ -3,7 +3,6 @@
 use std::io;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
-/// One line without its line ending.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum RawLine {
     Whole(Vec<u8>),
@@ -13,7 +12,7 @@ pub(crate) enum RawLine {
 
 pub(crate) struct LineReader<R> {
     reader: BufReader<R>,
-    /// The bytes of the next line read so far. Stored in `self` so that dropping the future loses nothing.
+    /// The beginning of the current line; stored in `self` so that dropping the future loses nothing.
     partial: Vec<u8>,
     limit: usize,
     skipping: bool,
@@ -24,16 +23,15 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         Self { reader: BufReader::new(reader), partial: Vec::new(), limit, skipping: false }
     }
 
-    /// Discards the rest of the line whose beginning was returned as [`RawLine::Cut`].
     pub(crate) fn skip(&mut self) {
         self.skipping = true;
     }
 
-    /// The next line; None at the end of the stream. An unterminated last line counts as a line.
+    /// `None` at the end of the stream. An unterminated last line counts as a line.
     pub(crate) async fn next(&mut self) -> io::Result<Option<RawLine>> {
         loop {
             if self.reader.buffer().is_empty() {
-                // A flooding stream is always ready, so yield to let other tasks run between its reads.
+                // A flooding stream is always ready, so other tasks must get a chance to run.
                 tokio::task::yield_now().await;
             }
             let chunk = self.reader.fill_buf().await?;

@@ -1,4 +1,4 @@
-//! Lists a server's tools page by page, and again when the server announces a change.
+//! Lists an MCP server's tools page by page, and again when the server announces a change.
 
 use super::limits;
 use super::notice::{NoticeKind, quote};
@@ -14,7 +14,6 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
-/// The tools to offer, and notices, for example about tools that are left out.
 pub(crate) async fn list(
     peer: &Peer<RoleClient>,
     spec: &ServerSpec,
@@ -44,7 +43,6 @@ pub(crate) async fn list(
     Ok(filter.finish())
 }
 
-/// Refreshes the tool list when it changes.
 pub(crate) struct Refresher {
     pub(crate) peer: Peer<RoleClient>,
     pub(crate) spec: Arc<ServerSpec>,
@@ -54,12 +52,12 @@ pub(crate) struct Refresher {
 }
 
 impl Refresher {
-    /// Lists the tools after each change until the connection ends. Without a subscription, any number of
-    /// notifications that arrive during a listing lead to only one more listing.
+    /// Runs until the connection ends. Without a subscription, any number of notifications during a listing lead to
+    /// only one more listing.
     pub(crate) async fn run(self, say: impl Fn(NoticeKind) + Send) {
         let mut subscription = self.subscribe().await;
         if subscription.is_some() {
-            // The tools may have changed between the first listing and the subscription, so list them again.
+            // The tools may have changed between the first listing and the subscription.
             self.changed.notify_one();
         }
         loop {
@@ -83,7 +81,7 @@ impl Refresher {
         }
     }
 
-    /// Subscribes to change notifications, which servers of revision 2026-07-28 send only to subscribers.
+    /// Servers of revision 2026-07-28 send change notifications only to subscribers.
     async fn subscribe(&self) -> Option<Subscription> {
         let info = self.peer.peer_info()?;
         let tells = info.capabilities.tools.as_ref().is_some_and(|tools| tools.list_changed == Some(true));

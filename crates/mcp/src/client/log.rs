@@ -1,7 +1,5 @@
-//! Collects a server's own output: its stderr, and stdout lines that are not MCP.
-//!
-//! Output never reaches our stdout or stderr, and it is bounded, so that a noisy server fills neither memory nor the
-//! log.
+//! Collects an MCP server's own output: its stderr, and stdout lines that are not MCP. It is bounded, so that a noisy
+//! server fills neither memory nor the log.
 
 use super::limits;
 use super::lines::{LineReader, RawLine};
@@ -14,7 +12,6 @@ use tokio::io::AsyncRead;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-/// The output log of one connection.
 pub(crate) struct ServerLog {
     server: String,
     sink: Option<StderrSink>,
@@ -23,9 +20,9 @@ pub(crate) struct ServerLog {
 
 #[derive(Default)]
 struct LogState {
-    /// Bytes of output so far, including those that no longer reach the sink.
+    /// The number of bytes, including output that no longer reaches the sink.
     written: usize,
-    /// The last lines, quoted when the server dies.
+    /// The last lines, which are quoted when the server dies.
     last: VecDeque<String>,
 }
 
@@ -34,8 +31,6 @@ impl ServerLog {
         Arc::new(Self { server: server.to_owned(), sink, state: Mutex::default() })
     }
 
-    /// Passes one line, cut to the limit, to the sink, unless too much output reached it before; a line that is not
-    /// blank is also stored among the last lines.
     pub(crate) fn line(&self, bytes: &[u8], rest_dropped: RestDropped) {
         let mut text = String::from_utf8_lossy(bytes.get(..limits::LOG_LINE).unwrap_or(bytes)).into_owned();
         if matches!(rest_dropped, RestDropped::Yes) || bytes.len() > limits::LOG_LINE {
@@ -62,13 +57,12 @@ impl ServerLog {
         }
     }
 
-    /// The last lines, oldest first.
     pub(crate) fn last(&self) -> Vec<String> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).last.iter().cloned().collect()
     }
 
-    /// Reads a stream to its end, so that the server never blocks on a full pipe. Stops at the
-    /// latest when the time `after` has passed since the shutdown, because an orphaned child may hold the stream open.
+    /// Reads to the end, so that the server never blocks on a full pipe; but for at most `after` from the shutdown
+    /// on, because an orphaned child may hold the stream open.
     pub(crate) async fn drain(
         self: Arc<Self>,
         stream: impl AsyncRead + Unpin,
@@ -100,7 +94,6 @@ impl ServerLog {
     }
 }
 
-/// Whether the rest of a line was dropped.
 #[derive(Clone, Copy)]
 pub(crate) enum RestDropped {
     Yes,

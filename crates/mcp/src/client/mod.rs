@@ -1,7 +1,5 @@
-//! The client: starts an agent's MCP servers, lists their tools and calls them.
-//!
-//! Servers are not trusted: everything they send is bounded and checked. When a server dies, the agent is told; the
-//! run goes on.
+//! The MCP client: starts an agent's MCP servers, lists their tools and calls them. Servers are not trusted:
+//! everything they send is bounded and checked. When a server dies, the agent is told; the run goes on.
 
 mod bounded_http;
 mod bounded_requests;

@@ -1,8 +1,6 @@
-//! The names under which tools are offered: `mcp__server__tool`, restricted to what every provider accepts.
-//!
-//! A name depends only on the set of tools, not on their order, so a tool keeps its name across restarts. If two tools
-//! would share a name, both get a hash suffix, so that a call cannot reach the wrong tool. A name that is too long is
-//! cut and gets a hash suffix as well.
+//! The names under which MCP tools are offered: `mcp__server__tool`, restricted to what every provider accepts. A
+//! name depends only on the set of tools, so a tool keeps its name across restarts; a name that is too long or shared
+//! gets a hash suffix.
 
 use super::limits;
 use sha2::{Digest, Sha256};
@@ -10,7 +8,7 @@ use std::collections::HashMap;
 
 const HASH_CHARS: usize = 8;
 
-/// The offered name of each `(server, tool)`, in order; None if the hashed name is taken as well.
+/// The name of a tool is `None` if its hashed name is taken as well.
 pub(crate) fn offered(tools: &[(&str, &str)]) -> Vec<Option<String>> {
     let plain: Vec<String> = tools.iter().map(|(server, tool)| plain(server, tool)).collect();
     let mut uses: HashMap<&str, usize> = HashMap::new();

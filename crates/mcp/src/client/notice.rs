@@ -1,5 +1,5 @@
-//! Notices about a server for people: typed, with hints. They contain no keys, no URL queries and no unprintable text;
-//! everything quoted from a server passes through [`quote`].
+//! Notices about an MCP server for people. They contain no keys, no URL queries and no unprintable text; everything
+//! quoted from a server passes through [`quote`].
 
 use super::limits;
 use althing_text::sanitize::is_safe;
@@ -7,45 +7,46 @@ use althing_text::truncate_chars;
 use std::fmt;
 use std::time::Duration;
 
-/// A notice about a server for the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerNotice {
-    /// The server's name in the config.
     pub server: String,
     pub kind: NoticeKind,
 }
 
-/// What a notice is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoticeKind {
-    /// The server did not start; its tools are missing.
     NotStarted(StartError),
-    /// A server with this name was configured earlier, so this one was not started.
     DuplicateServer,
     /// The server offers no tools, or the config filters out all of them.
     NoTools,
-    /// One of the server's tools cannot be offered.
-    ToolLeftOut { tool: String, reason: String },
-    /// The server has more tools than the limit.
+    ToolLeftOut {
+        tool: String,
+        reason: String,
+    },
     TooManyTools {
-        /// The number of tools offered.
         kept: usize,
     },
     /// The config names a tool that the server does not have.
-    UnknownTool { tool: String },
+    UnknownTool {
+        tool: String,
+    },
     /// The server ended, or the connection was lost.
-    Died { how: String },
-    /// The server was restarted.
+    Died {
+        how: String,
+    },
     Restarted {
-        /// The number of this restart, counted from 1.
+        /// Counted from 1.
         restart: u32,
     },
-    /// The server could not be restarted.
     RestartFailed(StartError),
     /// The server died too often and is not restarted any more.
-    GivenUp { restarts: u32 },
+    GivenUp {
+        restarts: u32,
+    },
     /// The tools changed but could not be listed; the old list stays in use.
-    RefreshFailed { reason: String },
+    RefreshFailed {
+        reason: String,
+    },
 }
 
 impl fmt::Display for ServerNotice {
@@ -84,7 +85,6 @@ impl fmt::Display for ServerNotice {
 }
 
 impl ServerNotice {
-    /// What the user can do about the problem.
     pub fn hint(&self) -> Option<String> {
         match &self.kind {
             NoticeKind::NotStarted(error) | NoticeKind::RestartFailed(error) => error.hint(),
@@ -110,7 +110,6 @@ impl ServerNotice {
     }
 }
 
-/// Why a server did not start.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StartError {
     #[error("the program `{program}` was not found")]
@@ -121,7 +120,7 @@ pub enum StartError {
     Timeout { limit: Duration, stderr_tail: Vec<String> },
     #[error("it {how} before it was ready{}", quote_stderr(stderr_tail))]
     Ended { how: String, stderr_tail: Vec<String> },
-    /// The server answered the handshake with an error or with an invalid message.
+    /// The server answered with an error or with an invalid message.
     #[error("it refused the MCP handshake: {reason}")]
     Handshake { reason: String },
     /// The server could not be reached, or answered with an HTTP error.
@@ -131,7 +130,7 @@ pub enum StartError {
         origin: String,
         reason: String,
     },
-    /// The server requires credentials: the config provides none, or the server does not accept them.
+    /// The config provides no credentials, or the server does not accept them.
     #[error("{origin} asks for authorization")]
     Unauthorized {
         /// Scheme, host and port.
@@ -139,13 +138,11 @@ pub enum StartError {
     },
     #[error("its tools could not be listed: {reason}")]
     ListTools { reason: String },
-    /// The config entry is invalid.
     #[error("{reason}")]
     BadSpec { reason: String },
 }
 
 impl StartError {
-    /// What the user can do about the problem.
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
             Self::NotFound { program } => {
@@ -180,7 +177,7 @@ fn quote_stderr(stderr_tail: &[String]) -> String {
     }
 }
 
-/// A server's text for use in our messages: printable, on one line, shortened.
+/// A server's text for use in Althing's messages: printable, on one line, shortened.
 pub(crate) fn quote(text: &str) -> String {
     truncate_chars(&text.replace(|c: char| !is_safe(c), " "), limits::QUOTE)
 }

@@ -1,4 +1,4 @@
-//! Settings shared by one agent's servers: how processes start, where their output goes, timeouts and restarts.
+//! Settings shared by one agent's MCP servers: how processes start, where their output goes, timeouts and restarts.
 
 use super::limits;
 use super::notice::ServerNotice;
@@ -10,46 +10,43 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A callback that receives a server's name and one line of its stderr, or of its stdout that is not MCP. It is called
-/// on the reading task, so it must not block.
+/// Receives a server's name and one line of its stderr, or of its stdout that is not MCP. Called on the reading task,
+/// so it must not block.
 pub(crate) type StderrSink = Arc<dyn Fn(&str, &str) + Send + Sync>;
-/// A callback that receives a notice as it occurs. It must not block.
+/// Receives each notice. Must not block.
 pub(crate) type NoticeSink = Arc<dyn Fn(&ServerNotice) + Send + Sync>;
 
 #[derive(Clone)]
 pub struct ClientOptions {
-    /// Our environment. Child processes inherit only the allow-listed variables (`PATH`, `HOME`, `LANG`, …).
+    /// The environment of this process; child processes inherit only the allow-listed variables (`PATH`, `HOME`,
+    /// `LANG`, …).
     pub environment: Vec<(OsString, OsString)>,
-    /// Starts the stdio servers.
     pub spawner: Arc<dyn Spawner>,
-    /// The HTTP client for HTTP servers; None builds one (rustls with ring, public roots, system proxies). A custom
-    /// client should not follow redirects to other origins, because the requests carry the servers' keys.
+    /// If this is `None`, a client is built (rustls with ring, public roots, system proxies). A custom client should
+    /// not follow redirects to other origins, because the requests carry the servers' keys.
     pub http: Option<reqwest::Client>,
-    /// Receives the servers' stderr, and their stdout that is not MCP, line by line; None drops both.
+    /// If this is `None`, the servers' stderr is dropped, and their stdout that is not MCP.
     pub stderr: Option<StderrSink>,
-    /// Receives each notice as it occurs; notices are also stored for
-    /// [`McpToolHost::notices`](super::McpToolHost::notices).
+    /// Receives the notices, which are also stored for [`McpToolHost::notices`](super::McpToolHost::notices).
     pub on_notice: Option<NoticeSink>,
-    /// Directory in which full results are stored that are too long for the model; None: full results are not stored.
+    /// The directory for full results that are too long for the model; if this is `None`, they are not stored.
     pub output_dir: Option<PathBuf>,
-    /// Masks known secrets in stored results; None stores them unmasked.
+    /// Masks known secrets in stored results; if this is `None`, results are stored unmasked.
     pub output_masking: Option<Arc<dyn OutputMasking>>,
-    /// Total time that a call may take, however much progress it reports, unless the `call_timeout` of its server is
+    /// The limit for a whole call, however much progress it reports, unless the `call_timeout` of its server is
     /// longer.
     pub progress_cap: Duration,
-    /// The maximum number of attempts to restart a dead server.
     pub max_restarts: u32,
-    /// The minimum time between the first and the second restart; it doubles with each further restart.
+    /// The pause between the first and the second restart; doubles with each further restart.
     pub restart_pause: Duration,
     /// If a server needs a restart at least this long after its last start, its restart count is reset.
     pub restarts_forgiven_after: Duration,
-    /// Grace period for each shutdown step of a process.
+    /// The limit for each shutdown step of a process.
     pub grace: Duration,
 }
 
 impl ClientOptions {
-    /// The default settings. There is no default spawner: the caller has to make sure that a server ends when Althing
-    /// does.
+    /// There is no default spawner: the caller has to make sure that a server ends when Althing does.
     pub fn new(
         environment: impl IntoIterator<Item = (OsString, OsString)>,
         spawner: Arc<dyn Spawner>,
@@ -72,7 +69,7 @@ impl ClientOptions {
 }
 
 impl fmt::Debug for ClientOptions {
-    /// Omits the environment, which contains keys.
+    /// The output omits the environment, which contains keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClientOptions")
             .field("output_dir", &self.output_dir)

@@ -1,6 +1,5 @@
-//! Shortens a result to what a model should see, and stores the full result in a file if a directory is configured.
-//!
-//! Writes only new files in the configured directory and follows no symbolic links.
+//! Shortens a tool result to what a model should see, and stores the full result in a new file if a directory is
+//! configured.
 
 use super::limits;
 use althing_protocol::OutputMasking;
@@ -14,10 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::fs::OpenOptions;
 use tokio::io::AsyncWriteExt;
 
-/// Number of file names that are tried before storing fails.
 const TRIES: u32 = 1000;
 
-/// Stores results that are too long for the model.
 #[derive(Debug)]
 pub(crate) struct ResultStore {
     dir: Option<PathBuf>,
@@ -30,8 +27,7 @@ impl ResultStore {
         Self { dir, output_masking, next: AtomicU64::new(1) }
     }
 
-    /// The text as the model should see it; if it is shortened, the full text is stored. `tool` becomes part of the
-    /// file name, so it must contain only characters that are safe there.
+    /// `tool` becomes part of the file name of the full text, so it must contain only characters that are safe there.
     pub(crate) async fn shorten(&self, text: String, tool: &str) -> String {
         if text.len() <= limits::RESULT {
             return text;
@@ -64,7 +60,6 @@ impl ResultStore {
         Some(Err(io::ErrorKind::AlreadyExists.into()))
     }
 
-    /// The bytes to store, with known secrets masked.
     fn masked<'a>(&self, text: &'a str) -> Cow<'a, [u8]> {
         let Some(output_masking) = &self.output_masking else { return Cow::Borrowed(text.as_bytes()) };
         let mut stream = output_masking.stream();
@@ -80,7 +75,6 @@ async fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.flush().await
 }
 
-/// The head and tail of the text, with a note between them.
 fn cut(text: &str, note: &str) -> String {
     let head = limits::RESULT - limits::RESULT_TAIL;
     head_and_tail(text, head, limits::RESULT_TAIL, |missing| format!("\n[… {missing}{note} …]\n"))

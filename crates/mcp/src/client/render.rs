@@ -4,14 +4,12 @@
 use super::notice::quote;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents, ServerResult};
 
-/// The result of a call before it is shortened.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Rendered {
     pub(crate) text: String,
     pub(crate) is_error: bool,
 }
 
-/// Renders the server's response to a tool call.
 pub(crate) fn answer(result: ServerResult) -> Rendered {
     match result {
         ServerResult::CallToolResult(result) => tool_result(&result),
@@ -74,7 +72,6 @@ fn blob(what: &str, mime: &str, base64: &str) -> String {
     format!("[{what}: {}, {} bytes, not shown]", quote(mime), decoded_len(base64))
 }
 
-/// The number of bytes that a base64 text encodes.
 fn decoded_len(base64: &str) -> usize {
     base64.bytes().filter(|byte| !byte.is_ascii_whitespace() && *byte != b'=').count() * 3 / 4
 }

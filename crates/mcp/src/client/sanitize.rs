@@ -1,9 +1,5 @@
-//! Parses a server's messages and repairs malformed parts, so that one bad part does not make the whole message
-//! unreadable.
-//!
-//! `rmcp` parses a result as the first type that fits. A single malformed tool or an unknown content type would
-//! therefore make a whole list or result unreadable. Before `rmcp` parses the message, such tools are removed and
-//! recorded, and such content is replaced.
+//! Parses an MCP server's messages and repairs malformed parts. `rmcp` parses a result as the first type that fits,
+//! so one malformed tool or unknown content type would make a whole list or result unreadable.
 
 use super::notice::quote;
 use rmcp::model::{ContentBlock, ServerJsonRpcMessage, Tool};
@@ -11,17 +7,15 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::{Mutex, PoisonError};
 
-/// Limit on skipped tools that are reported individually.
 const MAX_REPORTED: usize = 32;
 
-/// The tools removed from tool lists, each with the reason.
+/// Tools that were removed from tool lists, each with the reason.
 #[derive(Debug, Default)]
 pub(crate) struct SkippedTools {
     tools: Mutex<Vec<(String, String)>>,
 }
 
 impl SkippedTools {
-    /// Records a skipped tool.
     pub(crate) fn record(&self, tool: &str, reason: &str) {
         let mut tools = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
         if tools.len() < MAX_REPORTED {
@@ -29,13 +23,13 @@ impl SkippedTools {
         }
     }
 
-    /// The tools recorded since the last call.
+    /// Returns the tools that were removed since the last call.
     pub(crate) fn take(&self) -> Vec<(String, String)> {
         std::mem::take(&mut *self.tools.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// The messages in a line; None if the line is not MCP. Revision 2025-03-26 allows an array of messages.
+/// `None` if the line is not MCP. Revision 2025-03-26 allows an array of messages.
 pub(crate) fn messages(line: &[u8], skipped_tools: &SkippedTools) -> Option<Vec<ServerJsonRpcMessage>> {
     match serde_json::from_slice(line).ok()? {
         Value::Array(batch) => batch.into_iter().map(|value| message(value, skipped_tools)).collect(),
@@ -43,19 +37,17 @@ pub(crate) fn messages(line: &[u8], skipped_tools: &SkippedTools) -> Option<Vec<
     }
 }
 
-/// One message; None if it is not MCP.
 pub(crate) fn message(mut value: Value, skipped_tools: &SkippedTools) -> Option<ServerJsonRpcMessage> {
     repair(&mut value, skipped_tools);
     serde_json::from_value(value).ok()
 }
 
-/// The text, repaired if necessary. For transports that parse messages themselves.
+/// This is for transports that parse messages themselves.
 pub(crate) fn text(text: String, skipped_tools: &SkippedTools) -> String {
     let Ok(mut value) = serde_json::from_str::<Value>(&text) else { return text };
     if repair(&mut value, skipped_tools) { value.to_string() } else { text }
 }
 
-/// Repairs a message in place. Returns whether anything changed.
 fn repair(message: &mut Value, skipped_tools: &SkippedTools) -> bool {
     let Some(result) = message.get_mut("result") else { return false };
     let mut changed = false;

@@ -1,4 +1,4 @@
-//! The lifecycle of one configured server: up, down, restarted, given up. Decides when to restart, not how.
+//! The lifecycle of one configured MCP server: decides when it is restarted or given up.
 
 use super::connection::Connection;
 use super::host::Shared;
@@ -21,24 +21,22 @@ pub(crate) struct McpServerClient {
     pub(crate) tool_set: Arc<ServerToolSet>,
     shared: Arc<Shared>,
     current: RwLock<Option<Arc<Connection>>>,
-    /// The restarts so far. The lock is held during a restart, so that waiting calls share that restart.
+    /// The lock is held during a restart, so that waiting calls share that restart.
     restarts: Mutex<Restarts>,
-    /// Whether a tool was ever called: only then can the server hold state that a restart loses.
+    /// Only a server that was called can hold state that a restart loses.
     called: AtomicBool,
 }
 
 #[derive(Default)]
 struct Restarts {
     used: u32,
-    /// When the last restart was attempted.
     last: Option<Instant>,
     given_up_reported: bool,
-    /// Whether we stopped the process, to start it again with other permissions.
+    /// Whether Althing stopped the process, to start it again with other permissions.
     renewed: bool,
 }
 
 impl McpServerClient {
-    /// Starts the server for the first time.
     pub(crate) async fn start(
         shared: Arc<Shared>,
         spec: ServerSpec,
@@ -51,12 +49,10 @@ impl McpServerClient {
         Ok(Self { spec, tool_set, shared, current, restarts, called })
     }
 
-    /// The current connection, open or not.
     pub(crate) fn current(&self) -> Option<Arc<Connection>> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Calls a tool by the server's own name for it.
     pub(crate) async fn call(&self, tool: &str, arguments: JsonObject) -> Rendered {
         let was_called = self.called.swap(true, Ordering::Relaxed);
         let (connection, restarted) = match self.usable().await {
@@ -75,15 +71,13 @@ impl McpServerClient {
         rendered
     }
 
-    /// What the model is told about a failed call.
     async fn explain(&self, connection: &Connection, error: ServiceError) -> String {
         let name = quote(&self.spec.name);
         if self.current().is_none() {
             return format!("MCP server {name} was closed during the call");
         }
         match error {
-            // The server's message is not shortened, because it often explains in detail what is wrong with
-            // the arguments.
+            // Not shortened, because it often explains in detail what is wrong with the arguments.
             ServiceError::McpError(error) => {
                 format!(
                     "MCP server {name} answered the call with an error: {} (error {})",
@@ -117,7 +111,6 @@ impl McpServerClient {
         }
     }
 
-    /// How the server ended. The first call for a connection also issues the notice.
     async fn report_end(&self, connection: &Connection) -> String {
         let mut how = connection.ending().await;
         let stderr_tail = connection.stderr_tail();
@@ -130,7 +123,7 @@ impl McpServerClient {
         how
     }
 
-    /// An open connection, with a note if the server had to be restarted for it. The error is for the model.
+    /// Also returns a note for the model if the server had to be restarted. The error is for the model as well.
     async fn usable(&self) -> Result<(Arc<Connection>, Option<String>), String> {
         if let Some(connection) = self.current().filter(|connection| connection.is_up()) {
             return Ok((connection, None));
@@ -189,8 +182,6 @@ impl McpServerClient {
         }
     }
 
-    /// Starts the server again after [`McpServerClient::renew`]. This start does not count as a restart after a
-    /// failure.
     async fn start_renewed(
         &self,
         restarts: &mut Restarts,
@@ -211,8 +202,8 @@ impl McpServerClient {
         Ok((connection, Some(note)))
     }
 
-    /// Stops the server's process, because the permissions of a process cannot be changed; the next call starts it
-    /// again. A server that we did not start is left alone.
+    /// Stops the process, because the permissions of a running process cannot be changed; the next call starts it
+    /// again. A server that Althing did not start is left alone.
     pub(crate) async fn renew(&self) {
         let mut restarts = self.restarts.lock().await;
         if let Some(connection) = self.current().filter(|connection| connection.has_process()) {
@@ -225,9 +216,8 @@ impl McpServerClient {
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = connection;
     }
 
-    /// Stops the server permanently.
     pub(crate) async fn close(&self) {
-        // Holding the lock prevents a concurrent restart.
+        // The lock prevents a concurrent restart.
         let _restarts = self.restarts.lock().await;
         let connection = self.current();
         self.put(None);
@@ -237,8 +227,7 @@ impl McpServerClient {
     }
 }
 
-/// The minimum time between the previous restart and the next one, after `used` restarts: it starts with `first` and
-/// doubles with each restart, up to a limit.
+/// The pause after `used` restarts: starts with `first` and doubles with each restart, up to a limit.
 fn pause(first: Duration, used: u32) -> Duration {
     let doubled = first.saturating_mul(2_u32.saturating_pow(used.saturating_sub(1)));
     doubled.min(limits::RESTART_PAUSE_MAX)

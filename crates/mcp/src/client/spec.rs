@@ -1,56 +1,51 @@
-//! The description of a server. Plain data: nothing here starts or reads anything.
+//! The description of an MCP server. Plain data.
 
 use super::{limits, names};
 use althing_protocol::Secret;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// One MCP server as configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerSpec {
-    /// The user's name for the server; part of the names of its tools.
+    /// The server's name, which becomes part of the names of its tools.
     pub name: String,
     pub transport: ServerTransport,
-    /// The only tools to offer, by the server's own names or as `mcp__server__tool`; None offers all.
+    /// The offered tools, by the server's own names or as `mcp__server__tool`; `None` offers all.
     pub allowed_tools: Option<Vec<String>>,
-    /// Tools never to offer; overrides `allowed_tools`.
+    /// Tools that are not offered, even if `allowed_tools` names them.
     pub exclude_tools: Vec<String>,
-    /// The time limit for starting the server and listing its tools.
+    /// The limit for starting the server and listing its tools.
     pub start_timeout: Duration,
-    /// The time that a call may take without a response or progress.
+    /// The limit for a call without a response or progress.
     pub call_timeout: Duration,
 }
 
-/// How a server is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerTransport {
-    /// A child process that communicates over stdin and stdout.
     Stdio {
-        /// The program, looked up in the child's `PATH`.
+        /// The program, which is looked up in the child's `PATH`.
         command: String,
         args: Vec<String>,
         /// Variables in addition to the allow-listed ones. Secret, because configs put keys here.
         env: Vec<(String, Secret)>,
-        /// The working directory; None means ours.
+        /// The working directory; `None` means that of this process.
         cwd: Option<PathBuf>,
     },
-    /// A streamable HTTP endpoint.
     Http {
-        /// The URL of the endpoint. Its query may contain a key, so messages show only the origin.
+        /// The address. Its query may contain a key, so messages show only the origin.
         url: String,
-        /// Headers sent with every request.
         headers: Vec<(String, Secret)>,
     },
 }
 
 impl ServerSpec {
-    /// A stdio server with the default limits and all of its tools.
+    /// The spec has the default limits and offers all tools.
     pub fn stdio(name: impl Into<String>, command: impl Into<String>, args: Vec<String>) -> Self {
         let transport = ServerTransport::Stdio { command: command.into(), args, env: Vec::new(), cwd: None };
         Self::new(name.into(), transport)
     }
 
-    /// An HTTP server with the default limits and all of its tools.
+    /// The spec has the default limits and offers all tools.
     pub fn http(name: impl Into<String>, url: impl Into<String>) -> Self {
         Self::new(name.into(), ServerTransport::Http { url: url.into(), headers: Vec::new() })
     }
@@ -66,13 +61,11 @@ impl ServerSpec {
         }
     }
 
-    /// Whether the config lets this tool through.
     pub(crate) fn wants(&self, tool: &str) -> bool {
         let named = |list: &[String]| list.iter().any(|entry| self.names(entry, tool));
         !named(&self.exclude_tools) && self.allowed_tools.as_deref().is_none_or(named)
     }
 
-    /// Whether a list entry names this tool.
     pub(crate) fn names(&self, entry: &str, tool: &str) -> bool {
         entry == tool
             || entry
@@ -83,8 +76,7 @@ impl ServerSpec {
     }
 }
 
-/// The names under which the tools that the servers' `allowed_tools` name would be offered. No server is started, so
-/// the tools of a server without `allowed_tools` are not known.
+/// The tools that `allowed_tools` names: others are known only once a server is started.
 pub fn named_tools(servers: &[ServerSpec]) -> Vec<String> {
     let own_name = |server: &ServerSpec, entry: &str| {
         let prefix = format!("mcp__{}__", server.name);

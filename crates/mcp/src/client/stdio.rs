@@ -1,7 +1,5 @@
-//! MCP over a child's stdin and stdout: one message per line, bounded in both directions.
-//!
-//! Replaces the transport of `rmcp`, because a server may print lines that are not messages, print without end, or not
-//! read its input.
+//! MCP over a child's stdin and stdout: one message per line, bounded in both directions. Replaces the transport of
+//! `rmcp`, because a server may print lines that are not messages, print without end, or not read its input.
 
 use super::exit_reason::ExitReason;
 use super::limits;
@@ -18,14 +16,13 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// The transport to one child process.
 pub(crate) struct StdioTransport {
     lines: LineReader<Box<dyn AsyncRead + Send + Unpin>>,
-    /// Queue of the writing task: a message is written completely or not at all, even if its sender is dropped.
+    /// The queue of the writing task: a message is written completely or not at all, even if its sender is dropped.
     outbox: mpsc::Sender<Vec<u8>>,
     /// Messages of a batch that were not delivered yet.
     waiting: VecDeque<ServerJsonRpcMessage>,
-    /// Bytes of non-MCP output since the last message.
+    /// The number of bytes that are not MCP since the last message.
     noise: usize,
     shutdown: CancellationToken,
     exit_reason: Arc<ExitReason>,
@@ -34,7 +31,7 @@ pub(crate) struct StdioTransport {
 }
 
 impl StdioTransport {
-    /// Takes over the child's streams. Its stdin is closed on `shutdown`.
+    /// The child's stdin is closed on `shutdown`.
     pub(crate) fn new(
         stdin: Box<dyn AsyncWrite + Send + Unpin>,
         stdout: Box<dyn AsyncRead + Send + Unpin>,
@@ -56,7 +53,6 @@ impl StdioTransport {
         }
     }
 
-    /// Processes one line. Returns false if the server has to be stopped.
     fn take(&mut self, line: &[u8]) -> bool {
         if line.iter().all(u8::is_ascii_whitespace) {
             return true;
@@ -88,8 +84,7 @@ impl Transport<RoleClient> for StdioTransport {
         }
     }
 
-    /// The next message; None when the server has ended or has to be stopped, or when the shutdown has started.
-    /// Cancel-safe.
+    /// `None` when the server has ended or has to be stopped, or when the shutdown has started. Cancel-safe.
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
         loop {
             if let Some(message) = self.waiting.pop_front() {
@@ -125,15 +120,15 @@ impl Transport<RoleClient> for StdioTransport {
 }
 
 impl Drop for StdioTransport {
-    /// Starts the shutdown, because an aborted handshake drops the transport without calling `close`, possibly while
-    /// the writing task is blocked on a full pipe.
+    /// An aborted handshake drops the transport without calling `close`, possibly while the writing task is blocked
+    /// on a full pipe.
     fn drop(&mut self) {
         self.shutdown.cancel();
     }
 }
 
-/// Writes messages until the channel closes, writing fails, or shutdown starts. Returning closes the child's stdin. If
-/// the channel closes or writing fails, this function starts the shutdown: a server that gets no messages is useless.
+/// Returning closes the child's stdin. If the channel closes or writing fails, the shutdown starts: a server that
+/// gets no messages is useless.
 async fn write(
     mut stdin: Box<dyn AsyncWrite + Send + Unpin>,
     mut inbox: mpsc::Receiver<Vec<u8>>,

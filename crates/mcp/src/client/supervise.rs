@@ -1,4 +1,4 @@
-//! Owns a server's process: waits for its end, and stops it step by step on shutdown.
+//! Owns an MCP server's process: waits for its end, and stops it step by step on shutdown.
 
 use super::limits;
 use super::spawn::ServerProcess;
@@ -7,14 +7,14 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// Handle to a supervised process, which is stopped when `shutdown` is cancelled.
+/// The process is stopped when `shutdown` is cancelled.
 pub(crate) struct SupervisedProcess {
     ended: watch::Receiver<Option<String>>,
 }
 
 impl SupervisedProcess {
-    /// Takes over the process. The task that supervises it outlives this handle, so that the process can end
-    /// gracefully. If the runtime ends first, the task is dropped, and with it `process`, which kills the process.
+    /// The supervising task outlives this handle, so that the process can end gracefully. If the runtime ends first,
+    /// `process` is dropped, which kills the process.
     pub(crate) fn start(
         process: Box<dyn ServerProcess>,
         shutdown: CancellationToken,
@@ -24,15 +24,14 @@ impl SupervisedProcess {
         tokio::spawn(async move {
             let how = wait_or_stop_mcp_server(process, &shutdown, grace).await;
             say.send_replace(Some(how));
-            // The server's pipes close when the server ends, unless a descendant that left the server's
-            // process group holds them open. Leave a moment to read the remaining output, then stop reading.
+            // A descendant that left the server's process group may hold the pipes open, so reading stops after a
+            // moment.
             sleep(limits::EXIT_STATUS_WAIT).await;
             shutdown.cancel();
         });
         Self { ended }
     }
 
-    /// Waits for the end and returns how the process ended.
     pub(crate) async fn ended(&self) -> String {
         let mut ended = self.ended.clone();
         match ended.wait_for(Option::is_some).await {
@@ -55,12 +54,12 @@ async fn wait_or_stop_mcp_server(
         Some(how) => how,
         None => stop_mcp_server(process.as_mut(), grace).await,
     };
-    // Kill children that the process left behind: they could hold its pipes open.
+    // Children that the process left behind could hold its pipes open.
     process.kill();
     how
 }
 
-/// Ends an MCP server whose stdin was closed: after `grace` it gets TERM, and after another `grace` KILL.
+/// Stdin was closed before; after `grace` the server gets TERM, and after another `grace` KILL.
 async fn stop_mcp_server(process: &mut dyn ServerProcess, grace: Duration) -> String {
     if let Ok(how) = timeout(grace, process.wait()).await {
         return how;

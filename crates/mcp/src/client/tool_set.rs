@@ -1,4 +1,4 @@
-//! The tools that one server listed last: checked, bounded, and filtered by the config.
+//! The tools that one MCP server listed last: checked, bounded, and filtered by the config.
 
 use super::limits;
 use super::notice::{NoticeKind, quote};
@@ -20,7 +20,7 @@ pub(crate) struct ServerTool {
     pub(crate) destructive: Option<bool>,
 }
 
-/// What a server states about one of its tools, in addition to what the model sees. Unverified hints.
+/// A tool with the unverified hints of its server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolInfo {
     /// The name under which the tool is offered.
@@ -34,10 +34,10 @@ pub struct ToolInfo {
     pub destructive: Option<bool>,
 }
 
-/// The tools of one server, replaced after each listing.
+/// The tools of a server, replaced after each listing.
 pub(crate) struct ServerToolSet {
     tools: RwLock<Arc<Vec<ServerTool>>>,
-    /// Change counter shared by all tool sets of an agent, so that the catalog knows when it is stale.
+    /// Shared by all tool sets of an agent, so that the catalog knows when it is stale.
     changes: Arc<AtomicU64>,
 }
 
@@ -56,16 +56,14 @@ impl ServerToolSet {
     }
 }
 
-/// Limit on skipped tools that are reported individually.
 const MAX_REPORTED: usize = 32;
 
-/// Selects the tools to offer while the pages of a list arrive, and records why others are skipped. It keeps at most
-/// [`limits::TOOLS`] tools and [`MAX_REPORTED`] reasons, and the names of all wanted tools, to find duplicates.
+/// Keeps at most [`limits::TOOLS`] tools and [`MAX_REPORTED`] reasons, and the names of all wanted tools, to find
+/// duplicates.
 pub(crate) struct ToolFilter<'a> {
     spec: &'a ServerSpec,
     chosen: Vec<ServerTool>,
     seen: HashSet<String>,
-    /// Config entries that have not matched a tool yet.
     unmatched: Vec<&'a String>,
     notices: Vec<NoticeKind>,
     full: bool,
@@ -77,7 +75,6 @@ impl<'a> ToolFilter<'a> {
         Self { spec, chosen: Vec::new(), seen: HashSet::new(), unmatched, notices: Vec::new(), full: false }
     }
 
-    /// Processes one page.
     pub(crate) fn add_page(&mut self, tools: Vec<Tool>) {
         for tool in tools {
             self.unmatched.retain(|entry| !self.spec.names(entry, &tool.name));
@@ -102,22 +99,18 @@ impl<'a> ToolFilter<'a> {
         }
     }
 
-    /// Records that a tool cannot be offered.
     pub(crate) fn skip(&mut self, tool: String, reason: String) {
         if self.notices.len() < MAX_REPORTED {
             self.notices.push(NoticeKind::ToolLeftOut { tool, reason });
         }
     }
 
-    /// Whether the server has more tools than the limit allows, so that further pages are useless.
     pub(crate) fn is_full(&self) -> bool {
         self.full
     }
 
-    /// The tools to offer, and the notices.
     pub(crate) fn finish(mut self) -> (Vec<ServerTool>, Vec<NoticeKind>) {
-        // An unmatched entry is most likely a typo. It is not reported if there are too many tools, because then the
-        // list was not read to its end.
+        // An unmatched entry is most likely a typo. With too many tools, the list was not read to its end.
         if !self.full {
             let unknown = self.unmatched.iter().map(|entry| NoticeKind::UnknownTool { tool: quote(entry) });
             self.notices.extend(unknown);
@@ -150,8 +143,7 @@ fn describe(text: &str) -> String {
     truncate_chars(clean.trim(), limits::DESCRIPTION)
 }
 
-/// Checks a schema for what providers require: an object type, valid `properties` and `required`, a limited size. A
-/// missing `type` or `properties` is added.
+/// Checks what providers require. A missing `type` or `properties` is added.
 fn schema(mut schema: Map<String, Value>) -> Result<Value, String> {
     let invalid = |reason: &str| Err(format!("its input schema is invalid: {reason}"));
     match schema.get("type") {

@@ -1,7 +1,6 @@
-//! Endpoints: offer one agent's tools over streamable HTTP to the CLI agent that works as that agent.
-//!
-//! Every endpoint has its own path and token; all share one listener. A token is valid only for its endpoint and only
-//! while the endpoint is open, so that an agent can neither act as another agent nor after its endpoint was closed.
+//! Endpoints: offer one agent's tools over streamable HTTP to the CLI agent that works as that agent. A token is
+//! valid only for its endpoint and only while the endpoint is open, so that an agent can neither act as another agent
+//! nor after its endpoint was closed.
 
 mod tools;
 
@@ -19,8 +18,7 @@ use tools::Tools;
 
 pub(crate) use tools::offer;
 
-/// Opens endpoints. Listens on a free port from the first endpoint on; dropping this value closes the port and every
-/// connection.
+/// Listens on a free port from the first endpoint on; dropping this value closes the port and every connection.
 pub struct AgentEndpoints {
     limits: WebLimits,
     routes: Arc<Routes>,
@@ -29,7 +27,6 @@ pub struct AgentEndpoints {
 }
 
 impl AgentEndpoints {
-    /// Creates the service. Nothing listens yet.
     pub fn new(limits: WebLimits) -> Self {
         Self { limits, routes: Arc::default(), listener: tokio::sync::Mutex::new(None) }
     }
@@ -55,7 +52,7 @@ impl AgentEndpoints {
         let (listed, end) = (Arc::new(AtomicBool::new(false)), CancellationToken::new());
         let tools = Tools::new(specs, calls, listed.clone(), end.clone(), self.limits.keep_alive);
         let config = StreamableHttpServerConfig::default()
-            // The service is stateless: there is no session to expire, and a lost connection ends its call.
+            // Without sessions nothing can expire, and a lost connection ends its call.
             .with_legacy_session_mode(false)
             .with_sse_keep_alive(Some(self.limits.keep_alive))
             .with_sse_retry(None)
@@ -93,10 +90,8 @@ impl Endpoints for AgentEndpoints {
     }
 }
 
-/// The open endpoints by path.
 #[derive(Default)]
 struct Routes {
-    // The open endpoints. The lock is never held across an await.
     open: Mutex<HashMap<String, Route>>,
 }
 
@@ -123,7 +118,7 @@ struct OpenEndpoint {
     token: Secret,
     listed: Arc<AtomicBool>,
     routes: Arc<Routes>,
-    /// Cancels running calls when dropped.
+    /// Dropping the guard cancels running calls.
     _end: DropGuard,
 }
 

@@ -13,16 +13,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// One endpoint's tools. Cloned for every request.
 #[derive(Clone)]
 pub(super) struct Tools {
     offered: Arc<[Tool]>,
     calls: Arc<dyn EndpointHandler>,
-    /// Whether the CLI agent has listed the tools.
     listed: Arc<AtomicBool>,
     /// Cancelled when the endpoint is closed.
     end: CancellationToken,
-    /// Number of calls so far, from which call ids are made.
     count: Arc<AtomicU64>,
     keepalive: Duration,
 }
@@ -51,10 +48,9 @@ impl Tools {
     }
 }
 
-/// A tool in MCP's format.
 pub(crate) fn offer(spec: ToolSpec) -> Tool {
     let serde_json::Value::Object(schema) = spec.parameters else {
-        // Our own tools always have a schema; a tool without one takes no arguments.
+        // Althing's own tools always have a schema; a tool without one takes no arguments.
         let nothing = serde_json::Map::from_iter([("type".to_owned(), "object".into())]);
         return Tool::new(spec.name, spec.description, nothing);
     };

@@ -1,7 +1,6 @@
-//! Asks the client's user before a run starts, if the config requires approval or the run needs more access than runs
-//! have without approval.
-//!
-//! Every other call counts as approved: the client has its own approval of tool calls.
+//! Asks the MCP client's user for approval before a run starts, if the config requires it or the run needs more
+//! access than runs have without approval. Every other call counts as approved: the client has its own approval of
+//! tool calls.
 
 use althing_protocol::LaunchRun;
 use althing_text::sanitize;
@@ -14,31 +13,28 @@ use rmcp::service::RequestContext;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
-/// The outcome of asking.
 pub(super) enum Approval {
     Given,
-    /// The run was not approved. Contains the reason, for the client's model.
+    /// The run is denied, with the reason for the client's model.
     Denied(String),
-    /// The client has to ask its user and repeat the call.
     Ask(Box<InputRequiredResult>),
 }
 
 /// Open questions to clients of the newest revision, which ask the user and then repeat the call.
 #[derive(Default)]
 pub(super) struct Approvals {
-    /// The run that was asked about, by the state token that the client sends back. An answer is valid once,
-    /// for exactly that run.
+    /// The runs to approve, by the state token that the client sends back. An answer is valid once, for exactly that run.
     open: Mutex<HashMap<String, LaunchRun>>,
 }
 
-/// Limit on open questions. A question beyond the limit drops all earlier ones, which then cannot be answered.
+/// A question beyond the limit drops all earlier ones, which then cannot be answered.
 const MOST_OPEN: usize = 256;
 
 const KEY: &str = "approve";
 
 impl Approvals {
-    /// Asks about a run in the way that the client supports. `question`: the text that shows the run. `reason`: why
-    /// this run needs approval, if the config does not require it for all runs.
+    /// `question` is the text that shows the run; `reason` says why this run needs approval, if the config does not
+    /// require it for all runs.
     pub(super) async fn ask(
         &self,
         launch: &LaunchRun,
@@ -119,7 +115,7 @@ fn approval_of(answer: &ElicitResult) -> Approval {
     }
 }
 
-/// The form that shows the question and the reason. Accepting is the answer; there is nothing to fill in.
+/// Accepting is the answer; there is nothing to fill in.
 fn elicitation(question: &str, reason: Option<&str>) -> ElicitRequestParams {
     let reason = reason.map(|reason| format!("\n{}", sanitize::line(reason))).unwrap_or_default();
     ElicitRequestParams::FormElicitationParams {

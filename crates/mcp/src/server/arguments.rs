@@ -1,15 +1,11 @@
-//! Checks a call's arguments against the tool's schema, so that the client learns which parameter is wrong and what
-//! may have been meant. Pure.
-//!
-//! Supports the part of JSON Schema that the tools use (`type`, `enum`, `properties`, `required`, `items`,
-//! `additionalProperties`). Other keywords are ignored here; deserialization has the last word.
+//! Checks a call's arguments against the part of JSON Schema that the tools use, so that the client learns which
+//! parameter is wrong and what may have been meant. Deserialization has the last word.
 
 use althing_text::did_you_mean;
 use rmcp::model::JsonObject;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// Parses the arguments, or returns all problems in one text.
 pub(super) fn parse<T: DeserializeOwned>(schema: &Value, arguments: Option<JsonObject>) -> Result<T, String> {
     let mut arguments = arguments.unwrap_or_default();
     // Many clients send null for omitted parameters.
@@ -23,7 +19,6 @@ pub(super) fn parse<T: DeserializeOwned>(schema: &Value, arguments: Option<JsonO
     serde_json::from_value(arguments).map_err(|error| error.to_string())
 }
 
-/// The nearest known name as a question, or all known names.
 pub(super) fn suggestion(name: &str, known: &[&str]) -> String {
     let question = did_you_mean(name, known.iter().copied());
     question.unwrap_or_else(|| format!("use one of: {}", known.join(", ")))

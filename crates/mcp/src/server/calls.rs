@@ -1,4 +1,4 @@
-//! Executes calls to the six tools.
+//! Executes calls to the six tools of the MCP server.
 
 use super::AlthingServer;
 use super::approval::Approval;
@@ -15,7 +15,6 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// How long `cancel_run` waits for the run to end.
 const CANCEL_WAIT: Duration = Duration::from_secs(5);
 
 #[derive(Deserialize)]
@@ -42,13 +41,13 @@ struct AnswerArguments {
     decision: Decision,
 }
 
-/// The result of a call that failed. The client's model reads the reason.
+/// The client's model reads the reason.
 pub(super) fn failed(reason: impl Into<String>) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(reason.into())])
 }
 
 impl AlthingServer {
-    /// Executes one call. Only cancellation is a protocol error.
+    /// Only cancellation is a protocol error.
     pub(super) async fn call(
         &self,
         request: CallToolRequestParams,
@@ -117,7 +116,6 @@ impl AlthingServer {
         let outcome = tokio::select! {
             biased;
             () = context.ct.cancelled() => {
-                // Cancelling the call cancels the run.
                 let _ = self.runs.cancel(&run).await;
                 return Err(cancelled());
             }
@@ -131,7 +129,6 @@ impl AlthingServer {
         Ok(self.waited(&run, outcome).into())
     }
 
-    /// Waits for a run and returns its result, its question, or that it is still running.
     async fn wait(
         &self,
         run: &str,
@@ -217,7 +214,6 @@ impl AlthingServer {
         Ok(CallToolResult::structured(json!({"run_id": run_id, "answered": true})))
     }
 
-    /// The error for an unknown run id.
     pub(super) async fn unknown(&self, run: &str) -> String {
         let known = self.runs.list(100).await;
         let near = nearest(run, known.iter().map(|view| view.run_id.as_str()));
@@ -233,7 +229,6 @@ fn cancelled() -> ErrorData {
     ErrorData::internal_error("the call was cancelled", None)
 }
 
-/// The outcome of an ended run as a tool result; an error result if the run failed.
 pub(super) fn ended(runs: &dyn RunService, outcome: &RunOutcome) -> CallToolResult {
     let value = match serde_json::to_value(runs.for_tool_result(outcome)) {
         Ok(value) => value,
@@ -257,7 +252,6 @@ fn running(run: &str) -> CallToolResult {
     result
 }
 
-/// A run's summary as clients receive it.
 pub(super) fn in_brief(view: &RunSummary) -> Value {
     let status = view.status.map_or_else(|| json!("running"), |status| json!(status));
     json!({

@@ -1,4 +1,4 @@
-//! Waits for a run on behalf of a client, and reports the run's progress meanwhile.
+//! Waits for a run on behalf of an MCP client, and reports the run's progress meanwhile.
 
 use super::runs::{RunFeed, RunOutcome, RunUpdate};
 use althing_protocol::Interaction;
@@ -15,13 +15,12 @@ pub(super) enum WaitOutcome {
     StillRunning,
 }
 
-/// Sends progress notifications, if the client asked for them.
+/// Sends progress only if the client asked for it.
 pub(super) struct ProgressReporter<'a> {
     context: &'a RequestContext<RoleServer>,
     token: Option<ProgressToken>,
     sent: f64,
-    /// The last line of progress, repeated when there is nothing new, because some clients abort a call after
-    /// silence.
+    /// The last message is repeated when there is nothing new, because some clients abort a call after silence.
     last: String,
 }
 
@@ -45,7 +44,7 @@ impl<'a> ProgressReporter<'a> {
     }
 }
 
-/// Follows a run until it ends, asks a question without a countdown, or the time is up.
+/// Returns when the run ends, asks a question without a countdown, or the time is up.
 pub(super) async fn follow(
     feed: &mut dyn RunFeed,
     at_most: Duration,
@@ -65,7 +64,6 @@ pub(super) async fn follow(
         };
         match news {
             RunUpdate::Line(line) => reporter.line(line).await,
-            // A question without a countdown goes to the client at once: the run does not go on without an answer.
             RunUpdate::Question(interaction) if interaction.countdown.is_none() => {
                 return WaitOutcome::Question(interaction);
             }

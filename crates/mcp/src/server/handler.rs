@@ -1,4 +1,4 @@
-//! Implements the methods of the MCP protocol.
+//! Implements the methods of the MCP protocol for `althing mcp`.
 
 use super::AlthingServer;
 use super::resources::templates;
@@ -12,10 +12,9 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
-/// The prompt that returns the guidance.
 const PROMPT: &str = "orchestrate";
 
-/// The handler of a connection. All connections share one `AlthingServer`.
+/// All connections share one `AlthingServer`.
 #[derive(Clone)]
 pub(super) struct Handler(pub(super) std::sync::Arc<AlthingServer>);
 

@@ -1,7 +1,5 @@
-//! The MCP server: `launch_run` and its companion tools for any MCP client, over stdio and streamable HTTP.
-//!
-//! It starts runs through a `RunService`. It waits for a run no longer than clients tolerate, and then returns that
-//! the run is still running.
+//! The MCP server: `launch_run` and its companion tools for any MCP client, over stdio and streamable HTTP. It waits
+//! for a run no longer than clients tolerate, and then returns that the run is still running.
 
 mod approval;
 mod arguments;
@@ -32,27 +30,23 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tools::ToolDefinition;
 
-/// The path for HTTP clients.
 const PATH: &str = "/mcp";
 
-/// How long an idle session of an HTTP client is kept, because few clients end their session.
+/// An idle session expires after this time, because few clients end their sessions.
 const SESSION: Duration = Duration::from_secs(12 * 60 * 60);
 
-/// Options of the server.
 #[derive(Clone, Debug)]
 pub struct ServeOptions {
     /// How to use `launch_run` well; sent as the server's instructions and as its prompt.
     pub guidance: String,
-    /// The longest time that `launch_run` and `run_result` wait for the run to end.
+    /// How long `launch_run` and `run_result` wait.
     pub wait: Duration,
-    /// Whether a person must approve every run.
     pub require_approval: bool,
-    /// Interval of keepalive progress notifications.
+    /// The interval of keepalive progress notifications.
     pub keepalive: Duration,
 }
 
 impl ServeOptions {
-    /// The default options, with this guidance.
     pub fn new(guidance: impl Into<String>) -> Self {
         Self {
             guidance: guidance.into(),
@@ -63,7 +57,6 @@ impl ServeOptions {
     }
 }
 
-/// State shared by all connections.
 struct AlthingServer {
     runs: Arc<dyn RunService>,
     options: ServeOptions,
@@ -72,23 +65,18 @@ struct AlthingServer {
     tasks: TaskManager,
 }
 
-/// The MCP server. Clones share tasks and open approvals.
 #[derive(Clone)]
 pub struct McpServer(Arc<AlthingServer>);
 
 impl McpServer {
-    /// A server that starts and finds runs through `runs`.
     pub fn new(runs: Arc<dyn RunService>, options: ServeOptions) -> Self {
         let tools = tools::all(&*runs);
         let (approvals, tasks) = (Approvals::default(), TaskManager::new());
         Self(Arc::new(AlthingServer { runs, options, tools, approvals, tasks }))
     }
 
-    /// Serves one client over a pair of pipes until the client closes its end. Dropping the future ends the
-    /// connection.
-    ///
-    /// The pipes and the future are boxed, so that rmcp's generic code is compiled in this crate and not again in each
-    /// caller's.
+    /// Serves one client until it closes its end. Dropping the future ends the connection. The pipes and the future
+    /// are boxed, so that rmcp's generic code is compiled only in this crate.
     pub fn serve_pipes(
         &self,
         input: impl AsyncRead + Send + Unpin + 'static,
@@ -110,7 +98,7 @@ impl McpServer {
         input: Box<dyn AsyncRead + Send + Unpin>,
         output: Box<dyn AsyncWrite + Send + Unpin>,
     ) -> Result<(), String> {
-        // The future is boxed, because the future of the handshake is large.
+        // The future of the handshake is large.
         let running = match Box::pin(Handler(self.0.clone()).serve((input, output))).await {
             Ok(running) => running,
             // A client that disconnects before sending anything is not an error.
@@ -120,8 +108,7 @@ impl McpServer {
         running.waiting().await.map(drop).map_err(|error| format!("the connection failed: {error}"))
     }
 
-    /// Serves clients that present the token over streamable HTTP on the loopback interface. If `token` is None, one
-    /// is generated.
+    /// Serves clients that present the token, on the loopback interface. If `token` is `None`, one is generated.
     pub fn listen(
         &self,
         address: SocketAddr,
@@ -158,7 +145,7 @@ impl McpServer {
     fn over_http(&self, address: SocketAddr, limits: &WebLimits, end: CancellationToken) -> Arc<dyn Service> {
         let mut sessions = LocalSessionManager::default();
         sessions.session_config.keep_alive = Some(SESSION);
-        // Omit the initial empty event for resuming a stream: Gemini CLI's client closes the connection on it.
+        // Gemini CLI's client closes the connection on the initial empty event for resuming a stream.
         sessions.session_config.sse_retry = None;
         let config = StreamableHttpServerConfig::default()
             .with_sse_retry(None)
@@ -171,7 +158,7 @@ impl McpServer {
     }
 }
 
-/// A listening server; dropping it ends every connection.
+/// Dropping the listener ends every connection.
 pub struct McpListener {
     url: String,
     token: Secret,
@@ -184,7 +171,6 @@ impl McpListener {
         &self.url
     }
 
-    /// The bearer token that clients must send.
     pub fn token(&self) -> &Secret {
         &self.token
     }

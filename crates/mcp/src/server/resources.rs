@@ -1,4 +1,4 @@
-//! Runs as resources: `althing://runs`, and below it each run's result, log and workspace.
+//! Runs as MCP resources: `althing://runs`, and below it each run's result, log and workspace.
 
 use super::AlthingServer;
 use super::calls::in_brief;
@@ -9,10 +9,9 @@ use serde_json::{Value, json};
 
 const RUNS: &str = "althing://runs";
 
-/// Number of runs listed as resources; older ones can still be read.
+/// How many runs are listed; older runs can still be read.
 const LISTED: usize = 20;
 
-/// A parsed resource URI.
 #[derive(Debug, PartialEq, Eq)]
 enum ResourceUri<'a> {
     Runs,

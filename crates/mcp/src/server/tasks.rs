@@ -7,10 +7,10 @@ use rmcp::model::{CreateTaskResult, MetaObject};
 use rmcp::task_manager::{TaskContext, TaskExit, TaskManager, TaskOptions};
 use std::sync::Arc;
 
-/// The suggested polling interval, in milliseconds.
+/// The interval in milliseconds at which clients should poll.
 const POLL: u64 = 1000;
 
-/// Creates a task for a started run. The task's metadata contains the run id, for `run_status` and the other tools.
+/// The task's metadata contains the run id, for `run_status` and the other tools.
 pub(super) fn start(
     tasks: &TaskManager,
     runs: Arc<dyn RunService>,
@@ -43,7 +43,7 @@ async fn follow(
             biased;
             () = context.cancelled(), if !asked_to_stop => {
                 asked_to_stop = true;
-                // An error is ignored: the run's end reports the outcome.
+                // The run's end reports the outcome.
                 let _ = runs.cancel(&run).await;
                 continue;
             }

@@ -1,4 +1,4 @@
-//! The definitions of the six tools: names, descriptions, parameters.
+//! The definitions of the six tools of the MCP server: names, descriptions, parameters.
 
 use super::runs::RunService;
 use crate::endpoint::offer;
@@ -13,13 +13,11 @@ pub(super) const LIST: &str = "list_runs";
 pub(super) const CANCEL: &str = "cancel_run";
 pub(super) const ANSWER: &str = "answer_interaction";
 
-/// A tool definition.
 pub(super) struct ToolDefinition {
     pub(super) spec: ToolSpec,
     reads_only: bool,
 }
 
-/// All tools, in the order in which clients see them.
 pub(super) fn all(runs: &dyn RunService) -> Vec<ToolDefinition> {
     let launch = ToolSpec { name: LAUNCH.to_owned(), ..runs.launch_tool() };
     vec![
@@ -69,7 +67,6 @@ fn run_only() -> Value {
     with_run(&json!({}), &[])
 }
 
-/// A parameter schema that starts with `run_id`.
 fn with_run(others: &Value, required: &[&str]) -> Value {
     let id =
         json!({"type": "string", "description": "The run's id, as `launch_run` and `list_runs` give it."});
@@ -79,7 +76,7 @@ fn with_run(others: &Value, required: &[&str]) -> Value {
     json!({"type": "object", "additionalProperties": false, "properties": properties, "required": required})
 }
 
-/// The parameters of `answer_interaction`, which mirror `Decision`.
+/// The schema mirrors `Decision`.
 fn decision() -> Value {
     let text = |description: &str| json!({"type": "string", "description": description});
     let others = json!({
@@ -101,7 +98,6 @@ fn decision() -> Value {
 }
 
 impl ToolDefinition {
-    /// The definition in MCP's format.
     pub(super) fn tool(&self) -> Tool {
         let hints = ToolAnnotations::new().read_only(self.reads_only);
         offer(self.spec.clone()).with_annotations(hints)

@@ -1,11 +1,6 @@
-//! Serves one connection: checks each request, reads it within the limits, and answers it.
-//!
-//! A connection is closed after a successful response. On the loopback interface a new connection is cheap, and a
-//! client cannot send its next request into a connection that is being closed. After an error response to an admitted
-//! request, the connection waits for another request, because older versions of Bun, which runs opencode, reuse a
-//! connection after an error although the response says that it is closed. opencode first asks for a stream, which is
-//! refused, and then asks for the tools on the same connection; if that connection were closed, opencode would start
-//! without tools.
+//! Serves one HTTP connection: checks each request, reads it within the limits, and answers it. A successful response
+//! closes the connection. After an error response to an admitted request the connection stays open, because older
+//! versions of Bun, which runs opencode, reuse it although the response says that it is closed.
 
 use super::limits::LINGER;
 use super::{HttpResponse, Router, WebLimits, early, gate};
@@ -27,33 +22,27 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-/// What every connection of a listener shares.
 pub(super) struct ConnectionContext {
     pub(super) address: SocketAddr,
     pub(super) limits: WebLimits,
     pub(super) router: Arc<dyn Router>,
 }
 
-/// The state of a connection until its request is admitted.
 #[derive(Clone, Default)]
 pub(super) struct PendingConnection {
     head: Arc<watch::Sender<RequestHead>>,
     /// The request was admitted, or the connection has ended.
     pub(super) admitted: CancellationToken,
-    /// Cancelled to close the connection because there are too many unauthenticated ones.
     pub(super) evicted: CancellationToken,
 }
 
-/// The request head that a connection waits for.
 #[derive(Clone, Copy, Default)]
 struct RequestHead {
-    /// When the head must have arrived; `None` while a request is read and answered.
+    /// `None` while a request is read and answered.
     due: Option<Instant>,
-    /// Whether an earlier request was answered on this connection. Then the client need not send another one.
     follows_another: bool,
 }
 
-/// Serves a connection to its end.
 pub(super) async fn serve(stream: TcpStream, context: Arc<ConnectionContext>, pending: PendingConnection) {
     let due = Some(Instant::now() + context.limits.head);
     pending.head.send_replace(RequestHead { due, follows_another: false });
@@ -80,7 +69,7 @@ pub(super) async fn serve(stream: TcpStream, context: Arc<ConnectionContext>, pe
         let _ = stream.write_all(late).await;
     }
     // Closing the socket at once could reset the connection before the client, which may still be sending, has read
-    // the response. So close only our direction, and read what still arrives for a moment.
+    // the response.
     let _ = stream.shutdown().await;
     let _ = timeout(LINGER, async {
         let mut rest = vec![0u8; 16 * 1024];
@@ -89,8 +78,7 @@ pub(super) async fn serve(stream: TcpStream, context: Arc<ConnectionContext>, pe
     .await;
 }
 
-/// Resolves when the connection has to be closed: a request head took too long, or the connection was evicted before a
-/// request was admitted.
+/// Resolves when a request head took too long, or the connection was evicted before a request was admitted.
 async fn too_late(pending: &PendingConnection) {
     let evicted = async {
         pending.evicted.cancelled().await;
@@ -159,7 +147,6 @@ async fn respond(
     answer
 }
 
-/// A response after which the connection is closed.
 fn closing(mut response: HttpResponse) -> HttpResponse {
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     response

@@ -1,7 +1,5 @@
-//! Starts an HTTP response before the answer is available.
-//!
-//! A tool call may take an hour, and clients abandon a silent connection (Gemini CLI after one minute, opencode after
-//! five). An answer that is not available at once therefore becomes an event stream with keepalive comments.
+//! Starts an HTTP response before the answer is available. Clients abandon a silent connection (Gemini CLI after one
+//! minute, opencode after five), so a late answer becomes an event stream with keepalive comments.
 
 use super::{HttpResponse, WebLimits};
 use althing_protocol::BoxFuture;
@@ -18,8 +16,7 @@ use tokio::time::timeout;
 
 type Part = Result<Frame<Bytes>, Infallible>;
 
-/// Returns the answer if it arrives soon, else an event stream that will carry it. Only for clients that accept event
-/// streams.
+/// Must be called only for a client that accepts event streams.
 pub(super) async fn answer(
     mut pending: BoxFuture<'static, HttpResponse>,
     limits: &WebLimits,

@@ -1,7 +1,6 @@
-//! Access checks of a request head. Pure.
-//!
-//! A web page can send requests to the loopback interface and, through DNS rebinding, make them look local. But a
-//! page can neither set the Host header that a direct client sends nor know the token, so both are required.
+//! Access checks of a request head. A web page can send requests to the loopback interface and, through DNS
+//! rebinding, make them look local; but it can neither set the Host header that a direct client sends nor know the
+//! token, so both are required.
 
 use althing_protocol::Secret;
 use http::header::{AUTHORIZATION, HOST, HeaderName, ORIGIN};
@@ -10,20 +9,19 @@ use http::{HeaderMap, StatusCode};
 use sha2::{Digest, Sha256};
 use std::net::SocketAddr;
 
-/// A bearer token, stored as its digest so that comparison time does not depend on the token.
+/// The token is stored as a digest, so that comparison time does not depend on the token.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Token([u8; 32]);
 
 impl Token {
-    /// Hashes a token as sent by a client.
     pub(crate) fn digest(text: &str) -> Self {
         Self(Sha256::digest(text.as_bytes()).into())
     }
 
-    /// A new random token of 256 bits, as text.
+    /// 256 random bits, as text.
     pub(crate) fn generate() -> Result<Secret, String> {
         let mut bits = [0u8; 32];
-        // rustls' provider is the secure random source that the dependency tree already contains on every platform.
+        // The secure random source that the dependency tree already contains on every platform.
         rustls::crypto::ring::default_provider()
             .secure_random
             .fill(&mut bits)
@@ -32,7 +30,7 @@ impl Token {
     }
 }
 
-/// Checks Host, request target and Origin, and returns the request's token, which the router checks.
+/// Returns the request's token, which the router checks.
 pub(super) fn check(parts: &Parts, address: SocketAddr) -> Result<Token, StatusCode> {
     let host = only(&parts.headers, &HOST).ok_or(StatusCode::FORBIDDEN)?;
     if !is_ours(host, address) {
@@ -56,7 +54,7 @@ pub(super) fn check(parts: &Parts, address: SocketAddr) -> Result<Token, StatusC
     }
 }
 
-/// The value of a header that occurs exactly once.
+/// `None` unless the header occurs exactly once.
 fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut all = headers.get_all(name).iter();
     match (all.next(), all.next()) {
@@ -65,7 +63,6 @@ fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     }
 }
 
-/// Whether a `host:port` names the address that we listen on.
 fn is_ours(authority: &str, address: SocketAddr) -> bool {
     let authority = authority.to_ascii_lowercase();
     let port = address.port();

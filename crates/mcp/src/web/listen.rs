@@ -1,4 +1,5 @@
-//! The listening socket: accepts connections up to a limit, and closes them all when it is dropped.
+//! The listening socket of the HTTP server: accepts connections up to a limit, and closes them all when it is
+//! dropped.
 
 use super::connection::{self, ConnectionContext, PendingConnection};
 use super::limits::ACCEPT_PAUSE;
@@ -10,15 +11,13 @@ use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::sleep;
 
-/// A socket that listens on the loopback interface. Dropping this value closes the socket and every
-/// connection.
+/// A listener on the loopback interface. Dropping it closes the socket and every connection.
 pub(crate) struct Listener {
     address: SocketAddr,
     accepting: JoinHandle<()>,
 }
 
 impl Listener {
-    /// Binds the socket; `make` receives the bound address and returns the router.
     pub(crate) async fn bind(
         address: SocketAddr,
         limits: WebLimits,
@@ -45,7 +44,7 @@ impl Listener {
         self.address
     }
 
-    /// Whether the socket still accepts connections: it stops with the runtime that it was created in.
+    /// The socket stops with the runtime that it was created in.
     pub(crate) fn is_up(&self) -> bool {
         !self.accepting.is_finished()
     }
@@ -71,11 +70,11 @@ async fn accept(listener: TcpListener, context: Arc<ConnectionContext>) {
             sleep(ACCEPT_PAUSE).await;
             continue;
         };
-        // Disable Nagle's algorithm: a small response must not wait for an acknowledgement.
+        // A small response must not wait for an acknowledgement.
         let _ = stream.set_nodelay(true);
         unauthenticated.retain(|pending| !pending.admitted.is_cancelled());
         while unauthenticated.len() >= context.limits.unauthenticated {
-            // Evict the oldest: a well-behaved client has long sent its request.
+            // The oldest connection is closed, because a well-behaved client has long sent its request.
             if let Some(oldest) = unauthenticated.pop_front() {
                 oldest.evicted.cancel();
             }
@@ -85,7 +84,6 @@ async fn accept(listener: TcpListener, context: Arc<ConnectionContext>) {
         let context = context.clone();
         connections.spawn(async move {
             connection::serve(stream, context, pending.clone()).await;
-            // The connection has ended, so it no longer counts as unauthenticated.
             pending.admitted.cancel();
         });
     }

@@ -1,8 +1,5 @@
-//! One small HTTP/1.1 server for everything that Althing offers over HTTP.
-//!
-//! It listens on the loopback interface only. It requires the right token and Host and, if a request has an Origin, the
-//! right Origin. It knows nothing about tools: a `Router` maps paths to services. It exists because `rmcp` checks
-//! neither tokens nor, by default, origins, and does not limit slow or numerous connections.
+//! A small HTTP/1.1 server on the loopback interface that checks token, Host and Origin. It exists because `rmcp`
+//! checks neither tokens nor, by default, origins, and does not limit slow or numerous connections.
 
 mod connection;
 mod early;
@@ -25,17 +22,14 @@ use rmcp::transport::streamable_http_server::SessionManager;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-/// A response, complete or streaming.
 pub(crate) type HttpResponse = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
-/// Maps requests to services.
 pub(crate) trait Router: Send + Sync + 'static {
-    /// The service for this path and token; None both for an unknown path and for a wrong token, so that a client
-    /// cannot find out which paths exist.
+    /// `None` both for an unknown path and for a wrong token, so that a client cannot find out which paths exist.
     fn find(&self, path: &str, token: &Token) -> Option<Arc<dyn Service>>;
 }
 
-/// Answers admitted requests. Dropping the future, or the body of the response, cancels the request.
+/// Dropping the future, or the body of the response, cancels the request.
 pub(crate) trait Service: Send + Sync {
     fn answer(&self, request: Request<Full<Bytes>>) -> BoxFuture<'static, HttpResponse>;
 }

@@ -13,7 +13,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// The scripted run service.
 #[derive(Default)]
 pub struct Scripted {
     runs: Mutex<Vec<Arc<Run>>>,
@@ -33,12 +32,10 @@ enum Signal {
     Cancel,
 }
 
-/// The guidance that the example and the tests serve.
 #[allow(dead_code, reason = "the example has its own use of it")]
 pub const GUIDANCE: &str = "Hand work that deserves several agents to `launch_run`.";
 
 impl Scripted {
-    /// The runs launched so far.
     #[allow(dead_code, reason = "only the tests look")]
     pub fn launched(&self) -> Vec<LaunchRun> {
         self.runs.lock().unwrap().iter().map(|run| run.launch.clone()).collect()

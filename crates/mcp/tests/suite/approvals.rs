@@ -13,7 +13,7 @@ fn approving() -> ServeOptions {
     ServeOptions { require_approval: true, ..patient() }
 }
 
-/// A call in the format of the newest revision, by a client that can ask its user.
+/// The call comes from a client of the newest revision that can ask its user.
 fn calling(params: Value) -> Value {
     let mut message = modern("tools/call", params);
     message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] =
@@ -25,7 +25,6 @@ async fn send(server: &McpListener, message: &Value) -> Value {
     Raw::post(server.url(), server.token().reveal(), message).send().await.message()["result"].clone()
 }
 
-// Several callers use each approval at once, for the approved run and for other runs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_approval_that_many_use_at_once_starts_one_run_at_most_and_never_another() {
     const AT_ONCE: usize = 8;
@@ -82,8 +81,7 @@ async fn a_question_that_fails_or_is_answered_with_nonsense_starts_no_run() {
         let mut message = answer.clone();
         (message["jsonrpc"], message["id"]) = (json!("2.0"), question["id"].clone());
         pipe.send(&message).await;
-        // The server may ignore a message that is not an answer, and then the call keeps waiting. The ping ensures
-        // that the server has read the message.
+        // The server may ignore a message that is not an answer; the ping ensures that it has read the message.
         pipe.request("ping", json!({})).await;
         let response =
             pipe.other_messages.iter().find(|message| message["id"] == id && message.get("method").is_none());

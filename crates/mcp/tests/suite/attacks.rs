@@ -10,7 +10,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
-/// Limits that an attack reaches soon, but that an honest request does not reach even on a busy machine.
+/// An attack reaches these limits soon; an honest request does not, even on a busy machine.
 pub fn tight() -> WebLimits {
     WebLimits {
         head: Duration::from_millis(1500),
@@ -20,8 +20,7 @@ pub fn tight() -> WebLimits {
     }
 }
 
-/// Sends requests that must be refused to a listener with `tight` limits, and returns the status of each response.
-/// `tool` would be called if a request got through.
+/// Returns the status of each response. `tool` would be called if a request got through.
 pub async fn statuses(url: &str, token: &str, tool: &str) -> Vec<(String, u16)> {
     let call = call(tool, json!({}));
     let newest = modern("tools/call", json!({"name": tool, "arguments": {}}));
@@ -69,7 +68,6 @@ fn bent(url: &str, token: &str, message: &Value) -> Vec<(String, Raw)> {
     all
 }
 
-/// Slow requests, one byte at a time: first a slow head, then a slow body.
 async fn slow(good: &Raw) -> Vec<(String, u16)> {
     let mut got = Vec::new();
     let head = good.head();
@@ -84,7 +82,6 @@ async fn slow(good: &Raw) -> Vec<(String, u16)> {
                 if writer.write_all(&[byte]).await.is_err() {
                     break;
                 }
-                // The pace of the attack, not a wait for a condition.
                 sleep(Duration::from_millis(20)).await;
             }
             writer
@@ -103,7 +100,6 @@ async fn read_half(mut reader: tokio::net::tcp::OwnedReadHalf) -> u16 {
     text.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status")
 }
 
-/// A thousand silent connections, while a well-behaved client is served.
 async fn many(good: &Raw) -> Vec<(String, u16)> {
     let mut silent = Vec::new();
     for _ in 0..1000 {

@@ -9,7 +9,7 @@ use std::process::Stdio;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
-/// The example that serves scripted runs, which cargo builds along with the tests.
+/// Cargo builds the example along with the tests.
 fn served() -> String {
     let tests = std::env::current_exe().unwrap();
     let target = tests.ancestors().nth(2).unwrap();
@@ -18,7 +18,6 @@ fn served() -> String {
     program.display().to_string()
 }
 
-/// The example over HTTP; stopped when dropped.
 struct Http {
     _child: Child,
     url: String,
@@ -41,7 +40,6 @@ impl Http {
     }
 }
 
-/// The output of a client, parsed as JSON.
 async fn printed(program: &str, arguments: &[&str]) -> Value {
     let output = Command::new(program).args(arguments).stdin(Stdio::null()).output().await.unwrap();
     let (out, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -50,7 +48,6 @@ async fn printed(program: &str, arguments: &[&str]) -> Value {
     serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}\n{errors}"))
 }
 
-/// Drives the official Python client over the given transport.
 async fn python(arguments: &[&str]) {
     let Some(python) = installed("client/bin/python") else { return };
     let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/client.py").display().to_string();
@@ -84,13 +81,12 @@ async fn the_official_python_client_launches_runs_over_http() {
     python(&["http", &server.url, &server.token]).await;
 }
 
-/// The scripts of the MCP inspector's command line: a version that does not know MCP tasks, and the newest version.
+/// A version that does not know MCP tasks, and the newest version.
 const INSPECTORS: [&str; 2] = [
     "npm/node_modules/@modelcontextprotocol/inspector/cli/build/cli.js",
     "newest/node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js",
 ];
 
-/// Drives both inspectors over the transport that the arguments `reach` select.
 async fn inspectors(reach: &[&str]) {
     for script in INSPECTORS {
         let Some(script) = installed(script) else { return };

@@ -15,12 +15,11 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
-/// Answers calls: `echo` at once, `wait` when released, `fail` with an error.
+/// `echo` is answered at once, `wait` when released, `fail` with an error.
 #[derive(Default)]
 struct ScriptedTools {
     calls: Mutex<Vec<ToolCall>>,
     go: Notify,
-    /// Number of calls dropped before their end.
     dropped: AtomicUsize,
 }
 
@@ -75,7 +74,6 @@ fn quick() -> AgentEndpoints {
     AgentEndpoints::new(WebLimits { first_byte: moment, keep_alive: moment, ..WebLimits::default() })
 }
 
-/// Our own client, with this token.
 async fn client(endpoint: &dyn Endpoint, token: &Secret) -> McpToolHost {
     let mut spec = ServerSpec::http("fake", endpoint.url());
     let ServerTransport::Http { headers, .. } = &mut spec.transport else { unreachable!() };
@@ -209,7 +207,7 @@ async fn a_call_ends_with_its_connection_and_with_its_endpoint() {
     assert!(!read(stream).await.text.contains("\"result\""));
 }
 
-/// A request for a stream, which is not offered, as the SDK of opencode sends it before it lists the tools.
+/// The SDK of opencode sends this request before it lists the tools. Streams are not offered.
 fn stream_request(endpoint: &dyn Endpoint) -> Vec<u8> {
     let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
     let mut request = Raw::post(endpoint.url(), endpoint.token().reveal(), &list)

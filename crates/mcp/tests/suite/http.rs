@@ -9,7 +9,6 @@ use std::time::Instant;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
-/// The fake server over HTTP; stopped when dropped.
 struct HttpFake {
     _child: Child,
     port: u16,
@@ -191,7 +190,6 @@ async fn dropping_a_call_cancels_it_at_the_server() {
     seen(&host, "notifications/cancelled").await;
 }
 
-/// Waits until the server has received a message.
 async fn seen(host: &McpToolHost, what: &str) {
     let begin = Instant::now();
     while !call(host, "seen", json!({})).await.content.contains(what) {

@@ -1,5 +1,5 @@
 //! Starts servers for these tests as plain child processes, each in its own process group. The product starts them
-//! under the guard of `runner`, which this crate may not depend on.
+//! under a guard.
 
 use althing_mcp::{ServerProcess, SpawnRequest, SpawnedProcess, Spawner};
 use althing_protocol::BoxFuture;
@@ -9,7 +9,6 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
 use tokio::process::{Child, Command};
 
-/// Starts servers as plain child processes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LocalSpawner;
 
@@ -47,7 +46,7 @@ fn group_of(child: &Child) -> Option<Pid> {
 
 struct LocalProcess {
     child: Child,
-    /// The child leads its own group, so this is its process id; None once the group has been killed.
+    /// The child leads its own group; None once the group has been killed.
     group: Option<Pid>,
 }
 
@@ -74,9 +73,7 @@ impl ServerProcess for LocalProcess {
         self.signal(Signal::TERM);
     }
 
-    /// Kills the group. This is also called after the child's own end, to kill what it left behind. The group
-    /// id is not reused while a member lives; the group is signaled only once, because its id may be reused
-    /// later.
+    /// The group id is not reused while a member lives, but may be later, so the group is signaled only once.
     fn kill(&mut self) {
         self.signal(Signal::KILL);
         self.group = None;

@@ -11,23 +11,19 @@ use tokio::io::{
 };
 use tokio::time::timeout;
 
-/// A client connected to its own server.
 pub struct Pipe {
     writer: WriteHalf<DuplexStream>,
     lines: Lines<BufReader<ReadHalf<DuplexStream>>>,
     next: u64,
-    /// Metadata sent with every request of the newest revision.
+    /// The metadata that is sent with every request of the newest revision.
     meta: Option<Value>,
-    /// Notifications and requests that the server sent while a response was awaited.
     pub other_messages: Vec<Value>,
 }
 
-/// Options with a short wait.
 pub fn brief() -> ServeOptions {
     ServeOptions { wait: Duration::from_millis(100), ..patient() }
 }
 
-/// The default options.
 pub fn patient() -> ServeOptions {
     ServeOptions::new(GUIDANCE)
 }
@@ -44,7 +40,6 @@ impl Pipe {
         (Self { writer, lines, next: 0, meta: None, other_messages: Vec::new() }, runs)
     }
 
-    /// A client of an earlier revision with these capabilities; also returns the server's `initialize` result.
     pub async fn earlier(options: ServeOptions, capabilities: Value) -> (Self, Arc<Scripted>, Value) {
         let (mut pipe, runs) = Self::start(options);
         let hello = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities,
@@ -54,7 +49,6 @@ impl Pipe {
         (pipe, runs, info["result"].clone())
     }
 
-    /// A client of the newest revision, with these capabilities.
     pub async fn newest(options: ServeOptions, capabilities: Value) -> (Self, Arc<Scripted>) {
         let (mut pipe, runs) = Self::start(options);
         pipe.meta = Some(json!({
@@ -66,18 +60,15 @@ impl Pipe {
         (pipe, runs)
     }
 
-    /// Sends a message verbatim.
     pub async fn send(&mut self, message: &Value) {
         self.writer.write_all(format!("{message}\n").as_bytes()).await.unwrap();
     }
 
-    /// The next message of the server.
     pub async fn receive(&mut self) -> Value {
         let line = timeout(DEADLINE, self.lines.next_line()).await.expect("a message in time").unwrap();
         serde_json::from_str(&line.expect("a message")).unwrap()
     }
 
-    /// Sends a request and returns its id.
     pub async fn ask(&mut self, method: &str, mut params: Value) -> u64 {
         self.next += 1;
         if let Some(Value::Object(meta)) = self.meta.clone() {
@@ -90,7 +81,6 @@ impl Pipe {
         id
     }
 
-    /// Waits for the response to a request; other messages are stored.
     pub async fn answer(&mut self, id: u64) -> Value {
         loop {
             let message = self.receive().await;
@@ -101,20 +91,18 @@ impl Pipe {
         }
     }
 
-    /// Sends a request and waits for its response.
     pub async fn request(&mut self, method: &str, params: Value) -> Value {
         let id = self.ask(method, params).await;
         self.answer(id).await
     }
 
-    /// Calls a tool and returns its result.
     pub async fn call(&mut self, tool: &str, arguments: Value) -> Value {
         let answer = self.request("tools/call", json!({"name": tool, "arguments": arguments})).await;
         assert!(answer.get("error").is_none(), "{answer}");
         answer["result"].clone()
     }
 
-    /// Calls a tool that must succeed. Returns its structured content, which its text must repeat.
+    /// Returns the structured content, which the text must repeat.
     pub async fn structured(&mut self, tool: &str, arguments: Value) -> Value {
         let result = self.call(tool, arguments).await;
         assert_ne!(result["isError"], true, "{result}");
@@ -123,7 +111,6 @@ impl Pipe {
         text
     }
 
-    /// Calls a tool that must fail and returns its error text.
     pub async fn failure(&mut self, tool: &str, arguments: Value) -> String {
         let result = self.call(tool, arguments).await;
         assert_eq!(result["isError"], true, "{result}");

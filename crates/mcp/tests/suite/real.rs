@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// A file of the installation. None if `ALTHING_MCP_SERVERS` is not set; panics if it is set and the file is missing,
-/// or if it is not set although `CI=true`.
+/// None if `ALTHING_MCP_SERVERS` is not set; panics if it is set and the file is missing, or if it is not set
+/// although `CI=true`.
 pub fn installed(path: &str) -> Option<String> {
     let Some(dir) = std::env::var_os("ALTHING_MCP_SERVERS") else {
         let why = "ALTHING_MCP_SERVERS is not set: there are no real servers and clients";
@@ -66,7 +66,7 @@ async fn everything_over_stdio() {
     lasting(&host, "mcp__all__trigger-long-running-operation").await;
 }
 
-/// Calls an operation that takes longer than `call_timeout` and is not cancelled, because it reports progress.
+/// Calls a tool that takes longer than `call_timeout` and is not cancelled, because it reports progress.
 async fn lasting(host: &McpToolHost, name: &str) {
     let begin = Instant::now();
     let outcome = call(host, name, json!({"duration": 9, "steps": 18})).await;

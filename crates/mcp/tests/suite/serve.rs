@@ -276,7 +276,6 @@ async fn a_client_that_knows_tasks_gets_a_task_to_poll_and_to_cancel() {
     assert_eq!(status["status"], "cancelled");
 }
 
-/// Polls a task until it has ended.
 async fn ended(pipe: &mut Pipe, task: &Value) -> Value {
     let begin = Instant::now();
     loop {

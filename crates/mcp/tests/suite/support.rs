@@ -8,26 +8,22 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Deadline for conditions, long enough for a busy machine.
 pub const DEADLINE: Duration = Duration::from_secs(120);
 
-/// The size of a repeated test: for every change, or for nightly runs.
 pub fn scale(usual: usize, nightly: usize) -> usize {
     if std::env::var("ALTHING_TEST_SCALE").is_ok_and(|scale| scale == "nightly") { nightly } else { usual }
 }
 
-/// The path of the fake server's script.
 pub fn script() -> String {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fake_server.py").display().to_string()
 }
 
-/// The fake server over stdio.
 pub fn fake(name: &str, flags: &[&str]) -> ServerSpec {
     let args = std::iter::once(script()).chain(flags.iter().map(|flag| (*flag).to_owned())).collect();
     ServerSpec::stdio(name, "python3", args)
 }
 
-/// The output of the servers: stderr, and stdout that is not MCP.
+/// Records stderr, and stdout that is not MCP.
 #[derive(Clone, Default)]
 pub struct Recorder {
     lines: Arc<Mutex<Vec<(String, String)>>>,
@@ -47,7 +43,6 @@ impl Recorder {
     }
 }
 
-/// The default options with short grace periods and restart pauses, and a recorder.
 pub fn options() -> (ClientOptions, Recorder) {
     let recorder = Recorder::default();
     let lines = recorder.lines.clone();
@@ -60,23 +55,19 @@ pub fn options() -> (ClientOptions, Recorder) {
     (options, recorder)
 }
 
-/// Starts one fake server with the options of [`options`].
 pub async fn started(flags: &[&str]) -> (McpToolHost, Recorder) {
     let (options, recorder) = options();
     (McpToolHost::start(vec![fake("fake", flags)], options).await, recorder)
 }
 
-/// The names under which tools are offered.
 pub fn names(host: &McpToolHost) -> Vec<String> {
     host.tools(ContextAccess::ReadOnly).into_iter().map(|tool| tool.name).collect()
 }
 
-/// Calls a tool of the server named `fake`.
 pub async fn call(host: &McpToolHost, tool: &str, arguments: Value) -> ToolOutcome {
     call_named(host, &format!("mcp__fake__{tool}"), &arguments.to_string()).await
 }
 
-/// Calls a tool with the arguments exactly as a model wrote them.
 pub async fn call_named(host: &McpToolHost, name: &str, arguments: &str) -> ToolOutcome {
     let call = ToolCall { id: "1".to_owned(), name: name.to_owned(), arguments: arguments.to_owned() };
     host.call(&call, ContextAccess::ReadOnly).await
@@ -86,12 +77,10 @@ pub fn good(content: &str) -> ToolOutcome {
     ToolOutcome { content: content.to_owned(), is_error: false }
 }
 
-/// The kinds of notices so far.
 pub fn notices(host: &McpToolHost) -> Vec<NoticeKind> {
     host.notices().into_iter().map(|notice| notice.kind).collect()
 }
 
-/// Waits until a condition holds.
 pub async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
@@ -100,7 +89,7 @@ pub async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Whether a process exists and is not a zombie.
+/// A zombie is not alive.
 pub fn is_alive(pid: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
     stat.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.trim_start().starts_with('Z'))

@@ -7,7 +7,6 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// A request whose every part can be changed.
 #[derive(Clone)]
 pub struct Raw {
     pub address: SocketAddr,
@@ -17,7 +16,6 @@ pub struct Raw {
 }
 
 impl Raw {
-    /// A valid request: this message, posted with this token.
     pub fn post(url: &str, token: &str, message: &Value) -> Self {
         let rest = url.strip_prefix("http://").unwrap();
         let (host, path) = rest.split_once('/').unwrap();
@@ -41,14 +39,12 @@ impl Raw {
         Self { address, target, headers, body: message.to_string().into_bytes() }
     }
 
-    /// Replaces or removes a header.
     pub fn with(mut self, name: &str, value: Option<&str>) -> Self {
         self.headers.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
         self.headers.extend(value.map(|value| (name.to_owned(), value.to_owned())));
         self
     }
 
-    /// The request head as bytes.
     pub fn head(&self) -> Vec<u8> {
         let lines = self.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n"));
         let length = format!("Content-Length: {}\r\n\r\n", self.body.len());
@@ -56,14 +52,12 @@ impl Raw {
         format!("POST {target} HTTP/1.1\r\n{}{length}", lines.collect::<String>()).into_bytes()
     }
 
-    /// Sends the request; the caller reads the response.
     pub async fn open(&self) -> TcpStream {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         stream.write_all(&[self.head(), self.body.clone()].concat()).await.unwrap();
         stream
     }
 
-    /// Sends the request and reads the whole response.
     pub async fn send(&self) -> Response {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         // A server that refuses early may stop reading; its response must still be read.
@@ -79,7 +73,7 @@ pub struct Response {
 }
 
 impl Response {
-    /// The message in the body, either JSON or an event stream.
+    /// The body may be JSON or an event stream.
     pub fn message(&self) -> Value {
         let mut lines = self.text.lines().map(|line| line.strip_prefix("data: ").unwrap_or(line));
         let found = lines.find_map(|line| {
@@ -89,7 +83,6 @@ impl Response {
     }
 }
 
-/// Reads a response to its end.
 pub async fn read(mut stream: TcpStream) -> Response {
     let mut bytes = Vec::new();
     timeout(DEADLINE, stream.read_to_end(&mut bytes)).await.expect("an answer in time").unwrap();
@@ -98,7 +91,6 @@ pub async fn read(mut stream: TcpStream) -> Response {
     Response { status: status.unwrap_or_else(|| panic!("no status in {text:?}")), text }
 }
 
-/// Reads until a text has arrived.
 pub async fn read_until(stream: &mut TcpStream, wanted: &str) -> String {
     let mut text = String::new();
     let reading = async {
@@ -113,7 +105,6 @@ pub async fn read_until(stream: &mut TcpStream, wanted: &str) -> String {
     text
 }
 
-/// A self-contained request of the newest revision.
 pub fn modern(method: &str, params: Value) -> Value {
     let mut params = params;
     params["_meta"] = json!({
@@ -124,7 +115,6 @@ pub fn modern(method: &str, params: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 }
 
-/// A tool call in the format of an earlier revision.
 pub fn call(tool: &str, arguments: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}})
 }

@@ -1,8 +1,6 @@
-//! What one agent may access: its roots, and the exclusions inside them.
-//!
-//! The rules apply in the order deny, ask, allow. File tools cannot ask a person, so what would need an approval is
-//! denied with the reason. If a check cannot be completed, access is denied. The README lists the rules. Access is
-//! granted only through an open handle, never by name.
+//! The file access policy of one agent: its roots, and the exclusions inside them. File tools cannot ask a person, so
+//! what would need an approval is denied; if a check cannot be completed, access is denied. Access is granted only
+//! through an open handle, never by name.
 
 use super::refusal::{ReadOnlyReason, Refusal};
 use crate::confine::ConfinedDir;
@@ -18,12 +16,11 @@ use std::path::{Component, Path, PathBuf};
 pub struct FilePolicy {
     /// The agent's own directory, readable and writable. Relative paths start here unless `start` is set.
     pub workspace: PathBuf,
-    /// The root at which relative paths start, if that is not the workspace.
+    /// Where relative paths start, if not at the workspace.
     pub start: Option<PathBuf>,
-    /// Directories that the agent may read: snapshots of other agents, temporary files.
+    /// Directories that the agent may only read.
     pub views: Vec<PathBuf>,
-    /// The run's context paths: readable, and writable if the configuration and the access of the call allow
-    /// it.
+    /// The run's context paths: readable, and writable if the config and the access of the call allow it.
     pub context: Vec<ContextPath>,
     /// Absolute paths that may not be written to, in addition to the `protected` paths of `context`.
     pub protected: Vec<PathBuf>,
@@ -40,7 +37,7 @@ impl From<&Grant> for FilePolicy {
             start: grant.start.clone(),
             views: grant.roots(RootKind::View).map(|root| root.path.clone()).collect(),
             context: grant.context_paths(),
-            // The text of a context path's protected paths is not exact for names that are not UTF-8.
+            // As text, a protected path that is not UTF-8 is not exact.
             protected: grant.roots(RootKind::Context).flat_map(|root| root.protected.clone()).collect(),
             state_dir: grant.state_dir.clone(),
             planning: grant.planning,
@@ -48,34 +45,30 @@ impl From<&Grant> for FilePolicy {
     }
 }
 
-/// The kind of root that a path belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RootRole {
     Workspace,
     View,
-    /// A context path, with its index among the run's context paths.
+    /// The number is the path's index among the run's context paths.
     Context(usize),
 }
 
-/// An open root.
 #[derive(Debug)]
 pub(crate) struct Root {
     pub role: RootRole,
-    /// The path as shown to the agent.
+    /// The root's path as shown to the agent.
     pub shown: PathBuf,
-    /// The path without links, where the root was opened.
+    /// The root's path without links.
     pub real: PathBuf,
     pub dir: ConfinedDir,
-    /// The file name, if the root is a context path that is a single file. `dir` is then the parent directory of
-    /// that file, in which nothing else is accessible.
+    /// Set if the root is a context path that is a single file. `dir` is then the parent directory of that file, in
+    /// which nothing else is accessible.
     pub single_file: Option<OsString>,
 }
 
-/// A [`FilePolicy`] with its roots opened.
 #[derive(Debug)]
 pub(crate) struct RootSet {
     pub roots: Vec<Root>,
-    /// Where relative paths start.
     pub start: PathBuf,
     pub context: Vec<ContextPath>,
     protected: Vec<PathBuf>,
@@ -85,7 +78,6 @@ pub(crate) struct RootSet {
     planning: bool,
 }
 
-/// Removes `.` and `..` from a path without looking at the file system.
 pub(crate) fn normalize_lexically(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
@@ -100,7 +92,6 @@ pub(crate) fn normalize_lexically(path: &Path) -> PathBuf {
     out
 }
 
-/// Both forms of a path: normalized, and with links resolved if the path exists.
 fn both_forms(path: &Path) -> Vec<PathBuf> {
     let mut names = vec![normalize_lexically(path)];
     if let Ok(real) = std::fs::canonicalize(path)
@@ -112,9 +103,9 @@ fn both_forms(path: &Path) -> Vec<PathBuf> {
 }
 
 impl RootSet {
-    /// Opens all roots of the policy, without following links: the paths were resolved when they were granted. Only the
-    /// path of the state directory may contain links. A context path that cannot be opened is skipped and listed in
-    /// `missing`; a workspace or view that cannot be opened is an error, and so is a link in the place of any root.
+    /// Follows no links: the paths were resolved when they were granted. Only the path of the state directory may
+    /// contain links. A context path that cannot be opened is listed in `missing`; a workspace or view that cannot be
+    /// opened, and a link in the place of any root, is an error.
     pub(crate) fn open(policy: &FilePolicy) -> Result<Self, DiskError> {
         let state_dir = policy.state_dir.as_deref();
         let mut roots = vec![open_dir_root(RootRole::Workspace, &policy.workspace, state_dir)?];
@@ -152,7 +143,6 @@ impl RootSet {
         })
     }
 
-    /// A list of the roots, for a message to the agent.
     pub(crate) fn allowed(&self) -> String {
         let name = |root: &Root| match root.role {
             RootRole::Workspace => format!("{} (your workspace, read and write)", root.shown.display()),
@@ -162,8 +152,7 @@ impl RootSet {
         self.roots.iter().map(name).collect::<Vec<_>>().join(", ")
     }
 
-    /// The root that decides about a resolved path: a single file takes precedence over directories, a deeper
-    /// directory over a higher one.
+    /// A single file takes precedence over directories, a deeper directory over a higher one.
     pub(crate) fn deciding_root(&self, real: &Path) -> Option<&Root> {
         let holds = |root: &&Root| {
             if root.single_file.is_some() { root.real == real } else { real.starts_with(&root.real) }
@@ -172,13 +161,12 @@ impl RootSet {
         self.roots.iter().filter(holds).max_by_key(rank)
     }
 
-    /// Whether a resolved path is inaccessible because it belongs to Althing's state.
+    /// Althing's state is inaccessible, except for the agent's own workspace and views in it.
     pub(crate) fn is_state(&self, real: &Path) -> bool {
         let own = self.deciding_root(real).is_some_and(|root| !matches!(root.role, RootRole::Context(_)));
         !own && self.state.iter().any(|state| real.starts_with(state))
     }
 
-    /// Fails if a path may not be written; `real` is the path's resolved form, `shown` the form for messages.
     pub(crate) fn may_write(
         &self,
         root: &Root,
@@ -217,14 +205,12 @@ impl RootSet {
     }
 }
 
-/// The excluded name that this name matches, ignoring case.
 pub(crate) fn excluded(name: &OsStr) -> Option<&'static str> {
     EXCLUDED_NAMES.iter().copied().find(|excluded| name.eq_ignore_ascii_case(excluded))
 }
 
-/// Whether a path below a root belongs to a git directory that is not called `.git`, such as that of a bare repository;
-/// or would belong to one if something were written there. Always false for a context path that is a single file. If a
-/// directory cannot be read, nothing can be written there either.
+/// Whether the path is in a git directory that is not called `.git`, such as that of a bare repository, or a write to
+/// it would complete one.
 fn is_in_git_dir(root: &Root, below: &Path) -> bool {
     if root.single_file.is_some() {
         return false;
@@ -242,8 +228,8 @@ fn is_in_git_dir(root: &Root, below: &Path) -> bool {
 }
 
 /// Whether a directory that `has` these entries is a git directory, or becomes one together with the `added` entries.
-/// Also true if an added entry is git configuration or `hooks`, and the directory has at least two of `HEAD`, `objects`
-/// and `refs`.
+/// Also true if git configuration or `hooks` are added to a directory with at least two of `HEAD`, `objects` and
+/// `refs`.
 pub(crate) fn makes_git_dir(has: impl Fn(&str) -> bool, added: impl Fn(&str) -> bool) -> bool {
     let will_have = |name: &str| has(name) || added(name);
     let parts = ["HEAD", "objects", "refs"].into_iter().filter(|name| will_have(name)).count();
@@ -258,7 +244,6 @@ fn open_dir_root(role: RootRole, path: &Path, state_dir: Option<&Path>) -> Resul
     Ok(Root { role, shown: normalize_lexically(path), real, dir, single_file: None })
 }
 
-/// Opens the root of a context path; `real` is the path without links.
 fn open_context_root(n: usize, path: &Path, real: PathBuf) -> Result<Root, DiskError> {
     let (role, shown) = (RootRole::Context(n), normalize_lexically(path));
     let kind = std::fs::symlink_metadata(&real).map_err(DiskError::io("access", path))?;

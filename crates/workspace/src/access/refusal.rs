@@ -2,29 +2,29 @@
 
 use std::io;
 
-/// A refused or failed tool call. Nothing was changed, except possibly after `Io`.
+/// Why a call was refused. Nothing was changed, except possibly after `Io`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The string cannot be a path.
     #[error("{path} is not a usable path: {why}")]
     BadPath {
-        /// The input, truncated.
+        /// The agent's input, truncated.
         path: String,
-        /// What is wrong with the string.
+        /// What is wrong.
         why: &'static str,
     },
     /// The path is outside all roots of the agent.
     #[error("{path} is outside what you may use. You may use: {allowed}")]
     Outside {
-        /// The input.
+        /// The agent's input.
         path: String,
-        /// The agent's roots, as text for the message.
+        /// The agent's roots, for the message.
         allowed: String,
     },
     /// The path is in Althing's state directory, outside of the agent's workspace and views.
     #[error("{path} belongs to Althing's own state, which agents cannot access")]
     State {
-        /// The input.
+        /// The agent's input.
         path: String,
     },
     /// The path may be read but not written.
@@ -32,10 +32,10 @@ pub enum Refusal {
     ReadOnly {
         /// The path.
         path: String,
-        /// The rule that makes the path read-only.
+        /// The rule that forbids the write.
         why: ReadOnlyReason,
     },
-    /// The file has several hard links, and one of them may be outside the agent's roots.
+    /// One of the file's hard links may be outside the agent's roots.
     #[error("{path} has {links} hard links, one of which may be outside the paths you may use; {instead}")]
     HardLinked {
         /// The path.
@@ -58,7 +58,7 @@ pub enum Refusal {
         path: String,
         /// The actual or future size of the file, or how many bytes of the line were read.
         size: u64,
-        /// The maximum size.
+        /// The maximum size in bytes.
         limit: u64,
     },
     /// The check itself failed, so access is denied.
@@ -86,11 +86,11 @@ pub enum Refusal {
     /// A file operation failed.
     #[error("cannot {doing} {path}: {why}")]
     Io {
-        /// The operation that failed, as a verb such as `read`.
+        /// A verb such as `read`.
         doing: &'static str,
         /// The path.
         path: String,
-        /// The error from the operating system.
+        /// The error of the operating system.
         why: String,
     },
     /// An argument is invalid.
@@ -98,7 +98,7 @@ pub enum Refusal {
     Argument {
         /// The name of the argument.
         argument: String,
-        /// What is wrong with the argument.
+        /// What is wrong.
         why: String,
     },
     /// The call was cancelled.
@@ -115,7 +115,7 @@ pub enum ReadOnlyReason {
     /// The context path was given for reading only.
     #[error("this context path was given for reading only. Write to your workspace")]
     Context,
-    /// The context path is writable, but not at this time.
+    /// The context path is writable, but not now.
     #[error(
         "context paths are read-only while agents work; the agent that presents the final answer may write there"
     )]
@@ -123,7 +123,7 @@ pub enum ReadOnlyReason {
     /// The agent only plans.
     #[error("you are planning: nothing may be written until the plan is executed")]
     Planning,
-    /// The context path is not open for writing: it was never opened, or was closed again.
+    /// The context path was never opened for writing, or was closed again.
     #[error("the context paths are not open for writing now")]
     NotOpen,
     /// The configuration protects the path.
@@ -132,11 +132,10 @@ pub enum ReadOnlyReason {
     /// A program runs the content of the file later, for example a shell or an IDE.
     #[error("it runs code when {0}; it is writable only if the user names it as a writable context path")]
     RunsCode(&'static str),
-    /// The path is inside a git directory that is not called `.git`, such as that of a bare repository, or writing it
-    /// would complete such a directory.
+    /// The path is inside a git directory that is not called `.git`, or writing it would complete such a directory.
     #[error("it belongs to a git repository, and git runs the programs that are named there")]
     Repository,
-    /// A component of the path has a name that is never writable in context paths (`EXCLUDED_NAMES`).
+    /// A component of the path has a name that is never writable in context paths.
     #[error("`{0}` is never writable in context paths")]
     Excluded(String),
 }

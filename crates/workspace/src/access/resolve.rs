@@ -1,8 +1,6 @@
-//! Resolves the path that an agent wrote: component by component, through directory handles. The text of each
-//! link is read and checked like a path that the agent wrote.
-//!
-//! The kernel follows no link here. The result is a directory handle and one plain name in it, so the file that
-//! was checked is the file that is used, even if somebody swaps directories in the meantime.
+//! Resolves the path that an agent wrote: component by component, through directory handles, so that the file that
+//! was checked is the file that is used, even if somebody swaps directories meanwhile. The kernel follows no link;
+//! the text of each link is checked like a path that the agent wrote.
 
 use super::policy::{Root, RootSet, normalize_lexically};
 use super::refusal::Refusal;
@@ -11,12 +9,11 @@ use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 
-/// The maximum number of links in one walk, and also of walks for one path. (The kernel follows at most 40 links, too.)
+/// The maximum number of links in one walk, and of walks for one path. The kernel follows at most 40 links as well.
 const MAX_LINKS: usize = 40;
-/// The maximum path length that the kernel accepts.
+/// The kernel accepts no longer paths.
 const PATH_MAX: usize = 4096;
 
-/// How to treat a link in the last component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LastLink {
     Follow,
@@ -24,23 +21,18 @@ pub(crate) enum LastLink {
     NoFollow,
 }
 
-/// A path that was resolved within the agent's roots.
 #[derive(Debug)]
 pub(crate) struct ResolvedPath<'a> {
-    /// The root that decides what is allowed.
     pub root: &'a Root,
     /// The target itself if it is an existing directory, otherwise the deepest existing directory above it.
     pub dir: ConfinedDir,
-    /// Directories that are missing between `dir` and `name`.
+    /// The missing directories between `dir` and `name`.
     pub missing: Vec<OsString>,
-    /// The name of the target in its directory; `None` if the target is the directory of a root, which is then
-    /// `dir`.
+    /// The target's name in its directory; `None` if the target is the directory of a root.
     pub name: Option<OsString>,
-    /// The metadata of what exists at the path; `None` if nothing does.
     pub found: Option<FileStat>,
-    /// The absolute path with links resolved.
+    /// The absolute path of the target, with links resolved.
     pub real: PathBuf,
-    /// The path as shown to the agent.
     pub shown: String,
 }
 
@@ -50,14 +42,13 @@ enum WalkResult<'a> {
     Restart(PathBuf),
 }
 
-/// A string from a model, truncated and escaped for a message.
 fn quoted(text: &str) -> String {
     let short: String = text.chars().take(200).collect();
     short.escape_debug().to_string()
 }
 
 impl RootSet {
-    /// Resolves a path. Fails unless the target is inside the agent's roots and outside of Althing's state.
+    /// Fails unless the target is inside the agent's roots and outside of Althing's state.
     pub(crate) fn resolve(&self, input: &str, last: LastLink) -> Result<ResolvedPath<'_>, Refusal> {
         let bad = |why| Err(Refusal::BadPath { path: quoted(input), why });
         if input.is_empty() {
@@ -94,7 +85,6 @@ impl RootSet {
         bad("it leads through too many symbolic links")
     }
 
-    /// The root at which the walk starts, and the components of `path` below it; `None` if `path` is in no root.
     fn find_start(&self, path: &Path) -> Option<(&Root, VecDeque<OsString>)> {
         let by_name = |path: &Path| {
             let under = |root: &'_ Root| {
@@ -119,13 +109,10 @@ impl RootSet {
     }
 }
 
-/// The walk from a root to the target.
 struct PathWalk<'a, 'i> {
     root: &'a Root,
-    /// The resolved path of `root.dir`: for a single file, its parent directory.
     base: &'a Path,
     steps: VecDeque<OsString>,
-    /// The directories entered so far.
     dirs: Vec<(OsString, ConfinedDir)>,
     links: usize,
     last: LastLink,
@@ -171,9 +158,8 @@ impl<'a> PathWalk<'a, '_> {
         Ok(self.finish(dir, name, found, real))
     }
 
-    /// Processes one component; returns a result if the walk ends there.
     fn step_into(&mut self, step: OsString) -> Result<Option<WalkResult<'a>>, Refusal> {
-        // If the root is a single file, its siblings are not part of the root, so the walk starts again.
+        // The siblings of a single file are not part of the root.
         if self.dirs.is_empty()
             && self.root.single_file.as_ref().is_some_and(|single_file| *single_file != step)
         {
@@ -209,7 +195,6 @@ impl<'a> PathWalk<'a, '_> {
         }
     }
 
-    /// Continues at the target that the text of a link names.
     fn follow(&mut self, step: &OsStr) -> Result<Option<WalkResult<'a>>, Refusal> {
         self.links += 1;
         if self.links > MAX_LINKS {
@@ -252,8 +237,7 @@ impl<'a> PathWalk<'a, '_> {
     }
 }
 
-/// Resolves a path whose end does not exist: the last component is the target, the ones before it are missing
-/// directories.
+/// The last component is the target, the ones before it are missing directories.
 fn resolve_missing<'a>(
     root: &'a Root,
     dir: &ConfinedDir,

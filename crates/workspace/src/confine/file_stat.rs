@@ -3,7 +3,6 @@
 use rustix::fs::{FileType, Stat};
 use serde::{Deserialize, Serialize};
 
-/// The type of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum FileKind {
@@ -14,13 +13,13 @@ pub(crate) enum FileKind {
     Special,
 }
 
-/// Identifies the state of a file without reading it. The change time cannot be set by a program, so a rewrite
-/// that restores size and modification time is still detected.
+/// Identifies the state of a file without reading it. A program cannot set the change time, so a rewrite that
+/// restores size and modification time is still detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "(u64, i64, i64, u64, u64)", into = "(u64, i64, i64, u64, u64)")]
 pub(crate) struct Stamp {
     pub size: u64,
-    /// The modification time, in nanoseconds since 1970.
+    /// In nanoseconds since 1970.
     pub mtime: i64,
     pub ctime: i64,
     pub ino: u64,
@@ -43,14 +42,11 @@ impl From<Stamp> for (u64, i64, i64, u64, u64) {
 /// stamps.
 pub(crate) const CLOCK_TICK: i64 = 20_000_000;
 
-/// The metadata of one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileStat {
     pub kind: FileKind,
     pub stamp: Stamp,
-    /// Permission bits.
     pub mode: u32,
-    /// The number of hard links.
     pub links: u64,
 }
 

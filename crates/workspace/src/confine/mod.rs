@@ -1,8 +1,6 @@
-//! A directory handle that no path can leave: every file of an agent is accessed through one.
-//!
-//! Each operation takes one plain name in the directory (`open_dir_path` takes several), and the kernel never follows a
-//! link. Where a link may be followed, its text is read and checked like any other path (see `access`). If a directory
-//! is swapped for a link between two steps, the operation fails instead of leading elsewhere.
+//! A directory handle that no path can leave: every file of an agent is accessed through one. The kernel never
+//! follows a link; if a directory is swapped for a link between two steps, the operation fails instead of leading
+//! elsewhere.
 
 mod file_stat;
 mod read_path;
@@ -28,27 +26,23 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The maximum length of a file name on common file systems.
+/// The maximum length of a file name on common file systems, in bytes.
 const NAME_MAX: usize = 255;
 
-/// How the names of temporary files of a process begin; a number follows.
 fn temporary_start(pid: u32) -> String {
     format!(".althing-{pid}-")
 }
 
-/// How the names of temporary files end.
 const TEMPORARY_END: &str = ".tmp";
 
-/// Makes the names of temporary files unique within this process.
 static TEMPORARY: AtomicU64 = AtomicU64::new(0);
 
-/// An open directory; see the module documentation.
+/// An open directory that no path can leave.
 #[derive(Debug)]
 pub struct ConfinedDir {
     dir: Dir,
 }
 
-/// Rejects anything but one plain name.
 fn plain_name(name: &OsStr) -> io::Result<&Path> {
     let path = Path::new(name);
     let bytes = name.as_bytes();
@@ -61,12 +55,12 @@ fn plain_name(name: &OsStr) -> io::Result<&Path> {
     }
 }
 
-/// Permission bits; some systems store them in fewer than 32 bits.
+/// Some systems store permission bits in fewer than 32 bits.
 fn permissions(mode: u32) -> Mode {
     Mode::from_raw_mode(mode as rustix::fs::RawMode)
 }
 
-/// Sets the mode if the umask removed bits from it.
+/// The umask may have removed bits from the mode.
 fn ensure_mode(file: &File, mode: u32) -> io::Result<()> {
     if FileStat::from_stat(&rustix::fs::fstat(file)?).mode == mode {
         return Ok(());
@@ -74,8 +68,8 @@ fn ensure_mode(file: &File, mode: u32) -> io::Result<()> {
     Ok(rustix::fs::fchmod(file, permissions(mode))?)
 }
 
-/// Sets the mode of an open file or directory. The handle may be opened with `O_PATH`, which needs no permission on the
-/// file itself. The kernel accepts such a handle only as a path in /proc, so this fails on systems without /proc.
+/// Works for a handle opened with `O_PATH`, which needs no permission on the file itself. The kernel accepts such a
+/// handle only as a path in /proc, so this fails on systems without /proc.
 fn set_mode_of(handle: BorrowedFd<'_>, mode: u32) -> io::Result<()> {
     Ok(rustix::fs::chmod(format!("/proc/self/fd/{}", handle.as_raw_fd()), permissions(mode))?)
 }
@@ -85,12 +79,12 @@ fn not_a_file() -> io::Error {
 }
 
 impl ConfinedDir {
-    /// Opens a directory that the user or Althing itself named. Links in this path are followed.
+    /// Opens a directory that the user or Althing itself named. Links in the path are followed.
     pub fn open(path: &Path) -> io::Result<Self> {
         Dir::open_ambient_dir(path, cap_std::ambient_authority()).map(|dir| Self { dir })
     }
 
-    /// Opens a directory whose absolute path was stored without links. Fails if the path contains a link now.
+    /// Opens an absolute path that was stored without links. Fails if the path contains a link now.
     pub fn open_real(path: &Path) -> io::Result<Self> {
         let below = path.strip_prefix("/").map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
         let opened = Self::open(Path::new("/"))?.open_dir_path(below);
@@ -103,12 +97,13 @@ impl ConfinedDir {
         Ok(Self { dir })
     }
 
-    /// Opens a directory below this one; all components must be plain names.
+    /// Opens a directory below this one. No component may be `..` or a link.
     pub fn open_dir_path(&self, below: &Path) -> io::Result<Self> {
         if below.as_os_str().is_empty() {
             return self.try_clone();
         }
-        // One system call for the whole path: component by component, a walk of a deep tree would take quadratic time.
+        // One system call for the whole path: component by component, a walk of a deep tree would take quadratic
+        // time.
         #[cfg(target_os = "linux")]
         if below.components().all(|part| matches!(part, Component::Normal(_))) {
             use rustix::fs::ResolveFlags;
@@ -134,7 +129,6 @@ impl ConfinedDir {
         self.dir.try_clone().map(|dir| Self { dir })
     }
 
-    /// The metadata of an entry, without following links; `None` if the entry does not exist.
     pub(crate) fn stat(&self, name: &OsStr) -> io::Result<Option<FileStat>> {
         match rustix::fs::statat(&self.dir, plain_name(name)?, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(FileStat::from_stat(&stat))),
@@ -143,18 +137,15 @@ impl ConfinedDir {
         }
     }
 
-    /// The metadata of this directory.
     pub(crate) fn stat_self(&self) -> io::Result<FileStat> {
         Ok(FileStat::from_stat(&rustix::fs::fstat(&self.dir)?))
     }
 
-    /// The target of a symbolic link, as written.
     pub(crate) fn read_link(&self, name: &OsStr) -> io::Result<OsString> {
         let text = rustix::fs::readlinkat(&self.dir, plain_name(name)?, Vec::new())?;
         Ok(OsStr::from_bytes(text.as_bytes()).to_owned())
     }
 
-    /// The names in this directory, in no particular order.
     pub(crate) fn names(&self) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
         for entry in rustix::fs::Dir::new(self.reopen_readable()?)? {
@@ -167,24 +158,22 @@ impl ConfinedDir {
         Ok(names)
     }
 
-    /// Opens a regular file for reading. Fails for anything else, so that opening a pipe cannot block.
+    /// Fails for anything but a regular file, so that opening a pipe cannot block.
     pub(crate) fn open_file(&self, name: &OsStr) -> io::Result<(File, FileStat)> {
         self.open_regular(name, OpenOptions::new().read(true))
     }
 
-    /// Opens a regular file for writing in place.
     pub(crate) fn open_in_place(&self, name: &OsStr) -> io::Result<(File, FileStat)> {
         self.open_regular(name, OpenOptions::new().read(true).write(true))
     }
 
-    /// Opens a regular file that a walk has just listed. The type is checked only after the open.
+    /// For a name that a walk has just listed: the type is checked only after the open.
     pub(crate) fn open_listed(&self, name: &OsStr) -> io::Result<(File, FileStat)> {
         self.open_checked(name, OpenOptions::new().read(true))
     }
 
     fn open_regular(&self, name: &OsStr, options: &mut OpenOptions) -> io::Result<(File, FileStat)> {
-        // Opening a device can have side effects, so the type is checked before the open, and again afterwards
-        // on the open file.
+        // Opening a device can have side effects, so the type is checked before the open, and again on the open file.
         match self.stat(name)? {
             Some(found) if found.kind == FileKind::File => {}
             Some(_) => return Err(not_a_file()),
@@ -193,7 +182,6 @@ impl ConfinedDir {
         self.open_checked(name, options)
     }
 
-    /// Opens a file; fails if it is not a regular file.
     fn open_checked(&self, name: &OsStr, options: &mut OpenOptions) -> io::Result<(File, FileStat)> {
         let nonblock = OFlags::NONBLOCK.bits().cast_signed();
         let options = options.follow(FollowSymlinks::No).custom_flags(nonblock);
@@ -202,14 +190,13 @@ impl ConfinedDir {
         if found.kind == FileKind::File { Ok((file, found)) } else { Err(not_a_file()) }
     }
 
-    /// Creates a file, which must not exist yet.
     pub(crate) fn create(&self, name: &OsStr, mode: u32) -> io::Result<File> {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).follow(FollowSymlinks::No).mode(mode);
         self.dir.open_with(plain_name(name)?, &options).map(cap_std::fs::File::into_std)
     }
 
-    /// Replaces a file atomically. If `mode` is given, it is set exactly; otherwise the umask applies.
+    /// Atomic. If `mode` is given, it is set exactly; otherwise the umask applies.
     pub(crate) fn replace(&self, name: &OsStr, bytes: &[u8], mode: Option<u32>) -> io::Result<()> {
         plain_name(name)?;
         let temporary = self.stage(bytes, mode)?;
@@ -220,12 +207,11 @@ impl ConfinedDir {
         placed
     }
 
-    /// Writes a temporary file and returns its name. The caller renames the file when everything else is ready.
+    /// Returns the name of a temporary file, which the caller renames when everything else is ready.
     pub(crate) fn stage(&self, bytes: &[u8], mode: Option<u32>) -> io::Result<OsString> {
         self.stage_with(mode, |file| file.write_all(bytes))
     }
 
-    /// The names of temporary files that processes with these ids left in this directory.
     pub(crate) fn temporary_files(&self, pids: &[u32]) -> io::Result<Vec<OsString>> {
         let is_theirs = |name: &str| {
             let number = |pid: &u32| name.strip_prefix(&temporary_start(*pid))?.strip_suffix(TEMPORARY_END);
@@ -262,22 +248,19 @@ impl ConfinedDir {
         }
     }
 
-    /// Renames a file within this directory; an existing file is replaced.
     pub(crate) fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::renameat(&self.dir, plain_name(from)?, &self.dir, plain_name(to)?)?)
     }
 
-    /// Deletes a file, or a link itself.
     pub(crate) fn remove_file(&self, name: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.dir, plain_name(name)?, AtFlags::empty())?)
     }
 
-    /// Deletes an empty directory.
     pub(crate) fn remove_dir(&self, name: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.dir, plain_name(name)?, AtFlags::REMOVEDIR)?)
     }
 
-    /// Creates a directory; an existing one is not an error.
+    /// An existing directory is not an error.
     pub(crate) fn make_dir(&self, name: &OsStr, mode: u32) -> io::Result<Self> {
         match rustix::fs::mkdirat(&self.dir, plain_name(name)?, permissions(mode)) {
             Ok(()) | Err(Errno::EXIST) => self.open_dir(name),
@@ -285,20 +268,17 @@ impl ConfinedDir {
         }
     }
 
-    /// Creates a symbolic link with this text.
     pub(crate) fn symlink(&self, text: &OsStr, name: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::symlinkat(text, &self.dir, plain_name(name)?)?)
     }
 
-    /// Creates a hard link in `to`. This is only for files that are never written again.
+    /// Only for files that are never written again.
     pub(crate) fn hard_link(&self, name: &OsStr, to: &Self, new: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::linkat(&self.dir, plain_name(name)?, &to.dir, plain_name(new)?, AtFlags::empty())?)
     }
 
-    /// Sets the mode of this directory.
     pub(crate) fn set_mode(&self, mode: u32) -> io::Result<()> {
-        // The handle is opened with O_PATH, which fchmod does not accept, so the mode is set through the name
-        // `.`.
+        // The handle is opened with O_PATH, which fchmod does not accept.
         Ok(rustix::fs::chmodat(&self.dir, ".", permissions(mode), AtFlags::empty())?)
     }
 
@@ -307,7 +287,7 @@ impl ConfinedDir {
         self.unlock_to(self.stat_self()?.mode | 0o700)
     }
 
-    /// Sets the mode of this directory, even if the current mode does not let this user enter it.
+    /// Works even if the current mode does not let this user enter the directory.
     pub(crate) fn unlock_to(&self, mode: u32) -> io::Result<()> {
         set_mode_of(self.as_fd(), mode)
     }
@@ -323,13 +303,13 @@ impl ConfinedDir {
         set_mode_of(handle.as_fd(), found.mode | 0o600)
     }
 
-    /// A second handle of this directory, which can be read and synced.
+    /// Unlike this handle, the returned one can be read and synced.
     pub(crate) fn reopen_readable(&self) -> io::Result<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(rustix::fs::openat(&self.dir, ".", flags, Mode::empty())?)
     }
 
-    /// Deletes an entry recursively; links are deleted, not followed. A missing entry is not an error.
+    /// Links are deleted, not followed. A missing entry is not an error.
     pub(crate) fn remove_tree(&self, name: &OsStr) -> io::Result<()> {
         remove_tree_at(self.as_fd(), plain_name(name)?.as_os_str())
     }

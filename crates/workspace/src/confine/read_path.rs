@@ -1,5 +1,4 @@
-//! Reads one path below a directory on behalf of an outside caller: the text of a file, or the names in a
-//! directory. No path leads out of the directory.
+//! Reads one path below a directory on behalf of an outside caller. No path leads out of the directory.
 
 use super::ConfinedDir;
 use std::ffi::OsStr;
@@ -15,8 +14,8 @@ pub enum PathContents {
     Names(Vec<String>),
 }
 
-/// Reads `path` below `root`; the empty path is `root` itself. Files larger than `limit` bytes and files that
-/// are not UTF-8 are refused.
+/// Reads `path` below `root`; the empty path is `root` itself. Files larger than `limit` bytes and files that are not
+/// UTF-8 are refused.
 pub fn read_confined_path(root: &Path, path: &str, limit: u64) -> io::Result<PathContents> {
     let path = Path::new(path);
     let plain = path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));

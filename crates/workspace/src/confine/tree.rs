@@ -1,9 +1,6 @@
-//! Walks a whole tree through directory handles, with several threads, and returns the metadata of every entry.
-//!
-//! Links are listed but not followed. The queue contains paths instead of open handles, because a wide tree has
-//! more directories than a process may have open files. Directories with paths longer than [`MAX_PATH`] are listed, but
-//! not entered: the kernel limits the length of a path, and the memory for the paths would grow with the square of the
-//! depth. A walk ends early if the operation that it belongs to was cancelled.
+//! Walks a whole tree through directory handles, with several threads, and returns the metadata of every entry. Links
+//! are not followed. The queue contains paths instead of open handles, because a wide tree has more directories than
+//! a process may have open files.
 
 use super::{ConfinedDir, FileKind, FileStat};
 use crate::exclusive::{self, Cancellation};
@@ -13,18 +10,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, PoisonError};
 
-/// An entry of the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TreeNode {
-    /// The path relative to the root of the walk.
     pub path: PathBuf,
     pub found: FileStat,
 }
 
-/// The length in bytes of the longest relative path of a directory that a walk enters.
+/// In bytes. A directory with a longer relative path is listed but not entered: the kernel limits the length of a
+/// path.
 pub(crate) const MAX_PATH: usize = 3_000;
 
-/// What a walk does with an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WalkStep {
     /// Leaves the entry out, including everything below it.
@@ -35,14 +30,12 @@ pub(crate) enum WalkStep {
     Enter,
 }
 
-/// The options of a walk.
 pub(crate) struct TreeWalk<'a> {
-    /// What to do with an entry.
     pub step: &'a (dyn Fn(&Path, &OsStr, &FileStat) -> WalkStep + Sync),
-    /// A check that is polled during the walk; true ends the walk early with an error.
+    /// Polled during the walk; true ends the walk early with an error.
     pub stop: &'a (dyn Fn() -> bool + Sync),
-    /// Whether a directory that may not be listed is made accessible to its owner, this user, and listed then. If that
-    /// fails, the walk does not enter the directory. Without this option, such a directory is an error.
+    /// Whether a directory that may not be listed is made accessible to its owner, this user. If that fails, the walk
+    /// does not enter the directory. Without this option, such a directory is an error.
     pub unlock: bool,
 }
 
@@ -52,19 +45,19 @@ struct Queue {
     failed: Option<io::Error>,
 }
 
-/// The order of all file lists: a directory comes before its content. `Path`'s own comparison by components
-/// takes longer than reading the metadata.
+/// The order of all file lists: a directory comes before its content. `Path`'s own comparison by components takes
+/// longer than reading the metadata.
 pub(crate) fn by_bytes(a: &Path, b: &Path) -> std::cmp::Ordering {
     a.as_os_str().as_bytes().cmp(b.as_os_str().as_bytes())
 }
 
-/// The number of threads per walk: with more than eight, the file system is the bottleneck.
+/// With more than eight threads, the file system is the bottleneck.
 pub(crate) fn worker_count() -> usize {
     std::thread::available_parallelism().map_or(2, usize::from).min(8)
 }
 
 impl TreeWalk<'_> {
-    /// Everything below `root`, sorted [`by_bytes`]. Entries that vanish during the walk are left out.
+    /// The entries are sorted [`by_bytes`]; those that vanish during the walk are left out.
     pub(crate) fn run(&self, root: &ConfinedDir) -> io::Result<Vec<TreeNode>> {
         let queue = Mutex::new(Queue { waiting: vec![PathBuf::new()], busy: 0, failed: None });
         let cancelled = exclusive::cancellation();
@@ -160,12 +153,10 @@ impl TreeWalk<'_> {
     }
 }
 
-/// Whether an error means that the mode of a file or directory forbids the access.
 pub(crate) fn is_denied(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::PermissionDenied
 }
 
-/// Whether an error means that a file or directory has been deleted or replaced.
 pub(crate) fn is_concurrent_change(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let code = error.raw_os_error();

@@ -1,4 +1,4 @@
-//! The list of the files that a run changed in context paths, for runs that changed many.
+//! Writes the list of the files that a run changed in context paths, for runs that changed many.
 
 use althing_disk::files::{Durability, replace};
 use althing_disk::{Disk, DiskError, RealDisk};
@@ -11,8 +11,8 @@ fn split_deleted(writes: &[FileWrite]) -> (Vec<&FileWrite>, Vec<&FileWrite>) {
     writes.iter().partition(|write| write.change != FileChange::Deleted)
 }
 
-/// Writes the complete list to [`WRITES_FILE`] and returns its path. Writes nothing and returns `None` if at most
-/// [`MAX_NAMED_FILES`] files were written and at most that many deleted: then the answer itself names them all.
+/// Writes the list to [`WRITES_FILE`] and returns its path. Writes nothing if at most [`MAX_NAMED_FILES`] files were
+/// written and at most that many deleted: then the answer itself names them all.
 pub fn write_change_list(writes: &[FileWrite], log_dir: &Path) -> Result<Option<PathBuf>, DiskError> {
     let (written, deleted) = split_deleted(writes);
     if written.len() <= MAX_NAMED_FILES && deleted.len() <= MAX_NAMED_FILES {

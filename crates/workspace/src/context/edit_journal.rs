@@ -1,9 +1,6 @@
-//! Records what an agent changes with its file tools in context paths where people work at the same time: each
-//! file before and after the agent's own edits, and nothing else.
-//!
-//! The format is that of a run's pre-images, so the same undo applies. If somebody else changes a file
-//! between two edits, the file's new content is stored as its pre-image, so that an undo restores what that
-//! person left.
+//! Records what an agent changes with its file tools in context paths where people work at the same time, in the
+//! format of a run's pre-images, so that the same undo applies. If somebody else changes a file between two edits,
+//! the new content becomes its pre-image.
 
 use super::preimages::Preimages;
 use super::snapshot::ContextSnapshot;
@@ -21,7 +18,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// The edits of one agent.
 #[derive(Debug)]
 pub(crate) struct EditJournal {
     dir: PathBuf,
@@ -30,22 +26,19 @@ pub(crate) struct EditJournal {
     records: Mutex<Option<EditRecords>>,
 }
 
-/// The recorded state of the edited files.
 #[derive(Debug)]
 struct EditRecords {
-    /// The state before the edits, with only the edited files and their parent directories.
+    /// The state before the edits; contains only the edited files and their parent directories.
     before: ContextSnapshot,
     after: Vec<RecordedChange>,
 }
 
-/// The location of a file in the writable context paths.
 struct FileLocation {
     root: usize,
     path: PathBuf,
 }
 
 impl EditJournal {
-    /// A journal that is stored in `dir`, where `undo` finds it.
     pub(crate) fn of(dir: &Path, paths: &[ContextPath]) -> Self {
         let preimages = Preimages::of(dir);
         Self { dir: dir.to_owned(), paths: paths.to_vec(), preimages, records: Mutex::new(None) }

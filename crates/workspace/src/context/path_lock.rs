@@ -1,9 +1,6 @@
-//! Locks context paths so that only one session writes to them at a time. Otherwise, two concurrent sessions would
-//! report and undo each other's changes as their own.
-//!
-//! The lock is a `flock` on the directory or file itself, so nothing is left behind and a killed process holds
-//! no lock. A path is locked exclusively and its ancestors are locked shared, so that `project` and
-//! `project/src` exclude each other as well.
+//! Locks context paths so that only one session writes to them at a time; otherwise, two sessions would report and
+//! undo each other's changes as their own. The lock is a `flock` on the path itself (exclusive) and on its ancestors
+//! (shared), so nothing is left behind and a killed process holds no lock.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -13,34 +10,29 @@ use std::time::Duration;
 
 /// How long to wait for a path that another process holds.
 const MAX_WAIT: Duration = Duration::from_secs(5);
-/// How long to wait for a path that another run of this process holds; such a run is certain to end.
+/// How long to wait for a path that another run of this process holds.
 const MAX_WAIT_SAME_PROCESS: Duration = Duration::from_secs(600);
-/// The polling interval.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The paths that this process holds.
 static HELD_PATHS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// Another session is writing to a context path.
 #[derive(Debug, thiserror::Error)]
 #[error("another session is writing to {}; this session may not write there", path.display())]
 pub(crate) struct WrittenElsewhere {
     path: PathBuf,
 }
 
-/// The exclusive right to write to some paths. Dropping the lock gives up this right.
 #[derive(Debug)]
 pub(crate) struct PathLock {
-    /// The open files that carry the locks.
     locks: Vec<File>,
     paths: Vec<PathBuf>,
 }
 
 impl PathLock {
-    /// Locks all of these paths. Waits while another process or another run of this process holds one of them,
-    /// and fails if the wait takes too long.
+    /// Waits while another process or another run of this process holds one of the paths; fails if that takes too
+    /// long.
     pub(crate) async fn acquire(paths: &[PathBuf]) -> Result<Self, WrittenElsewhere> {
-        // The paths are resolved and deduplicated; missing paths cannot be written to and need no lock.
+        // A missing path needs no lock.
         let mut paths: Vec<PathBuf> = paths.iter().filter_map(|path| path.canonicalize().ok()).collect();
         paths.sort();
         paths.dedup();
@@ -58,12 +50,12 @@ impl PathLock {
         }
     }
 
-    /// Locks all paths or none; the error is the path that is held elsewhere.
+    /// Takes all locks or none; the error is the path that is held elsewhere.
     fn try_acquire(paths: &[PathBuf]) -> Result<Self, PathBuf> {
         let mut lock = Self { locks: Vec::new(), paths: Vec::new() };
         for path in paths {
             lock.lock(path, File::try_lock).map_err(|()| path.clone())?;
-            // An ancestor that is itself one of `paths` is locked exclusively, so it needs no shared lock.
+            // An ancestor that is itself one of `paths` is locked exclusively.
             for above in path.ancestors().skip(1).filter(|above| !paths.iter().any(|own| own == above)) {
                 lock.lock(above, File::try_lock_shared).map_err(|()| path.clone())?;
             }
@@ -74,8 +66,8 @@ impl PathLock {
         Ok(lock)
     }
 
-    /// Locks one file or directory; fails only if somebody else holds it. If it cannot be opened or locked (some
-    /// file systems do not support locks), that does not prevent writing.
+    /// Fails only if somebody else holds the lock. A path that cannot be opened or locked (some file systems do not
+    /// support locks) does not prevent writing.
     fn lock(&mut self, path: &Path, how: fn(&File) -> Result<(), TryLockError>) -> Result<(), ()> {
         let Ok(file) = open(path) else { return Ok(()) };
         match how(&file) {
@@ -99,7 +91,7 @@ impl Drop for PathLock {
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    // Only directories and regular files are opened, because opening a pipe would block.
+    // Opening a pipe would block.
     let kind = std::fs::metadata(path)?;
     if kind.is_dir() || kind.is_file() { File::open(path) } else { Err(io::ErrorKind::Unsupported.into()) }
 }
@@ -127,7 +119,6 @@ mod tests {
             assert!(is_held_by_this_process(&path), "{blocked}");
         }
         drop(PathLock::acquire(&[at("other"), at("missing")]).await.unwrap());
-        // A second run of this process waits.
         let (path, waiting) = (at("project/src"), std::sync::Arc::new(tokio::sync::Notify::new()));
         let begun = std::sync::Arc::clone(&waiting);
         let next = tokio::spawn(async move {

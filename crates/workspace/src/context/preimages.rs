@@ -1,18 +1,6 @@
-//! Pre-images: the content of files in context paths before a run changed them, so that the run can be undone.
-//!
-//! ```text
-//! <run>/preimages/
-//!   before        the state before the run: names, sizes, times
-//!   cover         which files `tree` contains: all, all but installed packages, or those that tools changed
-//!   tree/<n>/…    the files themselves; n is the index of the writable context path
-//!   aside/        a file that is being copied
-//!   after         the state of the changed files when the context paths were closed
-//!   undo          exists once an undo has begun
-//!   undone        exists once an undo is complete
-//! ```
-//!
-//! The pre-image of a file is durable before a file tool changes the file; if it cannot be stored, the tool does
-//! not change the file. A file that a command changes has a pre-image only if it was stored in advance.
+//! Pre-images: the content of files in context paths before a run changed them, so that the run can be undone. The
+//! pre-image of a file is durable before a file tool changes the file; a file that a command changes has a pre-image
+//! only if it was stored in advance.
 
 use super::snapshot::ContextSnapshot;
 use crate::confine::{ConfinedDir, FileKind, TreeNode};
@@ -31,18 +19,18 @@ use std::path::{Path, PathBuf};
 pub enum UndoCoverage {
     /// Only Althing's file tools write: each file's pre-image is stored just before the file is changed.
     ToolWrites,
-    /// Other programs (commands, MCP servers, CLI agents) can write, too: all files are stored in advance, as far as
-    /// the limits allow (see [`UndoLimits`]).
+    /// Commands, MCP servers or CLI agents can write, too: all files are stored in advance, as far as the limits
+    /// allow.
     Everything,
 }
 
-/// The maximum that is stored in advance. If all files together exceed a limit, directories of installed packages (such
-/// as `node_modules`) are left out. If the other files exceed a limit as well, nothing is stored in advance.
+/// What is stored in advance. If all files together exceed a limit, directories of installed packages (such as
+/// `node_modules`) are left out. If the other files exceed a limit as well, nothing is stored in advance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UndoLimits {
-    /// The total size in bytes.
+    /// The maximum total size of the files, in bytes.
     pub bytes: u64,
-    /// The number of files.
+    /// The maximum number of files.
     pub files: u64,
 }
 
@@ -52,26 +40,23 @@ impl Default for UndoLimits {
     }
 }
 
-/// What the pre-images cover.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Coverage {
     Everything,
     ToolWrites,
-    /// Everything is stored except for directories of installed packages, because with them it exceeds the limits.
+    /// Directories of installed packages are left out, because with them a limit is exceeded.
     WithoutPackages {
         bytes: u64,
         files: u64,
     },
-    /// Everything was to be stored but exceeds the limits, even without packages: only changes by file tools are
-    /// covered.
+    /// The files exceed the limits even without packages: only changes by file tools are covered.
     TooLarge {
         bytes: u64,
         files: u64,
     },
 }
 
-/// A run's pre-images.
 #[derive(Clone, Debug)]
 pub(crate) struct Preimages {
     pub dir: PathBuf,
@@ -91,7 +76,7 @@ impl Preimages {
         replace(&RealDisk, &self.dir, name, &bytes, Durability::Synced)
     }
 
-    /// Reads a record; `None` if it does not exist. Damage is an error: a guess could undo the wrong change.
+    /// `None` if the record does not exist. Damage is an error: a guess could undo the wrong change.
     pub(crate) fn read<T: for<'de> Deserialize<'de>>(&self, name: &str) -> Result<Option<T>, DiskError> {
         let path = self.dir.join(name);
         match RealDisk.read(&path) {
@@ -104,8 +89,7 @@ impl Preimages {
         }
     }
 
-    /// Begins to store pre-images, or continues after an interruption: the first recorded state is the one
-    /// that counts.
+    /// Continues after an interruption: the first recorded state is the one that counts.
     pub(crate) fn begin(
         &self,
         take: impl FnOnce() -> Result<ContextSnapshot, DiskError>,
@@ -147,7 +131,6 @@ impl Preimages {
         tree.make_dir(OsStr::new(&root.to_string()), 0o700)
     }
 
-    /// The directory and type of a pre-image, if it exists.
     pub(crate) fn find(&self, root: usize, path: &Path) -> Option<(ConfinedDir, FileKind)> {
         let (above, name) = split_path(path);
         let dir = self.tree(root).ok()?.open_dir_path(above).ok()?;
@@ -155,7 +138,6 @@ impl Preimages {
         Some((dir, kind))
     }
 
-    /// Deletes the pre-image of one file, if it exists.
     pub(crate) fn forget(&self, root: usize, path: &Path) -> io::Result<()> {
         match self.find(root, path) {
             Some((dir, _)) => dir.remove_tree(split_path(path).1),
@@ -163,7 +145,7 @@ impl Preimages {
         }
     }
 
-    /// Stores the pre-image of one file durably, unless there already is one.
+    /// Syncs the pre-image and the directory that contains it. Does nothing if there already is a pre-image.
     pub(crate) fn store_one(&self, root: usize, path: &Path, from: &ConfinedDir) -> io::Result<()> {
         if self.find(root, path).is_some() {
             return Ok(());

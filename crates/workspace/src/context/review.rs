@@ -13,7 +13,7 @@ use std::path::Path;
 /// The maximum size of a file that is shown, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// One changed file.
+/// A file that a run changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangedFile {
     /// The path and the kind of change.
@@ -29,21 +29,21 @@ pub struct ChangedFile {
 pub enum FileContent {
     /// There is no file, or the current file cannot be read.
     Absent,
-    /// Text.
+    /// The text of the file.
     Text(String),
     /// The target of a symbolic link.
     Link(String),
-    /// The content is not text, or is too large.
+    /// Not text, or too large.
     Opaque {
-        /// The size in bytes.
+        /// The size of the file.
         bytes: u64,
     },
     /// The file existed, but it has no readable pre-image.
     Unknown,
 }
 
-/// What the run in `run_dir` changed in context paths, sorted by context path, then by path. Empty if the run
-/// changed nothing, or has not closed its context paths yet.
+/// What the run in `run_dir` changed in context paths, sorted by context path, then by path. Empty if the run has not
+/// closed its context paths yet.
 pub fn review(run_dir: &Path) -> Result<Vec<ChangedFile>, DiskError> {
     let preimages = Preimages::of(run_dir);
     let Some(before) = preimages.read::<ContextSnapshot>("before")? else { return Ok(Vec::new()) };

@@ -1,12 +1,6 @@
-//! The state of the writable context paths before a run wrote to them, and the difference to the current state.
-//!
-//! The recorded state contains names, sizes and times, no content. The content of `.git` directories is left out: it is
-//! git's bookkeeping, which a person may change at any time, and agents may not write there. A `.git` directory that
-//! did not exist before the run is compared like any other directory. Althing's own state is left out, too.
-//!
-//! A run may remove the permission to read what it changed. The scan after a run restores the permission where this
-//! user owns the directory. A context path that still cannot be read counts as one change and hides no changes in
-//! others.
+//! Records the state of the writable context paths before a run (names, sizes and times, no content), and compares it
+//! with the current state. The content of `.git` directories that existed before, and Althing's own state, are left
+//! out. A context path that cannot be read counts as one change and hides no changes in others.
 
 use crate::confine::{CLOCK_TICK, ConfinedDir, FileKind, TreeNode, TreeWalk, WalkStep, by_bytes, is_denied};
 use crate::manifest::{ManifestEntry, path_from_text, path_to_text};
@@ -23,12 +17,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Which state a scan records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scan {
-    /// The state before a run.
     Before,
-    /// The state after a run, to be compared with the state before.
+    /// The state is compared with the state before the run.
     After,
     /// Like [`Self::After`], for a run that an older version of Althing began.
     Old,
@@ -39,52 +31,45 @@ enum Scan {
 pub struct ContextSnapshot {
     pub(crate) roots: Vec<TrackedPath>,
     state: Option<String>,
-    /// Whether the entries contain `.git` directories and special files. In a record of an older version they are
-    /// missing, so they must not count as new.
+    /// In a record of an older version, `.git` directories and special files are missing, so they must not count as
+    /// new.
     #[serde(default)]
     complete: bool,
 }
 
-/// One context path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TrackedPath {
-    /// The path as configured.
     shown: String,
-    /// The path with links resolved.
     real: String,
     /// The index among the run's context paths.
     pub number: usize,
-    /// The file name, if the context path is a single file; `real` is then the parent directory of that file.
+    /// Set if the context path is a single file; `real` is then the parent directory of that file.
     only: Option<String>,
     /// The mode of the directory `real`; `None` in a record of an older version.
     #[serde(default)]
     mode: Option<u32>,
-    /// The entries, sorted by the bytes of their paths.
+    /// Sorted by the bytes of their paths.
     pub entries: Vec<ManifestEntry>,
 }
 
-/// A file that changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PathChange {
     /// The index of the tracked path.
     pub root: usize,
-    /// The path of the file, relative to the tracked path.
     pub path: PathBuf,
     pub change: FileChange,
-    /// Whether this is a directory rather than a file; see [`diff`].
     pub is_dir: bool,
-    /// Whether the file is now in a git directory: one with another name than `.git`, or a `.git` that is new.
+    /// Whether the path is in a git directory with another name than `.git`, or in a new `.git`.
     pub in_git_dir: bool,
     /// Whether this looks like the placeholder of a sandbox for a missing protected path.
     pub is_placeholder: bool,
-    /// Whether this file has a set-user-id or set-group-id bit and is new, or had another mode before.
+    /// Whether the file has a set-user-id or set-group-id bit and is new or had another mode before.
     pub sets_id: bool,
     /// Why the whole context path could not be compared; `path` is then empty.
     pub error: Option<String>,
 }
 
 impl PathChange {
-    /// The change that stands for a context path that could not be compared.
     fn unknown(root: usize, error: &io::Error) -> Self {
         Self {
             root,
@@ -98,14 +83,13 @@ impl PathChange {
         }
     }
 
-    /// Whether lists of changes name this file even if it is one of very many in a directory of installed packages:
-    /// installing packages seldom makes such a change.
+    /// Named even if it is one of very many changes in a directory of installed packages: installing packages seldom
+    /// makes such a change.
     pub(crate) fn must_be_named(&self) -> bool {
         let is_protected = || runs_code(&self.path).is_some_and(|row| row.protected);
         self.sets_id || self.error.is_some() || (self.change != FileChange::Deleted && is_protected())
     }
 
-    /// The change for a list; `shown` is the path as shown to the user.
     pub(crate) fn to_write(&self, shown: String) -> FileWrite {
         let write = FileWrite::new(shown, self.change, &self.path);
         if let Some(error) = &self.error {
@@ -127,7 +111,7 @@ impl TrackedPath {
         path_from_text(&self.real)
     }
 
-    /// Opens the directory. Its path was resolved before the first write; a link in its place is not followed.
+    /// The path was resolved before the first write; a link in its place is not followed.
     pub(crate) fn open(&self) -> io::Result<ConfinedDir> {
         ConfinedDir::open_real(&self.dir())
     }
@@ -137,14 +121,12 @@ impl TrackedPath {
         self.entries.get(at)
     }
 
-    /// Inserts an entry in order; an existing entry is not replaced.
     pub(crate) fn insert_entry(&mut self, entry: ManifestEntry) {
         if let Err(at) = self.entries.binary_search_by(|known| by_bytes(&known.path, &entry.path)) {
             self.entries.insert(at, entry);
         }
     }
 
-    /// A path as shown to the user.
     pub(crate) fn display_path(&self, path: &Path) -> String {
         let shown = path_from_text(&self.shown);
         // An empty path means the context path itself.
@@ -153,19 +135,17 @@ impl TrackedPath {
         whole.to_string_lossy().into_owned()
     }
 
-    /// The path of a change as shown to the user; the path of a directory ends in a slash.
     pub(crate) fn display_change(&self, change: &PathChange) -> String {
         let path = self.display_path(&change.path);
         let is_dir = change.is_dir || (change.error.is_some() && self.only.is_none());
         if is_dir { format!("{path}/") } else { path }
     }
 
-    /// The mode of the directory before the run; `None` for a single file and in a record of an older version.
+    /// The mode before the run; `None` for a single file and in a record of an older version.
     pub(crate) fn own_mode(&self) -> Option<u32> {
         self.mode.filter(|_| self.only.is_none())
     }
 
-    /// The change of the directory's own mode, if there is one.
     fn mode_change(&self, root: usize, now: Option<u32>) -> Option<PathChange> {
         let is_changed = self.own_mode().zip(now).is_some_and(|(before, now)| before != now);
         is_changed.then(|| PathChange {
@@ -193,7 +173,7 @@ impl TrackedPath {
         }
     }
 
-    /// The entries now; for [`Scan::After`] and [`Scan::Old`], `self` contains the state before the run.
+    /// For [`Scan::After`] and [`Scan::Old`], `self` contains the state before the run.
     fn scan(&self, scan: Scan, skip: &(dyn Fn(&Path) -> bool + Sync)) -> io::Result<Vec<ManifestEntry>> {
         let (dir, base) = (self.open()?, self.dir());
         if let Some(only) = &self.only {
@@ -223,8 +203,7 @@ impl TrackedPath {
 }
 
 impl ContextSnapshot {
-    /// The writable context paths without their entries. Missing paths are left out, and so are paths that now lead
-    /// through a link: nothing can be written there.
+    /// Missing paths are left out, and so are paths that now lead through a link: nothing can be written there.
     pub(crate) fn without_entries(paths: &[ContextPath]) -> Self {
         let mut roots = Vec::new();
         for (number, path) in paths.iter().enumerate().filter(|(_, path)| path.writable) {
@@ -250,7 +229,6 @@ impl ContextSnapshot {
         Ok(snapshot)
     }
 
-    /// The entries of each context path now.
     fn scan_all(&self, scan: Scan) -> Vec<io::Result<Vec<ManifestEntry>>> {
         let state = self.state.as_deref().map(path_from_text);
         let inner: Vec<PathBuf> =
@@ -265,8 +243,7 @@ impl ContextSnapshot {
         scanned.into_iter().map(|(_, entries)| entries).collect()
     }
 
-    /// Waits for one tick of the file system's clock if something has just changed: a further change within the
-    /// same tick would have the same stamp.
+    /// A change within the same tick of the file system's clock as an earlier one would have the same stamp.
     fn wait_for_clock_tick(&self) {
         let newest = self.roots.iter().flat_map(|root| &root.entries).map(|entry| entry.stamp.ctime).max();
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
@@ -287,7 +264,7 @@ impl ContextSnapshot {
     /// Fails only if the operation was cancelled.
     pub(crate) fn changes(&self) -> Result<Vec<PathChange>, DiskError> {
         let mut changes = Vec::new();
-        // The modes are read first: the scan makes a directory readable again for its owner.
+        // The modes are read before the scan, which makes directories readable again for their owner.
         let mode = |root: &TrackedPath| root.open().and_then(|dir| dir.stat_self()).ok().map(|now| now.mode);
         let modes: Vec<Option<u32>> = self.roots.iter().map(mode).collect();
         let scan = if self.complete { Scan::After } else { Scan::Old };
@@ -295,7 +272,6 @@ impl ContextSnapshot {
         {
             let now = match now {
                 Ok(now) => now,
-                // The operation was cancelled.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {
                     return Err(DiskError::io("access", &root.dir())(error));
                 }
@@ -304,7 +280,8 @@ impl ContextSnapshot {
                     continue;
                 }
             };
-            // If the directory could not be opened before the scan, a context path that contains it was not accessible.
+            // If the directory could not be opened before the scan, a context path that contains it was not
+            // accessible.
             changes.extend(root.mode_change(n, mode_now.or_else(|| mode(root))));
             let start = changes.len();
             diff(n, &root.entries, &now, &mut changes);
@@ -317,7 +294,6 @@ impl ContextSnapshot {
     }
 }
 
-/// The directories among the entries of a sorted list that are git directories, whatever their names are.
 fn git_dirs(entries: &[ManifestEntry]) -> BTreeSet<&Path> {
     let has = |path: PathBuf| entries.binary_search_by(|entry| by_bytes(&entry.path, &path)).is_ok();
     let heads = entries.iter().filter(|entry| entry.path.file_name().is_some_and(|name| name == "HEAD"));
@@ -325,10 +301,9 @@ fn git_dirs(entries: &[ManifestEntry]) -> BTreeSet<&Path> {
     dirs.filter(|dir| is_git_dir(|name| has(dir.join(name)))).collect()
 }
 
-/// Adds the differences between two sorted lists of entries to `changes`. Of directories, only these are reported: new
-/// and deleted ones without anything in them, directories whose mode changed (except `.git`), and `.git` directories
-/// that were deleted or replaced. A new, empty `.git` is not reported: git ignores it, and a sandbox puts one where a
-/// command may not create a repository.
+/// Of directories, only these are reported: new and deleted ones without anything in them, those whose mode changed
+/// (except `.git`), and a `.git` that was deleted or replaced. A new, empty `.git` is not reported: git ignores it,
+/// and a sandbox puts one where a command may not create a repository.
 fn diff(root: usize, before: &[ManifestEntry], now: &[ManifestEntry], changes: &mut Vec<PathChange>) {
     let mut old = before.iter().enumerate().peekable();
     let change = |entry: &ManifestEntry, change| {
@@ -376,7 +351,7 @@ fn diff(root: usize, before: &[ManifestEntry], now: &[ManifestEntry], changes: &
     }
 }
 
-/// Whether an entry looks like the placeholder that a sandbox puts where a protected path is missing.
+/// A sandbox puts a placeholder where a protected path is missing.
 fn is_placeholder(entry: &ManifestEntry) -> bool {
     match entry.kind {
         FileKind::Dir => entry.mode == PLACEHOLDER_MODE,
@@ -385,7 +360,6 @@ fn is_placeholder(entry: &ManifestEntry) -> bool {
     }
 }
 
-/// Whether an entry of a sorted list is not a directory, or is a directory without entries in the list.
 fn is_leaf(entries: &[ManifestEntry], at: usize) -> bool {
     let Some(entry) = entries.get(at) else { return false };
     let has_entries = || {

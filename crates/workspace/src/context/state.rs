@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What is at a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum PathState {
@@ -22,7 +21,7 @@ pub(crate) enum PathState {
         text: String,
     },
     Dir,
-    /// A directory of which only the mode was changed.
+    /// Only the mode of the directory was changed.
     DirMode {
         mode: u32,
     },
@@ -31,7 +30,7 @@ pub(crate) enum PathState {
     Unreadable,
 }
 
-/// A changed file with its state when the context paths were closed or, in an edit journal, after the last edit.
+/// A change, with the state when the context paths were closed or, in an edit journal, after the last edit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RecordedChange {
     /// The index of the tracked context path.
@@ -40,7 +39,7 @@ pub(crate) struct RecordedChange {
     pub path: PathBuf,
     pub change: FileChange,
     pub state: PathState,
-    /// Whether the file is in a git directory: one with another name than `.git`, or a `.git` that is new.
+    /// Whether the path is in a git directory with another name than `.git`, or in a new `.git`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_git_dir: bool,
 }
@@ -59,8 +58,7 @@ mod as_text {
 }
 
 impl PathState {
-    /// The mode of the directory at `path`; an empty path means `root` itself. If `path` is not a directory any more,
-    /// its current state.
+    /// An empty path means `root` itself. If `path` is not a directory any more, returns its current state.
     pub(crate) fn dir_mode(root: &ConfinedDir, path: &Path) -> io::Result<Self> {
         if path.as_os_str().is_empty() {
             return Ok(Self::DirMode { mode: root.stat_self()?.mode });
@@ -72,8 +70,7 @@ impl PathState {
         }
     }
 
-    /// The state in which a run leaves a path. If the run took away the permission to read a file, the owner gets the
-    /// permission back first.
+    /// If the run took away the permission to read a file, the owner gets it back first.
     pub(crate) fn left_by_run(root: &ConfinedDir, path: &Path, has_new_mode: bool) -> io::Result<Self> {
         if has_new_mode {
             return Self::dir_mode(root, path);
@@ -87,7 +84,7 @@ impl PathState {
         Self::of(root, path)
     }
 
-    /// The current state of a path below `root`; no link is followed, not even in parent directories.
+    /// No link is followed, not even in parent directories.
     pub(crate) fn of(root: &ConfinedDir, path: &Path) -> io::Result<Self> {
         let (above, name) = split_path(path);
         let dir = match root.open_dir_path(above) {

@@ -1,8 +1,6 @@
-//! Undoes what a run changed in context paths.
-//!
-//! All files are checked before any is changed: if a file is neither as the run left it nor as it was before
-//! the run, somebody else changed it, and nothing is undone. Each file is replaced atomically, so an
-//! interrupted undo is completed by running it again. An undo that is stopped or fails says what it has done.
+//! Undoes what a run changed in context paths. All files are checked first: if one is neither as the run left it nor
+//! as it was before, somebody else changed it, and nothing is undone. Each file is replaced atomically, so an
+//! interrupted undo is completed by running it again.
 
 use super::preimages::Preimages;
 use super::snapshot::{ContextSnapshot, TrackedPath};
@@ -26,19 +24,18 @@ pub struct UndoReport {
     pub restored: Vec<String>,
     /// Files that the run had created and the undo deleted.
     pub removed: Vec<String>,
-    /// Changed files without a pre-image, which stay changed: for example, a command changed them in a context
-    /// path that was too large to copy. Also files and context paths that could not be read at the end of the run, and
-    /// `.git` directories that the run deleted or replaced.
+    /// Changed files without a pre-image, which stay changed; files and context paths that could not be read at the
+    /// end of the run; and `.git` directories that the run deleted or replaced.
     pub not_covered: Vec<String>,
     /// Files that this undo would have restored or deleted, had it not been stopped or failed.
     pub left: Vec<String>,
-    /// Files that were already as before the run when this undo began, because of an interrupted undo.
+    /// Files that were already as before the run, because of an interrupted undo.
     pub earlier: Vec<String>,
     /// Whether this undo completed an interrupted one.
     pub resumed: bool,
 }
 
-/// Why an undo failed. Nothing has been undone, except after [`UndoError::Unfinished`].
+/// Why an undo failed. The failed undo changed nothing, except with [`UndoError::Unfinished`].
 #[derive(Debug, thiserror::Error)]
 pub enum UndoError {
     /// The run changed nothing.
@@ -71,13 +68,12 @@ pub enum UndoError {
     /// The undo was stopped before it changed anything.
     #[error("the undo was stopped before it changed anything")]
     Stopped,
-    /// The undo was stopped, or a disk operation failed. Files that were already restored stay restored; another undo
-    /// continues.
+    /// The undo was stopped, or a disk operation failed. What was restored stays restored; another undo continues.
     #[error("{}", why.as_ref().map_or_else(|| "the undo was stopped".to_owned(), ToString::to_string))]
     Unfinished {
         /// What has been restored and what has not.
         report: Box<UndoReport>,
-        /// Why a disk operation failed; None if the undo was stopped.
+        /// `None` if the undo was stopped.
         why: Option<DiskError>,
     },
 }
@@ -92,8 +88,7 @@ pub fn undo(run_dir: &Path) -> Result<UndoReport, UndoError> {
     undo_unless_stopped(run_dir, &|| false)
 }
 
-/// Like [`undo`], but stops before the next file once `is_stopped` returns true. What is restored by then stays
-/// restored.
+/// Like [`undo`], but stops before the next file once `is_stopped` returns true.
 pub fn undo_unless_stopped(run_dir: &Path, is_stopped: &dyn Fn() -> bool) -> Result<UndoReport, UndoError> {
     let preimages = Preimages::of(run_dir);
     let here = || run_dir.to_owned();
@@ -141,7 +136,6 @@ pub fn undo_unless_stopped(run_dir: &Path, is_stopped: &dyn Fn() -> bool) -> Res
     Ok(report)
 }
 
-/// Carries out the steps, and adds the number of each step to `done` once it is carried out.
 fn carry_out(
     preimages: &Preimages,
     (steps, gone): (&[UndoStep<'_>], &[UndoStep<'_>]),
@@ -155,7 +149,7 @@ fn carry_out(
         let _ = dir.unlock_to(mode);
     }
     finished?;
-    // The mode of a directory is restored last, because it may forbid the steps in the directory.
+    // Modes are restored last, because a mode may forbid the steps in its directory.
     for (n, step) in steps.iter().enumerate().filter(|(_, step)| step.is_mode()).rev() {
         if is_stopped() {
             return Err(Unfinished::Stopped);
@@ -166,7 +160,6 @@ fn carry_out(
     Ok(sync_dirs(steps)?)
 }
 
-/// Carries out all steps but those that restore the mode of a directory.
 fn change_files(
     preimages: &Preimages,
     (steps, gone): (&[UndoStep<'_>], &[UndoStep<'_>]),
@@ -186,8 +179,8 @@ fn change_files(
     Ok(())
 }
 
-/// Restores the modes of directories that an interrupted undo had made writable for their owner. Modes that the run
-/// changed have steps of their own.
+/// An interrupted undo may have made directories writable for their owner. Modes that the run changed have steps of
+/// their own.
 fn restore_modes(before: &ContextSnapshot, after: &[RecordedChange]) {
     let mut seen = BTreeSet::new();
     let own_step =
@@ -208,7 +201,7 @@ fn restore_modes(before: &ContextSnapshot, after: &[RecordedChange]) {
     }
 }
 
-/// Deletes the temporary files that the processes `pids` of earlier undos of this run left behind.
+/// `pids` are the processes of earlier undos of this run.
 fn remove_temporary(before: &ContextSnapshot, after: &[RecordedChange], pids: &[u32]) {
     if pids.is_empty() {
         return;
@@ -226,8 +219,7 @@ fn remove_temporary(before: &ContextSnapshot, after: &[RecordedChange], pids: &[
     }
 }
 
-/// Makes the directories that the steps change, and those above them, writable for their owner. Returns the directories
-/// that it made writable, with their earlier modes.
+/// Returns the directories that it made writable, with their earlier modes.
 fn make_writable(steps: &[UndoStep<'_>]) -> Vec<(ConfinedDir, u32)> {
     let (mut seen, mut made) = (BTreeSet::new(), Vec::new());
     for step in steps.iter().filter(|step| !step.is_mode()) {
@@ -249,7 +241,6 @@ fn make_writable(steps: &[UndoStep<'_>]) -> Vec<(ConfinedDir, u32)> {
     made
 }
 
-/// Syncs the directories of the restored and deleted files; only then is the undo complete.
 fn sync_dirs(steps: &[UndoStep<'_>]) -> Result<(), DiskError> {
     let mut dirs = BTreeSet::new();
     for step in steps.iter().filter(|step| dirs.insert((step.after.root, split_path(&step.after.path).0))) {
@@ -266,8 +257,8 @@ fn sync_dirs(steps: &[UndoStep<'_>]) -> Result<(), DiskError> {
     Ok(())
 }
 
-/// The task of a session that changed files last. A task that was already undone is returned only if all tasks
-/// with changes were undone. `None` if no task changed files.
+/// The task of a session that changed files last. A task that was undone is returned only if all tasks with changes
+/// were undone.
 pub fn last_task_with_changes(session_dir: &Path) -> Option<TaskId> {
     let tasks = std::fs::read_dir(session_dir.join(TASKS)).ok()?;
     let changed = tasks.filter_map(Result::ok).filter_map(|task| {
@@ -281,7 +272,7 @@ pub fn last_task_with_changes(session_dir: &Path) -> Option<TaskId> {
     changed.max().map(|(.., name)| TaskId::from(name.as_str()))
 }
 
-/// The steps that the undo still has to do, and the steps that are already done. Fails if a file is neither as the run
+/// The steps that the undo still has to do, and those that are already done. Fails if a file is neither as the run
 /// left it nor as it was before the run.
 fn plan<'a>(
     preimages: &Preimages,
@@ -335,7 +326,6 @@ fn plan<'a>(
     if foreign.is_empty() { Ok((steps, gone)) } else { Err(UndoError::Changed { paths: foreign }) }
 }
 
-/// The state that the pre-image of a changed file represents; `None` if the file has no pre-image.
 fn pre_image(
     preimages: &Preimages,
     root: &TrackedPath,

@@ -1,6 +1,5 @@
-//! The steps of an undo: what each file should be again, and the file operations that make it so.
-//!
-//! Every operation goes through a [`ConfinedDir`], so no link in the place of a file or directory is followed.
+//! The steps of an undo: what each file should be again, and the file operations that make it so. No link in the
+//! place of a file or directory is followed.
 
 use super::preimages::Preimages;
 use super::snapshot::TrackedPath;
@@ -16,7 +15,6 @@ use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-/// Why the steps of an undo did not reach their end.
 pub(super) enum Unfinished {
     Stopped,
     Disk(DiskError),
@@ -44,7 +42,7 @@ impl UndoStep<'_> {
         move |source| DiskError::Io { doing, path, source }
     }
 
-    /// Whether the path already is as it was before the run, possibly because of an interrupted undo.
+    /// Whether the step is already done, possibly by an interrupted undo.
     pub(super) fn is_done(&self, now: &PathState) -> bool {
         // If the run replaced a directory with a file, the directory is restored together with its content.
         *now == self.wanted
@@ -53,16 +51,14 @@ impl UndoStep<'_> {
                 && was_dir(self.root, &self.after.path))
     }
 
-    /// Whether the path still is as the run left it, so that nobody else's work is lost.
+    /// If this is false, an undo would destroy somebody else's work.
     pub(super) fn is_left_by_run(&self, now: &PathState) -> bool {
-        // If the run replaced a file with a directory, an interrupted undo may already have removed the
-        // directory.
+        // If the run replaced a file with a directory, an interrupted undo may already have removed the directory.
         *now == self.after.state
             || (self.after.state == PathState::Dir && *now == PathState::Absent)
             || self.is_made_writable(now)
     }
 
-    /// Whether the path is a directory that an interrupted undo has made writable.
     fn is_made_writable(&self, now: &PathState) -> bool {
         match (&self.after.state, now) {
             (PathState::DirMode { mode: left }, PathState::DirMode { mode: now }) => *now == left | 0o700,
@@ -70,7 +66,6 @@ impl UndoStep<'_> {
         }
     }
 
-    /// Whether the step restores the mode of a directory.
     pub(super) fn is_mode(&self) -> bool {
         matches!(self.wanted, PathState::DirMode { .. })
     }
@@ -81,8 +76,8 @@ impl UndoStep<'_> {
     }
 }
 
-/// Deletes the files that the run created, then the directories that it created, if they are empty. A created directory
-/// that is nested too deeply for a scan is deleted with everything in it.
+/// Deletes the files that the run created, then the directories that it created, if they are empty. A created
+/// directory that is nested too deeply for a scan is deleted with everything in it.
 pub(super) fn remove_created(
     (steps, gone): (&[UndoStep<'_>], &[UndoStep<'_>]),
     done: &mut BTreeSet<usize>,
@@ -97,7 +92,7 @@ pub(super) fn remove_created(
         let is_dir = step.after.state == PathState::Dir;
         let is_deep = step.after.path.as_os_str().len() > MAX_PATH;
         if is_dir && !is_deep {
-            // This directory was empty; it is removed below, together with the created directories above it.
+            // An empty directory is removed below, together with the created directories above it.
             continue;
         }
         let dir = step.root.open().and_then(|root| root.open_dir_path(above)).map_err(step.io("access"))?;
@@ -110,8 +105,8 @@ pub(super) fn remove_created(
     for step in steps.iter().chain(gone) {
         let above = step.after.path.ancestors().skip(usize::from(step.after.state != PathState::Dir));
         for dir in above.filter(|dir| !dir.as_os_str().is_empty()) {
-            // If this directory existed before the run, so did the directories above it. If it is already in `made`,
-            // they have been looked at.
+            // If this directory existed before the run, so did those above it. If it is already in `made`, they have
+            // been looked at.
             if was_dir(step.root, dir) || !made.insert((step.after.root, dir.to_owned())) {
                 break;
             }
@@ -122,7 +117,6 @@ pub(super) fn remove_created(
         let Some(step) = steps.iter().chain(gone).find(|step| step.after.root == *n) else { continue };
         let (above, name) = split_path(path);
         let dir = step.root.open().and_then(|root| root.open_dir_path(above));
-        // A directory with other files in it stays.
         if dir.is_ok_and(|dir| dir.remove_dir(name).is_err_and(|error| error.kind() != ErrorKind::NotFound)) {
             kept.insert((*n, path.as_path()));
         }
@@ -132,7 +126,7 @@ pub(super) fn remove_created(
     Ok(())
 }
 
-/// Restored files, by the device and inode that they had before the run.
+/// The restored files that had several names, by the device and inode that they had before the run.
 pub(super) type RestoredFiles<'a> = BTreeMap<(u64, u64), (ConfinedDir, &'a OsStr)>;
 
 pub(super) fn restore<'a>(
@@ -189,7 +183,6 @@ pub(super) fn restore<'a>(
     Ok(())
 }
 
-/// Makes `name` in `dir` another name of a file; an existing file is replaced.
 fn link(from: &ConfinedDir, file: &OsStr, dir: &ConfinedDir, name: &OsStr) -> io::Result<()> {
     let temporary = dir.stage(&[], None)?;
     dir.remove_file(&temporary)?;
@@ -200,12 +193,10 @@ fn link(from: &ConfinedDir, file: &OsStr, dir: &ConfinedDir, name: &OsStr) -> io
     Ok(())
 }
 
-/// Whether a directory was at this path before the run.
 pub(super) fn was_dir(root: &TrackedPath, path: &Path) -> bool {
     root.entry(path).is_some_and(|entry| entry.kind == FileKind::Dir)
 }
 
-/// A directory, created again if the run had removed it.
 fn recreate_dir(root: &TrackedPath, path: &Path) -> io::Result<ConfinedDir> {
     let (mut dir, mut at) = (root.open()?, PathBuf::new());
     // Usually the directory exists, or only its last component is missing.

@@ -1,5 +1,5 @@
-//! Tracks writes to context paths: opens the writable ones for one agent, records what the agent changes there,
-//! and closes them again.
+//! Tracks writes to context paths: opens the writable ones for one agent, records what the agent changes there, and
+//! closes them again.
 
 use super::change_list::write_change_list;
 use super::preimages::{Coverage, Preimages, UndoCoverage, UndoLimits};
@@ -13,7 +13,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The context paths of a run, for one of its agents.
 #[derive(Debug)]
 pub(crate) struct WriteTracker {
     run_dir: PathBuf,
@@ -22,7 +21,7 @@ pub(crate) struct WriteTracker {
     coverage: UndoCoverage,
     limits: UndoLimits,
     preimages: Preimages,
-    /// The state before the run; `None` unless this process has opened the paths and not yet closed them.
+    /// `None` unless this process has opened the paths and not yet closed them.
     open: Mutex<Option<Arc<ContextSnapshot>>>,
 }
 
@@ -45,8 +44,8 @@ impl WriteTracker {
         }
     }
 
-    /// Records the state of the context paths, unless an earlier process has recorded it, and allows writing.
-    /// Returns a notice if an undo will not cover everything.
+    /// Records the state of the context paths, unless an earlier process has recorded it, and allows writing. Returns
+    /// a notice if an undo will not cover everything.
     pub(crate) fn open(&self) -> Result<Option<String>, DiskError> {
         let take = || ContextSnapshot::take(&self.paths, self.state_dir.as_deref());
         let (before, cover) = self.preimages.begin(take, self.coverage, self.limits)?;
@@ -66,7 +65,7 @@ impl WriteTracker {
         })
     }
 
-    /// Ends write access and returns what changed since the paths were first opened.
+    /// Returns what changed since the paths were first opened.
     pub(crate) fn close(&self) -> Result<Vec<FileWrite>, DiskError> {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).take();
         let before = match open {
@@ -108,28 +107,25 @@ impl WriteTracker {
         Ok(writes)
     }
 
-    /// Whether a placeholder is where a protected path, or a directory above one, would be.
+    /// Whether a protected path, or a directory above one, would be here.
     fn is_for_protected(&self, root: &TrackedPath, path: &Path) -> bool {
         let path = root.dir().join(path);
         let protected = self.paths.get(root.number).map(|context| context.protected.as_slice());
         protected.unwrap_or_default().iter().any(|part| root.dir().join(part).starts_with(&path))
     }
 
-    /// The directory of the run's pre-images.
     pub(crate) fn preimages_dir(&self) -> PathBuf {
         self.preimages.dir.clone()
     }
 
-    /// Whether there are no writable context paths.
     pub(crate) fn is_empty(&self) -> bool {
         !self.paths.iter().any(|path| path.writable)
     }
 }
 
-/// Replaces the changes in a directory of installed packages with one entry that says how many there are, if there are
-/// more than [`MAX_NAMED_FILES`]: an installation writes tens of thousands of files. Files of repositories stay in the
-/// list. So do changes with [`PathChange::must_be_named`], which `writes` contains with each change. `after` and `writes`
-/// list the same changes in the same order.
+/// More than [`MAX_NAMED_FILES`] changes in a directory of installed packages become one entry: an installation
+/// writes tens of thousands of files. Files of repositories, and changes that must be named (the flag in `writes`),
+/// stay in the list. `after` and `writes` list the same changes in the same order.
 fn count_packages(
     before: &ContextSnapshot,
     after: &[RecordedChange],

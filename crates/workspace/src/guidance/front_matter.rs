@@ -3,11 +3,10 @@
 use granit_parser::{Event, Options, Parser};
 use std::collections::BTreeMap;
 
-/// The maximum nesting depth of the YAML.
 const MAX_DEPTH: usize = 16;
 
-/// The top-level keys with scalar values, and the text after the front matter; no keys and the whole text if
-/// there is no front matter. `None` if the front matter is not valid YAML or is nested too deeply.
+/// Returns the fields, and the text after the front matter. `None` if the front matter is not valid YAML or is nested
+/// too deeply.
 pub(super) fn parse(text: &str) -> Option<(BTreeMap<String, String>, &str)> {
     let Some((yaml, rest)) = split(text) else { return Some((BTreeMap::new(), text)) };
     let mut options = Options::default();
@@ -20,7 +19,6 @@ pub(super) fn parse(text: &str) -> Option<(BTreeMap<String, String>, &str)> {
             Event::MappingStart(..) | Event::SequenceStart(..) => {
                 depth += 1;
                 if depth > 1 {
-                    // Nested values and their keys are ignored.
                     key = None;
                 }
             }
@@ -38,8 +36,6 @@ pub(super) fn parse(text: &str) -> Option<(BTreeMap<String, String>, &str)> {
     Some((found, rest))
 }
 
-/// The text between the first two lines of three dashes, and the text after the second one. `None` if the text
-/// does not begin with such a line, or has no second one.
 fn split(text: &str) -> Option<(&str, &str)> {
     let text = text.trim_start_matches('\u{feff}');
     let body = text.strip_prefix("---\n").or_else(|| text.strip_prefix("---\r\n"))?;

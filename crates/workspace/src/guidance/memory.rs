@@ -1,9 +1,6 @@
-//! An agent's notes: `memory/short_term` and `memory/long_term` in its workspace, carried over from run to run.
-//!
-//! A workspace belongs to one run; the notes are stored outside of the runs. They are copied into the workspace
-//! when a run begins, and back to the store after each answer and at the end. Only plain files of limited size
-//! are copied, no links and no subdirectories, so that no copy can lead out of the workspace or the store. Files that
-//! agents may not write in a context path because they run code later are not copied: the store may be in a project.
+//! An agent's notes: `memory/short_term` and `memory/long_term` in its workspace, carried over from run to run in a
+//! store outside of the runs. Only plain files of limited size are copied, so that no copy can lead out of the
+//! workspace or the store; and no files that run code later, because the store may be in a project.
 
 use super::{Document, front_matter, names_in, read_prefix};
 use crate::confine::{ConfinedDir, FileKind, is_concurrent_change};
@@ -18,20 +15,20 @@ use std::sync::{Mutex, PoisonError};
 const MEMORY: &str = "memory";
 const SHORT: &str = "short_term";
 const LONG: &str = "long_term";
-/// The maximum number of short-term notes, and likewise of long-term notes.
+/// The maximum number of notes of each kind.
 const MAX_FILES: usize = 64;
 /// The maximum size of a note, in bytes.
 const MAX_BYTES: usize = 64 * 1024;
-/// How many bytes of its short-term notes the agent is given in total.
+/// How many bytes of short-term notes the agent is given in total.
 const MAX_SHORT_TERM: usize = 16 * 1024;
-/// The maximum length of a long-term note's summary, in characters.
+/// The maximum length of a summary, in characters.
 const MAX_SUMMARY: usize = 200;
 
-/// Held by `save`, so that only one call runs at a time: concurrent calls could delete each other's copies.
+/// Concurrent calls of `save` could delete each other's copies.
 static SAVING: Mutex<()> = Mutex::new(());
 
-/// Fails if a directory of the store is a symbolic link, which may lead to any directory of the user. The directories
-/// of the store are `memory`, the agent's directory and the directory of one kind of notes.
+/// A link in the place of a directory of the store (`memory`, the agent's directory, the directory of one kind of
+/// notes) may lead to any directory of the user.
 fn refuse_links(path: &Path) -> Result<(), DiskError> {
     let link = path.ancestors().take(3).find(|dir| dir.is_symlink());
     link.map_or(Ok(()), |link| Err(DiskError::Link { path: link.to_owned() }))
@@ -47,9 +44,9 @@ pub struct Memory {
 /// The content of an agent's notes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Notes {
-    /// The texts of the short-term notes, truncated to 16 KiB in total.
+    /// The short-term notes, cut to 16 KiB in total.
     pub short_term: Vec<Document>,
-    /// The path and the summary of each long-term note; the agent reads the note itself when necessary.
+    /// The path and summary of each long-term note; the agent reads the note itself when necessary.
     pub long_term: Vec<(String, String)>,
 }
 
@@ -83,8 +80,8 @@ impl Memory {
         self.workspace.join(MEMORY)
     }
 
-    /// Copies the notes back to the store and deletes every stored note that was not copied: the agent deleted
-    /// it, or it exceeds a limit.
+    /// Copies the notes back to the store and deletes every stored note that was not copied: the agent deleted it, or
+    /// it exceeds a limit.
     pub fn save(&self) -> Result<(), DiskError> {
         let failed = |e| DiskError::io("save the notes in", &self.store)(e);
         let _one = SAVING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -103,7 +100,7 @@ impl Memory {
             };
             for name in names_in(&to).map_err(failed)? {
                 let found = to.stat(OsStr::new(&name)).map_err(failed)?;
-                // Notes are files with ordinary names; anything else in the store is not Althing's.
+                // Anything but a file with an ordinary name in the store is not Althing's.
                 let is_note = found.is_some_and(|found| found.kind == FileKind::File)
                     && why_protected(Path::new(&name)).is_none();
                 if is_note && !stored.contains(&name) {
@@ -161,7 +158,6 @@ impl Memory {
     }
 }
 
-/// The summary of a note: its `description`, or its first line that is not empty.
 fn summary_of(text: &str) -> String {
     let (fields, rest) = front_matter::parse(text).unwrap_or_default();
     let first = || rest.lines().map(|line| line.trim_start_matches('#').trim()).find(|line| !line.is_empty());
@@ -169,7 +165,7 @@ fn summary_of(text: &str) -> String {
     summary_of.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(MAX_SUMMARY).collect()
 }
 
-/// Copies up to `MAX_FILES` regular files that are small enough; returns their names.
+/// Copies at most `MAX_FILES` regular files that are small enough and do not run code later; returns their names.
 fn copy(from: &ConfinedDir, to: &ConfinedDir) -> io::Result<Vec<String>> {
     let mut copied = Vec::new();
     for name in names_in(from)? {

@@ -1,7 +1,6 @@
-//! Texts for an agent from files: a project's instructions, skills, and the agent's notes from earlier runs.
-//!
-//! All files are read through confined handles and truncated to fixed sizes, because their text is sent with every
-//! model call (of a skill, only its name, description and path). The prompt decides how they are presented.
+//! Texts for an agent from files: a project's instructions, skills, and the agent's notes from earlier runs. They are
+//! truncated to fixed sizes, because their text is sent with every model call (of a skill, only its name, description
+//! and path).
 
 mod front_matter;
 mod instructions;
@@ -28,7 +27,7 @@ pub struct Document {
     pub whole: bool,
 }
 
-/// Reads the start of a file. Also returns whether that is the whole file; `None` if it is not text.
+/// The second value says whether the text is the whole file; `None` if the file is not text.
 pub(crate) fn read_prefix(file: File, most: usize) -> io::Result<Option<(String, bool)>> {
     let mut bytes = Vec::new();
     file.take(most as u64 + 1).read_to_end(&mut bytes)?;
@@ -37,7 +36,7 @@ pub(crate) fn read_prefix(file: File, most: usize) -> io::Result<Option<(String,
     if bytes.contains(&0) {
         return Ok(None);
     }
-    // Leave out a character that the truncation split.
+    // The truncation may have split a character.
     let text = match std::str::from_utf8(&bytes) {
         Ok(text) => text.to_owned(),
         Err(e) if !whole && e.error_len().is_none() => {
@@ -48,7 +47,6 @@ pub(crate) fn read_prefix(file: File, most: usize) -> io::Result<Option<(String,
     Ok(Some((text, whole)))
 }
 
-/// Like [`read_prefix`], for a file in a directory; also `None` if the file does not exist.
 fn text_in(dir: &ConfinedDir, name: &str, most: usize) -> io::Result<Option<(String, bool)>> {
     match dir.open_file(OsStr::new(name)) {
         Ok((file, _)) => read_prefix(file, most),
@@ -57,7 +55,6 @@ fn text_in(dir: &ConfinedDir, name: &str, most: usize) -> io::Result<Option<(Str
     }
 }
 
-/// The sorted names in a directory; names that are not UTF-8 are left out.
 fn names_in(dir: &ConfinedDir) -> io::Result<Vec<String>> {
     let mut names: Vec<String> =
         dir.names()?.into_iter().filter_map(|name| name.into_string().ok()).collect();

@@ -6,14 +6,13 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The maximum number of skills that agents are offered.
 const MAX_SKILLS: usize = 100;
-/// The maximum length of a skill's name, and likewise of its description, in characters.
+/// The maximum length of a skill's name and of its description, in characters.
 const MAX_DESCRIPTION: usize = 1024;
 /// How many bytes of a `SKILL.md` are read for its front matter.
 const MAX_READ: usize = 64 * 1024;
 
-/// A skill: instructions for one kind of task, which an agent reads when it needs them.
+/// Instructions for one kind of task, which an agent reads when it needs them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skill {
     /// The name of the skill.
@@ -31,13 +30,13 @@ pub struct Skills {
     pub found: Vec<Skill>,
     /// The directories that were searched; agents must be able to read them.
     pub dirs: Vec<PathBuf>,
-    /// Messages for the user about skills that cannot be used.
+    /// Notices for the user about skills that cannot be used.
     pub notices: Vec<String>,
 }
 
-/// Searches directories for skills. A missing directory is skipped; if two skills have the same name, the first
-/// one is used. Below `cwd`, the working directory, symbolic links are not followed: a foreign project may contain
-/// a link to any directory of the user, and agents can read the directories of skills.
+/// Searches directories for skills. Of two skills with the same name, the first is used. Below `cwd`, symbolic links
+/// are not followed: a foreign project may contain a link to any directory of the user, and agents can read the
+/// directories of skills.
 pub fn find_skills(dirs: &[PathBuf], cwd: &Path) -> Skills {
     let mut skills = Skills::default();
     for dir in dirs {

@@ -4,7 +4,6 @@ use super::progress::ProgressByTask;
 use althing_protocol::{PlanStatus, PlanTask};
 use std::fmt::Write;
 
-/// The whole plan, with a checkbox per task.
 pub(crate) fn render_plan(
     goal: &str,
     additions: Option<&str>,
@@ -20,7 +19,6 @@ pub(crate) fn render_plan(
     text
 }
 
-/// The tasks with checkboxes, dependencies, verification and notes.
 pub(crate) fn render_tasks(tasks: &[PlanTask], progress_by_task: &ProgressByTask) -> String {
     let mut text = String::new();
     for task in tasks {

@@ -1,8 +1,5 @@
-//! Plans on disk: tasks with dependencies and verification.
-//!
-//! A plan comes from an agent's answer, is validated, and is stored in `<state>/plans/<id>/`: `plan.json` for
-//! programs, `plan.md` for people, `progress.json` for the status of the plan's tasks. Invalid plans are
-//! rejected, never repaired by guessing.
+//! Plans on disk, in `<state>/plans/<id>/`: `plan.json` for programs, `plan.md` for people, `progress.json` for the
+//! status of the plan's tasks. Invalid plans are rejected, never repaired by guessing.
 
 mod markdown;
 mod progress;
@@ -41,7 +38,7 @@ pub enum PlanStoreError {
     Locked {
         /// The id of the plan.
         id: String,
-        /// The process id of the other process, if it is known.
+        /// The id of that process, if it is known.
         pid: Option<u32>,
     },
     /// A disk operation failed.
@@ -50,7 +47,7 @@ pub enum PlanStoreError {
 }
 
 impl PlanStoreError {
-    /// What the user can do about the problem.
+    /// What the user can do.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Plan(error) => error.hint(),

@@ -1,4 +1,4 @@
-//! The progress of a plan.
+//! The progress of a plan's tasks.
 
 use althing_protocol::{PlanStatus, PlanTask};
 use serde::{Deserialize, Serialize};
@@ -9,15 +9,13 @@ use std::collections::BTreeMap;
 pub struct TaskProgress {
     /// The status of the task.
     pub status: PlanStatus,
-    /// A remark: a result or a reason.
+    /// The result of the task, or the reason for its status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
-/// The progress of all tasks, by id; a missing task has not begun.
 pub(crate) type ProgressByTask = BTreeMap<String, TaskProgress>;
 
-/// The tasks that can begin now: pending tasks whose dependencies are completed.
 pub(crate) fn ready<'a>(tasks: &'a [PlanTask], progress_by_task: &ProgressByTask) -> Vec<&'a PlanTask> {
     let at = |id: &str| progress_by_task.get(id).map(|task| task.status).unwrap_or_default();
     let done = |id: &String| at(id) == PlanStatus::Completed;

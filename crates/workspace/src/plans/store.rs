@@ -1,7 +1,5 @@
-//! The plans of a state directory: `<state>/plans/<id>/`.
-//!
-//! Every file is replaced atomically. `plan.json` may be edited by hand between planning and execution, so it
-//! is validated whenever it is read.
+//! Stores the plans of a state directory in `<state>/plans/<id>/`. A user may edit `plan.json` by hand, so it is
+//! validated whenever it is read.
 
 use super::progress::{self, ProgressByTask, TaskProgress};
 use super::{PlanStoreError, markdown};
@@ -33,26 +31,19 @@ pub struct StoredPlan {
     progress_by_task: ProgressByTask,
 }
 
-/// Where the plan of a run is.
 enum Placed {
-    /// The new plan was stored under this id.
     New(String),
-    /// The run had stored its plan earlier.
     Earlier(Box<StoredPlan>),
 }
 
-/// Everything in `plan.json` except the tasks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct PlanHeader {
     goal: String,
     created_at: Timestamp,
-    /// The run that created the plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     run: Option<String>,
-    /// What the user added with the approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     additions: Option<String>,
-    /// Whether the plan was approved for execution; `edit` resets this.
     #[serde(default)]
     approved: bool,
 }
@@ -63,13 +54,13 @@ pub struct PlanLock {
 }
 
 impl PlanStore {
-    /// The plans below a state directory, which need not exist yet.
+    /// The plans of a state directory, which need not exist yet.
     pub fn of(state_dir: &Path) -> Self {
         Self { dir: state_dir.join("plans") }
     }
 
-    /// Stores the plan of a run that began at `began`. The call is idempotent: the id is derived from the run,
-    /// so a repeated call after a crash returns the stored plan unchanged.
+    /// Stores the plan of a run that began at `began`. A repeated call for the same run and time, as after a crash,
+    /// returns the stored plan unchanged.
     pub fn create(
         &self,
         goal: &str,
@@ -86,8 +77,7 @@ impl PlanStore {
             additions: None,
             approved: false,
         };
-        // The files are written in a hidden directory, which is then renamed, so that a plan that is listed is
-        // complete. A directory that a killed process left behind is replaced when its run stores the plan again.
+        // The files are written in a hidden directory that is then renamed, so that a listed plan is complete.
         let unfinished = self.dir.join(format!(".new-{:016x}", althing_text::fnv1a(run)));
         remove_tree(&DISK, &unfinished)?;
         DISK.create_dir(&unfinished).map_err(DiskError::io("create the directory", &unfinished))?;
@@ -100,7 +90,6 @@ impl PlanStore {
         };
         let written = stored.write_plan().and_then(|()| stored.write_progress());
         let placed = written.and_then(|()| self.place(&stored, began, run));
-        // Delete the directory if it was not renamed.
         let _ = remove_tree(&DISK, &stored.dir);
         (stored.id, stored.dir) = match placed? {
             Placed::New(id) => (id.clone(), self.dir.join(id)),
@@ -109,16 +98,14 @@ impl PlanStore {
         Ok(stored)
     }
 
-    /// Renames the directory of a new plan to the plan's id, which is derived from the run.
     fn place(&self, new: &StoredPlan, began: Timestamp, run: &str) -> Result<Placed, PlanStoreError> {
         let first = althing_text::fnv1a(run) & 0xffff;
         let mut refused = None;
-        // A plan's id consists of a time and a tag. Another run of the same second may have the same tag; then
-        // the next tag is tried.
+        // Another run of the same second may have the same tag; then the next tag is tried.
         for tag in (0..=0xffff).map(|n| (first + n) & 0xffff) {
             let id = format!("plan-{}", new_session_id(began, tag));
             let dir = self.dir.join(&id);
-            // A rename replaces an empty directory and fails if the directory contains anything.
+            // A rename fails if the target directory contains anything; an empty one is replaced.
             match DISK.rename(&new.dir, &dir) {
                 Ok(()) => {
                     sync_dir(&DISK, &self.dir)?;
@@ -185,7 +172,6 @@ impl StoredPlan {
         let progress = dir.join("progress.json");
         let mut progress_by_task: ProgressByTask =
             if progress.is_file() { read_json(&progress)? } else { ProgressByTask::new() };
-        // Drop the progress of tasks that were removed from the plan.
         progress_by_task.retain(|id, _| plan.task(id).is_some());
         Ok(Self { id, dir, header, plan, progress_by_task })
     }
@@ -215,12 +201,13 @@ impl StoredPlan {
         self.header.additions.as_deref()
     }
 
-    /// Whether the plan was approved for execution. `edit` revokes the approval; an edit by hand does not.
+    /// Whether the plan was approved for execution. `edit` revokes the approval; an edit of the file by hand does
+    /// not.
     pub fn is_approved(&self) -> bool {
         self.header.approved
     }
 
-    /// The reference to this plan for the results of runs.
+    /// The id and directory of this plan, for the results of runs.
     pub fn reference(&self) -> PlanRef {
         PlanRef { id: self.id.clone(), path: self.dir.display().to_string() }
     }
@@ -246,14 +233,14 @@ impl StoredPlan {
         markdown::render_plan(&self.header.goal, self.additions(), &self.plan.tasks, &self.progress_by_task)
     }
 
-    /// Approves the plan for execution, with the user's additions.
+    /// Approves the plan for execution and replaces the user's additions.
     pub fn approve(&mut self, additions: Option<String>) -> Result<(), PlanStoreError> {
         let header = PlanHeader { additions, approved: true, ..self.header.clone() };
         self.header = header;
         self.write_plan()
     }
 
-    /// Replaces the tasks. Tasks that stay keep their progress; the plan has to be approved again.
+    /// Replaces the tasks. Tasks whose id stays keep their progress; the plan has to be approved again.
     pub fn edit(&mut self, plan: Plan) -> Result<(), PlanStoreError> {
         self.plan = plan.checked()?;
         self.progress_by_task.retain(|id, _| self.plan.task(id).is_some());
@@ -262,7 +249,7 @@ impl StoredPlan {
         self.write_progress()
     }
 
-    /// Sets the status of a task; the change is durable when this returns.
+    /// Sets the status and note of a task; the change is synced to disk before this returns.
     pub fn set(
         &mut self,
         task: &str,
@@ -276,7 +263,7 @@ impl StoredPlan {
         self.write_progress()
     }
 
-    /// Resets tasks that were in progress when their process ended, so that they start over.
+    /// Discards the progress of every task that is in progress, so that the task starts over after its process ended.
     pub fn reset_unfinished(&mut self) -> Result<(), PlanStoreError> {
         let under_way = |task: &TaskProgress| task.status == PlanStatus::InProgress;
         if !self.progress_by_task.values().any(under_way) {
@@ -286,7 +273,7 @@ impl StoredPlan {
         self.write_progress()
     }
 
-    /// Takes the lock that allows the execution of the plan.
+    /// Takes the lock for executing the plan; fails if it is held.
     pub fn lock(&self) -> Result<PlanLock, PlanStoreError> {
         let path = self.dir.join("lock");
         match DISK.lock(&path).map_err(DiskError::io("lock", &path))? {
@@ -310,7 +297,6 @@ impl StoredPlan {
         self.write("plan.md", &self.text())
     }
 
-    /// Serializes the content of the file `name`.
     fn to_json(&self, name: &str, content: &impl Serialize) -> Result<Value, PlanStoreError> {
         let json = serde_json::to_value(content).map_err(io::Error::from);
         Ok(json.map_err(DiskError::io("write", &self.dir.join(name)))?)

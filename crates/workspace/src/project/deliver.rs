@@ -1,8 +1,6 @@
-//! Copies a run's deliverables into the project: the `deliverables/` directory of the presenter's workspace.
-//!
-//! A file that Althing delivered earlier and nobody has edited since is replaced. A file that somebody edited
-//! or created stays unchanged, and the run's version is stored next to it. Nothing is ever deleted. Files that agents may
-//! not write in a context path because they run code later (hooks, settings, git directories) are not copied.
+//! Copies a run's deliverables, the `deliverables/` directory of the presenter's workspace, into the project. A file
+//! that somebody edited or created in the project is not replaced: the run's version is stored next to it. Files that
+//! would run code later (hooks, settings, git directories) are not copied.
 
 use super::{DELIVERABLES, ProjectError, ProjectWorkspace};
 use crate::confine::{ConfinedDir, FileKind, FileStat};
@@ -15,13 +13,11 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The record of delivered files: path → SHA-256.
+/// The file that maps the path of each delivered file to its SHA-256.
 const RECORD: &str = ".delivered.json";
-/// The maximum number of files that one run may deliver.
 const MAX_FILES: usize = 10_000;
-/// The maximum total size of the files that one run may deliver, in bytes.
+/// The maximum total size of a delivery, in bytes.
 const MAX_BYTES: u64 = 4 << 30;
-/// The maximum depth of directories below `deliverables/`.
 const MAX_DEPTH: usize = 32;
 
 /// The result of a delivery.
@@ -29,7 +25,7 @@ const MAX_DEPTH: usize = 32;
 pub struct DeliveryReport {
     /// New and replaced files, relative to `deliverables/`.
     pub copied: Vec<String>,
-    /// Files that somebody had edited or created, each with the name of the run's version next to it.
+    /// Files that somebody had edited or created, each with the path of the run's version next to it.
     pub beside: Vec<(String, String)>,
     /// Files that could not be copied, with the reason.
     pub left_out: Vec<(String, String)>,
@@ -44,8 +40,8 @@ struct Delivery<'a> {
 }
 
 impl ProjectWorkspace {
-    /// Copies the `deliverables/` of a workspace, if the directory exists. `run` becomes part of the names of
-    /// files that are stored next to edited ones.
+    /// Copies the `deliverables/` of a workspace, if that directory exists, into the project. `run` becomes part of
+    /// the names of files that are stored next to edited ones.
     pub fn deliver(&self, workspace: &Path, run: &str) -> Result<DeliveryReport, ProjectError> {
         if !is_plain_name(run) {
             return Err(ProjectError::Refused(format!("`{}` is not a run id", run.escape_debug())));
@@ -57,11 +53,10 @@ impl ProjectWorkspace {
         };
         let failed = |e| DiskError::io("copy deliverables to", &self.deliverables_dir())(e);
         let to = self.root.make_dir(OsStr::new(DELIVERABLES), 0o777).map_err(failed)?;
-        // Without the record every existing file counts as the user's, so nothing is replaced.
+        // Without the record every existing file counts as the user's and is not replaced.
         let record = self.read_json(RECORD).ok().flatten().unwrap_or_default();
         let mut delivery = Delivery { run, record, report: DeliveryReport::default(), files: 0, bytes: 0 };
         let done = delivery.directory(&from, &to, Path::new(""), 0);
-        // Record the files that were copied before an error, too.
         let json = serde_json::to_string(&delivery.record).map_err(io::Error::from);
         let json = json.map_err(DiskError::io("write", &self.dir().join(RECORD)))?;
         self.write_durably(RECORD, json.as_bytes())?;
@@ -74,7 +69,7 @@ impl Delivery<'_> {
     fn directory(&mut self, from: &ConfinedDir, to: &ConfinedDir, at: &Path, depth: usize) -> io::Result<()> {
         let mut names = from.names()?;
         names.sort();
-        // Files that complete a git directory may be in either place.
+        // A delivered file may complete a git directory of which the project already has other files.
         let existing = to.names()?;
         let has = |known: &str| names.iter().chain(&existing).any(|name| name.eq_ignore_ascii_case(known));
         if let Some(row) = is_git_dir(has).then(git_dir_row).flatten() {
@@ -150,8 +145,7 @@ impl Delivery<'_> {
         Ok(())
     }
 
-    /// A free name next to a file: `report.<run>.md`. If a file with the same content already has such a name,
-    /// that name is returned.
+    /// A free name next to a file: `report.<run>.md`. A name whose file has the same content counts as free.
     fn free_name(&self, to: &ConfinedDir, name: &OsStr, sha: &str) -> io::Result<OsString> {
         let path = PathBuf::from(name);
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -169,8 +163,6 @@ impl Delivery<'_> {
     }
 }
 
-/// Why agents may not write to this path, if they may not; the path is relative to a directory of the project into which
-/// agents' files are copied.
 pub(crate) fn why_protected(path: &Path) -> Option<String> {
     let is_sealed = |name: &OsStr| SEALED_NAMES.iter().any(|known| name.eq_ignore_ascii_case(known));
     let row = runs_code(path).filter(|row| row.protected);
@@ -179,7 +171,6 @@ pub(crate) fn why_protected(path: &Path) -> Option<String> {
         .or_else(|| sealed().map(|_| "agents may not write to files with this name".to_owned()))
 }
 
-/// What exists under a name.
 enum Existing {
     Nothing,
     File(String),
@@ -194,8 +185,7 @@ fn existing_at(dir: &ConfinedDir, name: &OsStr) -> io::Result<Existing> {
     }
 }
 
-/// Copies a file to a temporary name. The digest is that of the copy, so a concurrent change of the original
-/// does not matter.
+/// Copies a file to a temporary name. The digest is that of the copy, because the original may change meanwhile.
 fn stage(from: &ConfinedDir, to: &ConfinedDir, name: &OsStr) -> io::Result<(OsString, String, FileStat)> {
     let (mut source, found) = from.open_file(name)?;
     let mode = if found.mode & 0o100 == 0 { None } else { Some(0o755) };

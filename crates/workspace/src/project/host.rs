@@ -1,5 +1,4 @@
-//! The chat agent's tools for its project: they read and change the project's context and its described
-//! paths.
+//! The chat agent's tools that read and change the project's context and its described paths.
 
 use super::{DescribedPath, PathKind, ProjectError, ProjectWorkspace};
 use crate::access::Refusal;
@@ -13,10 +12,9 @@ use std::fmt::Write;
 const GET: &str = "get_project";
 const CONTEXT: &str = "update_project_context";
 const DESCRIBE: &str = "describe_path";
-/// How many runs the overview lists.
 const MAX_LISTED_RUNS: usize = 20;
 
-/// The tools for one project. All other files of the project are read and written with the chat agent's file tools.
+/// The tools for one project; the project's other files are accessed with the file tools.
 pub struct ProjectHost {
     project: ProjectWorkspace,
 }

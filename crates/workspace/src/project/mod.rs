@@ -1,8 +1,6 @@
-//! A project, which outlives conversations: `CONTEXT.md` describes it, `filepaths.json` lists important paths,
-//! `runs/<run>/run_description.json` records its runs, and `deliverables/` contains their results.
-//!
-//! The files belong to the user, who may edit them at any time. A deliverable that the user edited is never
-//! overwritten, every file is replaced atomically, and only one session at a time may use the project.
+//! A project, which outlives conversations: `CONTEXT.md`, the described paths in `filepaths.json`, the records of its
+//! runs in `runs/`, and their results in `deliverables/`. The user may edit these files at any time, so each is
+//! replaced atomically.
 
 mod deliver;
 mod host;
@@ -31,10 +29,9 @@ const CONTEXT: &str = "CONTEXT.md";
 const RUNS: &str = "runs";
 const DELIVERABLES: &str = "deliverables";
 const LOCK: &str = ".althing-lock";
-/// The initial `CONTEXT.md` of a new project.
 const NEW_CONTEXT: &str = "# Project context\n\nWhat this project is about, what was decided, what comes next. The \
     chat agent reads and updates this file; so can you.\n";
-/// How many bytes of `CONTEXT.md` are read, and the maximum size of a new `CONTEXT.md`, in bytes.
+/// The maximum size of `CONTEXT.md`, in bytes; of a longer file only this much is read.
 const MAX_CONTEXT: usize = 64 * 1024;
 /// How many bytes of a JSON file are read.
 const MAX_JSON: usize = 4 << 20;
@@ -50,7 +47,7 @@ pub enum ProjectError {
         /// The process id of the lock's holder, if it is known.
         pid: Option<u32>,
     },
-    /// Another process is changing the list of projects and does not finish.
+    /// Another process holds the lock of the list of projects.
     #[error("the list of projects in {} is being changed by another process{}", dir.display(), pid.map(|p| format!(" (pid {p})")).unwrap_or_default())]
     ListLocked {
         /// The directory of the list.
@@ -58,7 +55,7 @@ pub enum ProjectError {
         /// The process id of the lock's holder, if it is known.
         pid: Option<u32>,
     },
-    /// A file of the project cannot be read, for example after an edit.
+    /// A file of the project is not UTF-8 text or not valid JSON, for example after an edit.
     #[error("{} cannot be read: {why}", path.display())]
     Broken {
         /// The file.
@@ -66,7 +63,7 @@ pub enum ProjectError {
         /// What is wrong with the file.
         why: String,
     },
-    /// The requested change is rejected, for this reason.
+    /// The change is rejected for this reason.
     #[error("{0}")]
     Refused(String),
     /// A disk operation failed.
@@ -84,7 +81,7 @@ impl ProjectError {
             Self::ListLocked { .. } => Some("try again; if it persists, end that process".to_owned()),
             Self::Broken { path, .. } => Some(format!("correct {}, or move it away", path.display())),
             Self::Refused(_) => None,
-            // These hints of `DiskError` name the state directory, which is not the problem here.
+            // The hints of `DiskError` would name the state directory, which is not the problem here.
             Self::Disk(DiskError::NotADirectory { .. }) => Some("name a directory with --project".to_owned()),
             Self::Disk(error) if matches!(error.kind(), DiskErrorKind::ReadOnly | DiskErrorKind::Denied) => {
                 Some("make it writable for you, or name another directory with --project".to_owned())
@@ -101,13 +98,13 @@ pub struct ProjectWorkspace {
     root: Arc<ConfinedDir>,
 }
 
-/// The lock of a project, held by the session that uses the project.
+/// The lock of a project, held by the session that uses it.
 pub struct ProjectLock {
     _lock: Box<dyn DiskLock>,
 }
 
 impl ProjectWorkspace {
-    /// Opens the project in a directory; creates missing files and leaves existing ones unchanged.
+    /// Opens the project in a directory; creates the directory and the files that are missing.
     pub fn open(dir: &Path) -> Result<Self, ProjectError> {
         create_dirs(&RealDisk, dir, Durability::Synced)?;
         let dir = dir.canonicalize().map_err(DiskError::io("access", dir))?;
@@ -124,8 +121,7 @@ impl ProjectWorkspace {
         Ok(Self { dir, root: Arc::new(root) })
     }
 
-    /// Takes the project's lock and holds it until the returned value is dropped. Without the lock, two sessions
-    /// could overwrite each other's work.
+    /// Takes the project's lock, so that two sessions cannot overwrite each other's work; fails if it is held.
     pub fn lock(&self) -> Result<ProjectLock, ProjectError> {
         let path = self.dir.join(LOCK);
         match RealDisk.lock(&path).map_err(DiskError::io("lock", &path))? {
@@ -144,7 +140,7 @@ impl ProjectWorkspace {
         &self.dir
     }
 
-    /// The directory with the results of runs: the source of truth for later runs.
+    /// The directory with the results of runs.
     pub fn deliverables_dir(&self) -> PathBuf {
         self.dir.join(DELIVERABLES)
     }
@@ -178,8 +174,7 @@ impl ProjectWorkspace {
         self.write_durably(CONTEXT, ended.as_bytes())
     }
 
-    /// Reads the start of a text file directly in the project. Also returns whether that is the whole file;
-    /// `None` if the file does not exist.
+    /// The second value says whether the text is the whole file; `None` if the file does not exist.
     fn read(&self, name: &str, most: usize) -> Result<Option<(String, bool)>, ProjectError> {
         let path = self.dir.join(name);
         let text = match self.root.open_file(OsStr::new(name)) {
@@ -192,7 +187,6 @@ impl ProjectWorkspace {
         text.map(Some).ok_or_else(not_text)
     }
 
-    /// Reads a JSON file directly in the project; `None` if it does not exist.
     fn read_json<T: serde::de::DeserializeOwned>(&self, name: &str) -> Result<Option<T>, ProjectError> {
         let Some((text, _)) = self.read(name, MAX_JSON)? else { return Ok(None) };
         let broken =
@@ -205,7 +199,7 @@ impl ProjectWorkspace {
     }
 }
 
-/// Replaces a file atomically and durably.
+/// Replaces a file atomically and syncs it to disk.
 fn write_durably(dir: &ConfinedDir, name: &str, bytes: &[u8]) -> io::Result<()> {
     let staged = dir.stage_with(None, |file| {
         file.write_all(bytes)?;

@@ -1,5 +1,4 @@
-//! `filepaths.json`: the important files and directories of a project, with a description of each. It is not a
-//! listing of all files.
+//! `filepaths.json`: the important files and directories of a project, each with a description.
 
 use super::{ProjectError, ProjectWorkspace};
 use althing_disk::DiskError;
@@ -7,7 +6,6 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 pub(super) const FILE: &str = "filepaths.json";
-/// The maximum number of described paths.
 const MAX_PATHS: usize = 200;
 /// The maximum length of a description, in bytes.
 const MAX_DESCRIPTION: usize = 1000;
@@ -53,7 +51,6 @@ impl ProjectWorkspace {
             Ok(_) => PathKind::File,
             Err(error) => return refused(format!("{} cannot be described: {error}", at.display())),
         };
-        // A path inside the project is stored relative to the project, so that each path has only one form.
         let shown = Path::new(path).strip_prefix(self.dir()).unwrap_or(Path::new(path));
         let shown = if shown.as_os_str().is_empty() { ".".to_owned() } else { shown.display().to_string() };
         let mut paths = self.paths()?;

@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 
 const FILE: &str = "projects.json";
 const LOCK: &str = ".projects.lock";
-/// The maximum number of entries; the least recently used ones are removed.
 const MAX_ENTRIES: usize = 500;
 
 /// The list of projects that this user has opened, in the user's state directory.
@@ -72,7 +71,7 @@ impl ProjectRegistry {
         self.change(|entries| entries.retain(|known| known.path != path))
     }
 
-    /// Finds a project by its name or path.
+    /// Finds a project by its name or path; of several with the same name, the most recently used one.
     pub fn find(&self, which: &str) -> Result<Option<RegisteredProject>, ProjectError> {
         let named = |entry: &RegisteredProject| entry.name == which || entry.path == Path::new(which);
         Ok(self.list()?.into_iter().find(named))
@@ -81,8 +80,7 @@ impl ProjectRegistry {
     fn change(&self, change: impl FnOnce(&mut Vec<RegisteredProject>)) -> Result<(), ProjectError> {
         create_dirs(&RealDisk, &self.dir, Durability::Synced)?;
         let path = self.dir.join(LOCK);
-        // The lock is held only for an instant. A caller that cannot get the lock reports an error rather than
-        // risk losing another process's entry.
+        // Without the lock, the entry of another process could be lost.
         let lock = RealDisk.lock(&path).map_err(DiskError::io("lock", &path))?;
         let _lock = match lock {
             Lock::Taken(lock) => lock,

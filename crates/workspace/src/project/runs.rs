@@ -1,5 +1,5 @@
-//! `runs/<run>/run_description.json`: the task and the result of each run of a project. The file is written
-//! when the run begins and rewritten when it ends, so that interrupted runs are listed as well.
+//! `runs/<run>/run_description.json`: the task and result of each run of a project. It is written when the run begins
+//! and again when it ends, so that interrupted runs are listed as well.
 
 use super::{ProjectError, ProjectWorkspace, RUNS, write_durably};
 use crate::confine::ConfinedDir;
@@ -79,13 +79,13 @@ impl ProjectWorkspace {
         serde_json::from_str(&text).map(Some).map_err(|e| broken(e.to_string()))
     }
 
-    /// The runs, newest first. Unreadable descriptions are left out.
+    /// The runs whose description is readable, in descending order of their ids.
     pub fn runs(&self) -> Result<Vec<ProjectRun>, ProjectError> {
         let path = self.dir().join(RUNS);
         let names = self.root.open_dir(OsStr::new(RUNS)).and_then(|dir| dir.names());
         let names = names.map_err(DiskError::io("list", &path))?;
         let mut ids: Vec<String> = names.into_iter().filter_map(|name| name.into_string().ok()).collect();
-        // Run ids begin with the time at which their session was created.
+        // A run's id begins with the time at which its session was created.
         ids.sort_by(|a, b| b.cmp(a));
         let text = |value: &Value, name: &str| {
             value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()

@@ -1,8 +1,5 @@
-//! An agent's task list: [`TaskHost`] provides the tools that maintain it in a file.
-//!
-//! The file is the source of truth: it survives a crash of the process, and if it is in the workspace, other
-//! agents see it with the workspace's snapshot. It is accessed through a confined handle, read again for every
-//! call, and replaced atomically.
+//! The tools with which an agent maintains its task list in a file. The file is read again for every call and
+//! replaced atomically, so the list survives a crash of the process.
 
 mod specs;
 
@@ -25,11 +22,9 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The directory of the list.
 const DIR: &str = "tasks";
-/// The file name of the list.
 const FILE: &str = "plan.json";
-/// How many bytes of the list's file are read; a larger file counts as broken.
+/// The maximum size of the list's file in bytes; a larger file counts as broken.
 const CAP: u64 = 1 << 20;
 
 /// The tools for one agent's list.
@@ -41,12 +36,11 @@ struct Inner {
     /// The workspace, or another directory if the list is not shown to other agents.
     root: ConfinedDir,
     most: usize,
-    /// The list's file. Calls run one at a time under the lock of this path, because most calls read the file and then
+    /// The list's file. Calls run one at a time under the lock of this path, because they read the file and then
     /// replace it.
     file: PathBuf,
 }
 
-/// One task with its progress, as stored in the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct TaskEntry {
     #[serde(flatten)]
@@ -65,7 +59,7 @@ fn invalid_argument(argument: &str, why: impl Into<String>) -> Refusal {
 }
 
 impl TaskHost {
-    /// A list in `tasks/plan.json` below `root` with at most `most` tasks.
+    /// The tools for a list in `tasks/plan.json` below `root`, with at most `most` tasks (at least 1).
     pub fn open(root: &Path, most: u32) -> Result<Self, DiskError> {
         let dir = ConfinedDir::open(root).map_err(DiskError::io("open the directory", root))?;
         let most = usize::try_from(most).unwrap_or(usize::MAX).max(1);
@@ -126,7 +120,6 @@ impl Inner {
     }
 }
 
-/// The list as the agent sees it.
 fn render(list: &TaskList) -> String {
     if list.tasks.is_empty() {
         return "There are no tasks yet; create_task_plan creates a list.".to_owned();
@@ -145,7 +138,6 @@ fn render(list: &TaskList) -> String {
 }
 
 fn entry(number: usize, value: &Value) -> Result<TaskEntry, Refusal> {
-    // A plain string is a task that has only a description.
     let value = match value {
         Value::String(text) => serde_json::json!({ "description": text }),
         value => value.clone(),

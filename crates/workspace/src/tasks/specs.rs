@@ -13,7 +13,6 @@ pub(super) const DELETE: &str = "delete_task";
 pub(super) struct TaskToolSpec {
     name: &'static str,
     description: &'static str,
-    /// The tool's arguments, and whether each of them is required.
     takes: &'static [(&'static str, Need)],
 }
 

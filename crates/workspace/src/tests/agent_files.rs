@@ -123,7 +123,6 @@ async fn files_that_run_code_later_are_writable_only_if_the_user_names_them() {
         let done = put(&files, &fixture.at(&format!("project/{path}")), "x").await;
         assert!(!done.is_error, "{path}: {}", done.content);
     }
-    // In the agent's own workspace, such files may be written.
     assert!(!put(&files, ".envrc", "x").await.is_error);
     for row in RUNS_CODE.iter() {
         let path = fixture.at(&format!("project/every/{}", row.names.join("/")));

@@ -1,5 +1,5 @@
-//! A file operation continues after its caller was cancelled. The next operation on the same files must wait
-//! until that operation has ended.
+//! A file operation continues after its caller was cancelled; the next operation on the same files must wait for its
+//! end.
 
 use super::agent_files::{RunFixture, put};
 use super::fixture::{tree, write};
@@ -18,8 +18,7 @@ fn label(agent: u32, nth: u32) -> AnswerLabel {
     AnswerLabel { agent, nth }
 }
 
-/// Starts an operation and aborts it some steps later, as the engine aborts a model call when newer answers
-/// arrive.
+/// The engine aborts a model call in this way when newer answers arrive.
 async fn start_and_cancel<T: Send + 'static>(
     operation: impl Future<Output = T> + Send + 'static,
     steps: u32,
@@ -94,7 +93,6 @@ async fn a_copy_of_a_second_snapshot_has_the_files_that_did_not_change_since_the
     assert_eq!(tree(&Path::new(agent.path()).join("taken")), tree(Path::new(subagent.path())));
 }
 
-/// Waits for a condition.
 async fn until(what: &str, condition: impl Fn() -> bool) {
     let wait = async {
         while !condition() {
@@ -138,7 +136,6 @@ fn on_host(host: impl ToolHost + 'static, path: &Path, tool: &'static str, argum
     Operation { name: tool, path: path.to_owned(), start: Box::new(start) }
 }
 
-/// Operations that run under the lock of a path and continue when their call is cancelled, one of each kind.
 fn operations(fixture: &RunFixture, files: &Arc<AgentFiles>) -> Vec<Operation> {
     let from = fixture.at("project/src");
     let project = ProjectWorkspace::open(&fixture.base.join("a project")).unwrap();
@@ -223,7 +220,7 @@ async fn context_paths_stay_locked_while_a_cancelled_opening_still_reads_them() 
     closing.abort();
     let _ = closing.await;
     gate.open();
-    // The next presenter gets the paths, although closing them for the first one was cancelled.
+    // The paths are free, although closing them for the first agent was cancelled.
     other.open_context().await.unwrap();
     assert!(is_locked());
     let writes = other.close_context().await.unwrap();

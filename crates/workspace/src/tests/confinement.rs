@@ -12,19 +12,18 @@ use std::os::unix::net::UnixListener;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Expect {
-    /// Every operation is refused.
     Refused,
-    /// Every operation is refused, except that the link itself may be deleted: it belongs to the agent.
+    /// As `Refused`, but the link itself may be deleted: it belongs to the agent.
     LinkMayGo,
-    /// An odd name without a special meaning to the system: any effect stays inside the workspace.
+    /// A name without a special meaning to the system: any effect stays inside the workspace.
     Inside,
 }
 use Expect::{Inside, LinkMayGo, Refused};
 
 type Prepare = fn(&Fixture);
 
-/// The path, the expected result, and the setup. `{b}` is the base directory, `{w}` the workspace, `{W}` the
-/// workspace in upper case, `{long}` a name that is too long, and `{longer}` a path that is too long.
+/// `{b}` is the base directory, `{w}` the workspace, `{W}` the workspace in upper case, `{long}` a name that is too
+/// long, and `{longer}` a path that is too long.
 #[allow(clippy::too_many_lines, reason = "a table")]
 fn patterns() -> Vec<(&'static str, Expect, Prepare)> {
     let none: Prepare = |_| {};
@@ -91,7 +90,6 @@ fn patterns() -> Vec<(&'static str, Expect, Prepare)> {
             y.link("pong", "ping");
         }),
         ("there/secret.txt", Refused, |y| {
-            // A valid link that leads into Althing's own files.
             y.link("there", y.base.join("project/.althing"));
         }),
         ("{b}/project/out/secret.txt", Refused, |y| {

@@ -1,5 +1,4 @@
-//! A fixture for an agent's file tools: a workspace, views, context paths, Althing's state, and a secret
-//! outside.
+//! A fixture for an agent's file tools: a workspace, views, context paths, Althing's state, and a secret outside.
 
 use crate::{FileHost, FilePolicy, Refusal, ToolSet};
 use althing_protocol::{ContextAccess, ContextPath};
@@ -12,7 +11,7 @@ use tempfile::TempDir;
 
 pub(super) const SECRET: &str = "canary-7f3a";
 
-/// A temporary directory that is deleted even if it contains read-only snapshots.
+/// Deletes the directory even if it contains read-only snapshots.
 pub(super) struct Temp(TempDir);
 
 pub(super) fn temp() -> Temp {
@@ -102,12 +101,10 @@ impl Fixture {
         symlink(target, self.workspace().join(name)).unwrap();
     }
 
-    /// A call by the presenter, which may write to context paths.
     pub(super) fn call(&self, tool: &str, arguments: &Value) -> Result<String, Refusal> {
         self.host.call_blocking(tool, &arguments.to_string(), ContextAccess::Writable)
     }
 
-    /// A call by an agent that works in parallel with others, without write access to context paths.
     pub(super) fn call_reading(&self, tool: &str, arguments: &Value) -> Result<String, Refusal> {
         self.host.call_blocking(tool, &arguments.to_string(), ContextAccess::ReadOnly)
     }
@@ -120,8 +117,8 @@ impl Fixture {
         self.call("read_file", &json!({"path": path}))
     }
 
-    /// All files that an agent must never change, with their content: those outside of the context paths, and
-    /// Althing's state except the workspace.
+    /// The content of files that an agent must never change: those outside of the context paths, and Althing's state
+    /// except the workspace.
     pub(super) fn foreign(&self) -> BTreeMap<PathBuf, String> {
         let mut all = BTreeMap::new();
         for dir in ["outside", "project-twin", "single", "project/.althing"] {
@@ -132,7 +129,6 @@ impl Fixture {
     }
 }
 
-/// Every file and link below a directory.
 pub(super) fn files(dir: &Path, all: &mut BTreeMap<PathBuf, String>) {
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
@@ -147,7 +143,6 @@ pub(super) fn files(dir: &Path, all: &mut BTreeMap<PathBuf, String>) {
     }
 }
 
-/// The files below a directory, by relative path.
 pub(super) fn tree(dir: &Path) -> BTreeMap<PathBuf, String> {
     let mut all = BTreeMap::new();
     files(dir, &mut all);

@@ -97,8 +97,7 @@ fn notes_carry_over_between_runs_and_deleted_notes_stay_deleted() {
     let about: Vec<&str> = notes.long_term.iter().map(|(_, about)| about.as_str()).collect();
     assert_eq!(about, ["The port", "How tea is made"]);
 
-    // The second open finds the notes and does not copy them again: what the agent deleted in this run stays
-    // deleted.
+    // A second open does not copy the notes again: what the agent deleted in this run stays deleted.
     fs::remove_file(second.dir().join("short_term/plan.md")).unwrap();
     assert!(Memory::open(&workspace("two"), &store).unwrap().notes().unwrap().short_term.is_empty());
 }
@@ -120,7 +119,6 @@ fn notes_and_skills_behind_symbolic_links_are_neither_read_nor_written_nor_delet
         assert!(refused.to_string().contains("symbolic link"), "{refused}");
         fs::remove_file(&link).unwrap();
         fs::remove_dir_all(base.join("workspace/memory")).unwrap();
-        // The link appears after the notes were opened.
         let memory = Memory::open(&base.join("workspace"), &store).unwrap();
         write(&memory.dir().join("short_term/authorized_keys"), "another key");
         fs::remove_dir_all(project.join("memory")).unwrap_or_default();
@@ -165,7 +163,7 @@ fn a_failed_save_deletes_no_stored_note() {
     let memory = Memory::open(&base.join("one"), &base.join("store")).unwrap();
     write(&memory.dir().join("short_term/b.md"), "Keep me.\n");
     memory.save().unwrap();
-    // A directory in the store that cannot be replaced by a note.
+    // A directory cannot be replaced by a note.
     write(&base.join("store/short_term/a.md/x"), "");
     write(&memory.dir().join("short_term/a.md"), "New.\n");
     memory.save().unwrap_err();
@@ -177,7 +175,7 @@ fn unreadable_stored_notes_are_an_error_and_stay_unchanged() {
     let dir = temp();
     let base = fs::canonicalize(dir.path()).unwrap();
     fs::create_dir_all(base.join("one")).unwrap();
-    // A file in place of the directory: reading it as a directory fails, even as root.
+    // Reading a file as a directory fails even for root.
     write(&base.join("store/short_term"), "Keep me.\n");
     let error = Memory::open(&base.join("one"), &base.join("store")).unwrap_err();
     assert!(error.to_string().contains("store/short_term"), "{error}");

@@ -1,4 +1,4 @@
-//! Directory trees that somebody built to do harm: very deep ones, hard links, repositories under other names.
+//! Directory trees that were built to do harm: very deep ones, hard links, repositories under other names.
 
 use super::agent_files::RunFixture;
 use super::fixture::{Fixture, temp, write};
@@ -13,11 +13,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Every operation on a deep tree must end within this time, even on a busy machine. In quadratic time, it takes
-/// minutes on an idle one.
+/// Allows for a busy machine. An operation in quadratic time takes minutes on an idle one.
 const SOON: Duration = Duration::from_secs(90);
 
-/// Makes nested directories, each with a file, in an existing directory.
 fn dig(dir: &Path, name: &str, levels: usize) {
     let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
     let mut at = rustix::fs::open(dir, flags, Mode::empty()).unwrap();

@@ -1,6 +1,4 @@
 //! The guarantees about agents' files, tested on real files.
-//!
-//! This file defines the size of the tests; shared helpers are in `fixture.rs` and `agent_files.rs`.
 
 mod agent_files;
 mod cancellation;
@@ -21,7 +19,7 @@ mod task_lists;
 mod tracking;
 mod undoing;
 
-/// The size of a test: `pr` unless `ALTHING_TEST_SCALE=nightly`.
+/// Returns `nightly` if `ALTHING_TEST_SCALE=nightly`, otherwise `pr`.
 pub(super) fn scale(pr: u64, nightly: u64) -> u64 {
     althing_testkit::scale(pr as usize, nightly as usize) as u64
 }

@@ -71,7 +71,6 @@ fn a_patch_with_one_failing_part_changes_nothing() {
         ("*** Rename File: a\n", "expected"),
         ("*** Update File: sub/deep.txt\n@@\n deep\n", "changes nothing"),
         ("*** Update File: sub/deep.txt\n@@\ndeep\n", "must begin with a space"),
-        // The target is a directory.
         ("*** Add File: sub\n+x\n", "a directory"),
     ] {
         let fixture = Fixture::new();
@@ -86,8 +85,7 @@ fn a_patch_with_one_failing_part_changes_nothing() {
 fn a_failure_during_commit_reverts_the_files_already_written() {
     let fixture = Fixture::new();
     let before = tree(&fixture.base);
-    // `both` is to become a file and a directory. The directory is created first, so the patch fails only when
-    // the temporary file is renamed to `both`, after `ok.txt` was changed.
+    // `both` is to become a file and a directory, so renaming its temporary file fails, after `ok.txt` was changed.
     let output = apply(
         &fixture,
         "*** Update File: ok.txt\n@@\n-fine\n+x\n*** Add File: both\n+x\n*** Add File: both/below\n+x\n",

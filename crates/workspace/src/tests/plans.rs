@@ -92,8 +92,6 @@ fn all_problems_of_a_plan_are_reported_at_once() {
 }
 
 proptest! {
-    /// A plan whose tasks depend only on earlier ones is valid and completes, with each task done once, after
-    /// its dependencies; one backward edge makes a cycle, which is detected.
     #[test]
     fn dependencies_are_respected_and_a_cycle_is_detected(needs in prop::collection::vec(prop::collection::vec(any::<prop::sample::Index>(), 0..3), 1..30), at in any::<prop::sample::Index>()) {
         let name = |n: usize| format!("t{n}");
@@ -112,7 +110,7 @@ proptest! {
         }
         prop_assert_eq!(progress_by_task.len(), tasks.len());
 
-        // A backward edge: the root of a dependency chain now depends on the last task of that chain.
+        // A cycle: the root of a dependency chain now depends on the last task of that chain.
         let last = at.index(tasks.len());
         let mut first = last;
         while let Some(needs) = tasks[first].depends_on.first() {
@@ -124,7 +122,6 @@ proptest! {
         prop_assert!(found.iter().any(circle));
     }
 
-    /// For any answer, the search returns a valid plan or an error message.
     #[test]
     fn any_answer_gives_a_valid_plan_or_an_error(text in "(\\PC|\n|```|json|[{}\\[\\]\":,]|\"tasks\"|\"id\"|\"description\"){0,80}") {
         match find_plan(&text) {
@@ -199,7 +196,6 @@ fn an_edited_plan_is_validated_keeps_progress_and_needs_approval_again() {
     plan.edit(Plan { tasks: vec![task("a", &[]), task("d", &["a"])] }).unwrap();
     assert!(!plan.is_approved());
     assert_eq!(plan.done(), (1, 2));
-    // An invalid edit by hand.
     let file = plan.dir().join("plan.json");
     let text = fs::read_to_string(&file).unwrap().replace("\"d\"", "\"a\"");
     fs::write(&file, text).unwrap();
@@ -216,7 +212,7 @@ fn storing_the_plan_of_a_run_is_idempotent_and_other_runs_get_other_ids() {
     stored.edit(Plan { tasks: vec![task("edited", &[])] }).unwrap();
     let again = store.create("goal", chain(), "s1.r1", AT).unwrap();
     assert_eq!((again.id(), again.plan()), (stored.id(), stored.plan()), "edits of people stay");
-    // All these runs began in the same second, so the ids of their plans differ only in the tag after the time.
+    // These runs began in the same second, so the ids of their plans differ only in the tag after the time.
     let ids: BTreeSet<String> = (0..300)
         .map(|n| store.create("goal", chain(), &format!("s{n}.r1"), AT).unwrap().id().to_owned())
         .collect();
@@ -238,7 +234,6 @@ fn nothing_is_left_of_a_plan_that_a_killed_process_did_not_finish_storing() {
         names
     };
     let stored = store.create("goal", chain(), "s1.r1", AT).unwrap();
-    // The second call finds the plan that the first one stored.
     assert_eq!(store.create("goal", chain(), "s1.r1", AT).unwrap().id(), stored.id());
     assert_eq!(names(&dir.path().join("plans")), [stored.id()]);
     assert_eq!(names(stored.dir()), ["plan.json", "plan.md", "progress.json"]);

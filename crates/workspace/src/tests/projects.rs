@@ -1,5 +1,5 @@
-//! A project outlives sessions: its files are created once and kept current, and deliverables that the user edited
-//! are never overwritten.
+//! A project outlives sessions: its files are created once, and deliverables that the user edited are not
+//! overwritten.
 
 use super::fixture::{temp, write};
 use crate::{PathKind, ProjectError, ProjectHost, ProjectRegistry, ProjectWorkspace};
@@ -100,7 +100,6 @@ fn paths_are_described_individually_and_never_listed() {
     assert!(project.describe("nowhere", "x").unwrap_err().to_string().contains("nowhere"));
     assert!(project.describe("src", " ").is_err());
     assert!(project.forget("src").unwrap() && !project.forget("src").unwrap());
-    // If a user has broken `filepaths.json`, an error is returned and the file is left unchanged.
     fs::write(project.dir().join("filepaths.json"), "[{").unwrap();
     let broken = project.describe("src", "x").unwrap_err();
     assert!(
@@ -165,7 +164,6 @@ fn deliverables_are_copied_and_edited_files_stay_with_the_new_version_next_to_th
     );
     assert_eq!((read("report.md"), read("report.s.r2.md")), ("one, and mine".into(), "two".into()));
     assert_eq!((read("data/a.csv"), read("data/own.csv")), ("2".into(), "never ours".into()));
-    // The same delivery again adds no further files.
     let again = run(2, &[("report.md", "two")]);
     assert_eq!(again.beside, second.beside);
     assert_eq!(
@@ -189,7 +187,6 @@ fn no_deliverable_leads_out_of_the_workspace_or_the_project() {
     assert_eq!(delivered.left_out.len(), 2, "{delivered:?}");
     assert!(!project.deliverables_dir().join("link.txt").exists());
     assert_eq!(fs::read_dir(dir.path().join("outside")).unwrap().count(), 1);
-    // The whole directory is a link.
     fs::create_dir(dir.path().join("run2")).unwrap();
     symlink(dir.path().join("outside"), dir.path().join("run2/deliverables")).unwrap();
     assert!(project.deliver(&dir.path().join("run2"), "r2").is_err());
@@ -240,14 +237,12 @@ fn no_deliverable_that_runs_code_later_reaches_the_project() {
             "sub/.git"
         ]
     );
-    // A later run does not complete what an earlier one began.
     assert_eq!(deliver("r2", &["half/refs/x", "half/hooks/pre-commit"]).copied, Vec::<String>::new());
     assert!(!project.deliverables_dir().join(".git/hooks").exists());
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
-    /// For any sequence of deliveries and edits, no text that a person wrote is lost.
     #[test]
     fn no_text_that_a_person_wrote_is_lost(steps in prop::collection::vec((any::<bool>(), 0..3usize, 0..4u32), 1..12)) {
         let dir = temp();

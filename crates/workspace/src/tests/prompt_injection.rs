@@ -8,7 +8,6 @@ use althing_protocol::{ContextAccess, ToolCall, ToolHost};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// The tool calls that injected texts in files, answers and names tell a model to make.
 fn orders(fixture: &Fixture) -> Vec<(&'static str, Value)> {
     let patch = |body: &str| json!({"patch": format!("*** Begin Patch\n{body}\n*** End Patch")});
     let mut orders = vec![
@@ -63,7 +62,6 @@ async fn fifty_injected_instructions_change_and_reveal_nothing() {
     }
 }
 
-/// A change observer whose check fails.
 struct Broken;
 
 impl ChangeObserver for Broken {
@@ -72,7 +70,6 @@ impl ChangeObserver for Broken {
     }
 }
 
-/// A change observer whose check panics.
 struct Panicking;
 
 impl ChangeObserver for Panicking {
@@ -127,7 +124,7 @@ async fn a_dropped_call_leaves_no_partial_change() {
     let arguments = json!({"path": "late.txt", "content": "x"}).to_string();
     let call = ToolCall { id: "c".into(), name: "write_file".into(), arguments };
     for _ in 0..50 {
-        // The future is polled once, then dropped: the write happened completely or not at all.
+        // The future is polled once and then dropped: the write must happen completely or not at all.
         let mut future = fixture.host.call(&call, ContextAccess::ReadOnly);
         std::future::poll_fn(|cx| {
             let _ = future.as_mut().poll(cx);
@@ -136,7 +133,6 @@ async fn a_dropped_call_leaves_no_partial_change() {
         .await;
         drop(future);
     }
-    // A further write, which runs on this thread and does not wait for the dropped calls.
     fixture.write("settled.txt", "x").unwrap();
     let late =
         std::fs::read_to_string(fixture.workspace().join("late.txt")).unwrap_or_else(|_| "x".to_owned());

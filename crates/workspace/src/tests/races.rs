@@ -9,7 +9,6 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Swaps two names repeatedly until the work is done; returns the number of swaps.
 fn while_swapping(a: &Path, b: &Path, work: impl FnOnce()) -> u64 {
     let (done, swaps) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
@@ -26,7 +25,7 @@ fn while_swapping(a: &Path, b: &Path, work: impl FnOnce()) -> u64 {
     swaps.into_inner()
 }
 
-/// Ends the other thread, even when an assertion fails.
+/// Sets the flag also when an assertion fails.
 struct SetOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for SetOnDrop<'_> {

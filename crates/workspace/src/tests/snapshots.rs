@@ -18,7 +18,6 @@ fn workspace(dir: &Temp, name: &str) -> Workspace {
     Workspace::open(&run, &run.join("workspaces").join(name)).unwrap()
 }
 
-/// Waits until new changes get a later timestamp than everything written so far.
 pub(super) fn let_time_pass(dir: &Path) {
     let probe = dir.join("probe");
     let stamp = || {

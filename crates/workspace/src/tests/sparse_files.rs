@@ -14,10 +14,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 const TIB: u64 = 1 << 40;
-/// A time limit: far more than a copy that skips holes takes, and far less than a copy that writes them.
+/// Far longer than a copy that skips holes takes, and far shorter than one that writes them.
 const QUICK: Duration = Duration::from_secs(120);
 
-/// A file of this size with these pieces of data; the rest is a hole.
 fn sparse(path: &Path, size: u64, pieces: &[(u64, &str)]) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     let file = File::create(path).unwrap();
@@ -33,7 +32,6 @@ fn piece(path: &Path, at: u64, len: usize) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
-/// The disk space that a tree takes.
 fn space(dir: &Path) -> u64 {
     let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
     let one = |path: std::path::PathBuf| {
@@ -147,7 +145,6 @@ fn deliverables_keep_their_holes_and_are_left_out_beyond_the_limit() {
     assert_eq!((again.copied.len(), again.beside.len()), (0, 0), "it was already delivered");
 }
 
-/// The names in a directory.
 fn names(dir: &Path) -> Vec<String> {
     fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
@@ -179,7 +176,6 @@ fn more_than_the_limits_is_refused_with_the_reason_and_leaves_nothing_behind() {
         let refused = quickly(|| two.import_dir(&one.path().join("bomb"), Path::new("taken"))).unwrap_err();
         assert!(refused.to_string().ends_with(why), "{refused}");
         assert_eq!(names(two.path()), Vec::<String>::new());
-        // Other agents are not affected, and the agent itself can continue.
         two.show_snapshots(&[label(1, 1)]).unwrap();
         fs::remove_dir_all(one.path().join("bomb")).unwrap();
         write(&one.path().join("fine.txt"), "fine");
@@ -226,7 +222,6 @@ fn a_digest_depends_on_the_content_and_not_on_where_the_holes_are() {
     ] {
         assert_ne!(plain, other);
     }
-    // Small files have a plain SHA-256 digest.
     let sha = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
     assert_eq!(of("small", 3, &[(0, "abc")]), sha);
 }

@@ -96,7 +96,7 @@ fn new_and_modified_files_are_found_and_deleted_ones_too() {
     // The new content has the same size, and the modification time is restored.
     fs::write(base.join("sneaky.txt"), "after!").unwrap();
     fs::File::options().write(true).open(base.join("sneaky.txt")).unwrap().set_modified(time).unwrap();
-    // A different file under the same name, with the same size and time.
+    // A different file with the same name, size and modification time.
     fs::write(base.join("tmp"), "after!").unwrap();
     fs::File::options().write(true).open(base.join("tmp")).unwrap().set_modified(time).unwrap();
     fs::rename(base.join("tmp"), base.join("replaced.txt")).unwrap();

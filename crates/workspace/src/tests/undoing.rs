@@ -1,5 +1,4 @@
-//! Undo restores everything, or changes nothing and names the conflicting file; an interrupted undo can be
-//! completed.
+//! Undo restores everything, or changes nothing and names the conflicting file; an interrupted undo can be completed.
 
 use super::agent_files::{RunFixture, call, put};
 use super::fixture::{tree, write};
@@ -28,7 +27,6 @@ fn dirs(fixture: &RunFixture) -> Vec<String> {
     names
 }
 
-/// Changes that a command might make without Althing's tools.
 fn change_by_command(fixture: &RunFixture) {
     let at = |path: &str| fixture.base.join("project").join(path);
     fs::write(at("b.txt"), "b by a command\n").unwrap();
@@ -241,7 +239,6 @@ async fn changes_to_other_files_are_preserved() {
 
 #[tokio::test]
 async fn an_undo_interrupted_at_any_step_is_completed_by_the_next() {
-    // Any part may have been restored when the process died; a second undo restores the rest.
     for steps in 0..=6 {
         let (fixture, before, _) = run_with_changes().await;
         let at = |path: &str| fixture.base.join("project").join(path);
@@ -283,7 +280,7 @@ async fn a_file_without_a_storable_pre_image_is_not_changed() {
     let fixture = RunFixture::writable();
     let files = fixture.files(0);
     files.open_context().await.unwrap();
-    // A file in place of the pre-images directory: nothing can be stored.
+    // With a file in place of this directory, no pre-image can be stored.
     fs::remove_dir_all(fixture.run.join("preimages/tree")).unwrap();
     write(&fixture.run.join("preimages/tree"), "");
     let path = fixture.at("project/b.txt");
@@ -319,7 +316,6 @@ async fn an_interrupted_copy_of_pre_images_is_repeated() {
     assert_eq!(fixture.text("project/b.txt"), "b before\n");
 }
 
-/// The chat agent's file tools, in a project where people work too.
 fn chat_agent_tools(fixture: &RunFixture) -> FileHost {
     let dir = fixture.base.join("project/.althing/sessions/s/tasks/chat");
     fs::create_dir_all(dir.join("workspace")).unwrap();
@@ -351,7 +347,6 @@ fn edits_of_the_chat_agent_are_undone_and_edits_of_people_stay() {
     write_to(&host, "project/empty/made/new.txt", "by the agent");
     does(&host, "delete_file", &json!({"path": fixture.at("project/b.txt")}));
     fs::write(at("by-a-person.txt"), "mine").unwrap();
-    // A second process continues where the first one stopped.
     let host = chat_agent_tools(&fixture);
     write_to(&host, "project/src/a.txt", "by the agent again");
     assert_eq!(last_task_with_changes(&session), Some("chat".into()));
@@ -367,7 +362,7 @@ fn edits_of_the_chat_agent_are_undone_and_edits_of_people_stay() {
     assert_eq!(fs::read_to_string(at("b.txt")).unwrap(), "b before\n");
     assert_eq!(fs::read_to_string(at("by-a-person.txt")).unwrap(), "mine");
     assert!(at("empty").is_dir() && !at("empty/made").exists());
-    // Changes after an undo are undone by the next undo, which restores what a person wrote in between.
+    // What a person wrote between two edits of the agent is restored.
     write_to(&host, "project/b.txt", "by the agent");
     fs::write(at("b.txt"), "by a person").unwrap();
     write_to(&host, "project/b.txt", "by the agent once more");
@@ -405,7 +400,6 @@ async fn an_undo_that_is_stopped_before_any_file_says_what_it_did_and_is_continu
                 earlier_stops += 1;
                 let done = report.restored.len() + report.removed.len() + report.earlier.len();
                 all = done + report.left.len();
-                // What the report says is what is on disk.
                 for path in &report.left {
                     let path = PathBuf::from(path);
                     let name = path.strip_prefix(fixture.base.join("project")).unwrap().to_owned();

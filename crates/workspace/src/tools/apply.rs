@@ -1,8 +1,5 @@
-//! `apply_patch`: applies a patch to all of its files or to none.
-//!
-//! First everything is checked and computed, then all new contents are written to temporary files, and only
-//! then are these renamed. If a rename fails, the earlier ones are reverted; if that fails as well, the error
-//! says so. A context path that is a single file has no temporary file: it is written in place.
+//! `apply_patch`: all new contents are written to temporary files before the first of them is renamed. If a rename
+//! fails, the earlier ones are reverted; if that fails as well, the error says so.
 
 use super::args::Args;
 use super::change::{code_note, create_missing_dirs, read_text, write_in_place};
@@ -16,7 +13,6 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::PathBuf;
 
-/// The change of one file.
 struct PlannedChange<'a> {
     resolved: ResolvedPath<'a>,
     /// The new content; `None` deletes the file.
@@ -28,8 +24,8 @@ struct PlannedChange<'a> {
     message: String,
 }
 
-/// A change that is prepared but not visible yet. `temporary` is the file to rename; `None` for a deletion and
-/// for a file that is written in place.
+/// A change that is prepared but not visible yet. `temporary` is `None` for a deletion and for a context path that is
+/// a single file, which is written in place.
 struct StagedChange {
     dir: ConfinedDir,
     temporary: Option<OsString>,
@@ -88,7 +84,7 @@ fn plan<'a>(job: &Job<'a>, ops: Vec<PatchOp>) -> Result<Vec<PlannedChange<'a>>, 
     Ok(plans)
 }
 
-/// Fails if the files of a patch would together make a git directory in a context path.
+/// The files of a patch may make a git directory together, although each of them alone would not.
 fn refuse_git_dirs(plans: &[PlannedChange<'_>]) -> Result<(), Refusal> {
     let mut added: BTreeMap<PathBuf, BTreeSet<OsString>> = BTreeMap::new();
     let is_context = |plan: &&PlannedChange<'_>| matches!(plan.resolved.root.role, RootRole::Context(_));
@@ -184,7 +180,6 @@ fn drop_staged(staged: &[StagedChange]) {
     }
 }
 
-/// Removes the directories that were created for the patch, if they are empty.
 fn remove_created_dirs(plans: &[PlannedChange<'_>]) {
     for resolved in plans.iter().map(|plan| &plan.resolved) {
         for depth in (0..resolved.missing.len()).rev() {

@@ -3,7 +3,6 @@
 use crate::access::Refusal;
 use serde_json::{Map, Value};
 
-/// The arguments of one call.
 pub(crate) struct Args(Map<String, Value>);
 
 fn invalid_argument(argument: &str, why: impl Into<String>) -> Refusal {
@@ -11,8 +10,7 @@ fn invalid_argument(argument: &str, why: impl Into<String>) -> Refusal {
 }
 
 impl Args {
-    /// Parses a JSON object. Unknown arguments are an error, because a misspelled argument would otherwise
-    /// silently have no effect.
+    /// Unknown arguments are an error, because a misspelled argument would otherwise have no effect.
     pub(crate) fn parse(text: &str, known: &[&str]) -> Result<Self, Refusal> {
         let value: Value =
             serde_json::from_str(text).map_err(|e| invalid_argument("(all)", format!("not JSON: {e}")))?;
@@ -25,12 +23,10 @@ impl Args {
         }
     }
 
-    /// An argument as JSON; `None` if it is missing or null.
     pub(crate) fn value(&self, name: &str) -> Option<&Value> {
         self.0.get(name).filter(|value| !value.is_null())
     }
 
-    /// All arguments.
     pub(crate) fn all(&self) -> &Map<String, Value> {
         &self.0
     }
@@ -47,7 +43,7 @@ impl Args {
         }
     }
 
-    /// An integer of at least `least`; also accepts a string, because some models write numbers as strings.
+    /// Also accepts a string, because some models write numbers as strings.
     pub(crate) fn optional_number(&self, name: &str, least: u64) -> Result<Option<u64>, Refusal> {
         let number = match self.0.get(name) {
             None | Some(Value::Null) => return Ok(None),
@@ -68,7 +64,6 @@ impl Args {
     }
 }
 
-/// The value of a flag that the call does not contain.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flag {
     On,

@@ -10,7 +10,6 @@ use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::path::Path;
 
-/// The mode of directories that an agent creates, before the umask.
 const DIR_MODE: u32 = 0o777;
 
 pub(crate) fn write_file(job: &Job<'_>, args: &Args) -> Result<String, Refusal> {
@@ -71,8 +70,8 @@ pub(crate) fn delete_file(job: &Job<'_>, args: &Args) -> Result<String, Refusal>
     Ok(format!("Deleted {}.", resolved.shown))
 }
 
-/// The sentence with which the result of a change in a context path points out a file that runs code later. Empty for
-/// all other files, and if writing such a file is ordinary work (`RunsCode::ordinary`).
+/// Points out a changed file in a context path that runs code later; empty for other files, and if writing such a
+/// file is ordinary work.
 pub(crate) fn code_note(resolved: &ResolvedPath<'_>) -> String {
     let is_context = matches!(resolved.root.role, RootRole::Context(_));
     // A context path that is a single file is judged by its own name.
@@ -86,7 +85,6 @@ pub(crate) fn code_note(resolved: &ResolvedPath<'_>) -> String {
     row.map_or_else(String::new, |row| format!(" {RUNS_CODE_LATER} {}.", row.when))
 }
 
-/// Reads a whole text file.
 pub(crate) fn read_text(resolved: &ResolvedPath<'_>) -> Result<String, Refusal> {
     let (bytes, _) = Job::read_whole(resolved)?;
     String::from_utf8(bytes).map_err(|_| Refusal::WrongKind {
@@ -95,8 +93,7 @@ pub(crate) fn read_text(resolved: &ResolvedPath<'_>) -> Result<String, Refusal> 
     })
 }
 
-/// Converts `old` and `new` to the line ends of the file if `old` does not occur as it is, because models write
-/// `\n` even if the file uses `\r\n`.
+/// Adapts `old` and `new` to the file, because models write `\n` even if the file uses `\r\n`.
 fn with_line_ends(text: &str, old: &str, new: &str) -> (String, String) {
     if !text.contains(old) && text.contains("\r\n") && !old.contains('\r') {
         return (old.replace('\n', "\r\n"), new.replace('\n', "\r\n"));
@@ -118,7 +115,6 @@ fn write_content(job: &Job<'_>, resolved: &ResolvedPath<'_>, bytes: &[u8]) -> Re
     job.after_change(resolved)
 }
 
-/// Creates the missing parent directories. Returns the innermost one, and how many were missing.
 pub(crate) fn create_missing_dirs(resolved: &ResolvedPath<'_>) -> io::Result<(ConfinedDir, usize)> {
     let mut dir = resolved.dir.try_clone()?;
     for name in &resolved.missing {
@@ -127,8 +123,8 @@ pub(crate) fn create_missing_dirs(resolved: &ResolvedPath<'_>) -> io::Result<(Co
     Ok((dir, resolved.missing.len()))
 }
 
-/// Writes a context path that is a single file. No temporary file may be created next to it, because the
-/// agent has no access to the directory; and a bind mount of the file must show the change.
+/// Writes a context path that is a single file. The agent has no access to its directory, so no temporary file may be
+/// created there; and a bind mount of the file must show the change.
 pub(crate) fn write_in_place(dir: &ConfinedDir, name: &OsStr, bytes: &[u8]) -> io::Result<()> {
     let mut file = match dir.open_in_place(name) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => dir.create(name, 0o666)?,

@@ -1,4 +1,4 @@
-//! The tool host of one agent's file tools.
+//! The tool host with the file tools of one agent.
 
 use super::args::Args;
 use super::job::{ChangeObserver, Job};
@@ -18,11 +18,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub enum ToolSet {
     /// All file tools.
     All,
-    /// The agent has only tools that change nothing, for planning.
+    /// Only the tools that change nothing, for planning.
     ReadOnly,
 }
 
-/// Whether this is the name of a file tool that changes nothing.
+/// Whether a file tool of this name exists and changes nothing.
 pub fn is_read_only_tool(name: &str) -> bool {
     specs::find(name).is_some_and(|spec| !spec.changes)
 }
@@ -36,12 +36,11 @@ pub struct FileHost {
 struct Inner {
     root_set: RootSet,
     observer: Option<Arc<dyn ChangeObserver>>,
-    /// The path of the workspace. Changes by one agent run one at a time under the lock of this path, because an
-    /// edit reads and then writes.
+    /// Changes by one agent run one at a time under the lock of this path, because an edit reads and then writes.
     workspace: PathBuf,
 }
 
-/// Sets the flag when the call's future is dropped, so that the working thread stops at its next check.
+/// Makes the working thread stop at its next check if the call's future is dropped.
 struct CancelOnDrop(Arc<AtomicBool>);
 
 impl Drop for CancelOnDrop {
@@ -51,12 +50,12 @@ impl Drop for CancelOnDrop {
 }
 
 impl FileHost {
-    /// Opens the tools under a policy. Changes in context paths leave no pre-images.
+    /// Opens the tools under a policy. Changes in context paths cannot be undone.
     pub fn open(policy: &FilePolicy, set: ToolSet) -> Result<Self, DiskError> {
         Self::with_observer(policy, set, None)
     }
 
-    /// Opens tools whose changes in context paths can be undone; the pre-images are stored in `dir`.
+    /// Like `open`, but changes in context paths can be undone; the previous contents are stored in `dir`.
     pub fn undoable(policy: &FilePolicy, set: ToolSet, dir: &Path) -> Result<Self, DiskError> {
         Self::with_observer(policy, set, Some(Arc::new(EditJournal::of(dir, &policy.context))))
     }
@@ -71,14 +70,14 @@ impl FileHost {
         Ok(Self { inner: Arc::new(Inner { root_set, observer, workspace }), set })
     }
 
-    /// Context paths that could not be opened when the host was opened (usually because they did not exist) and
-    /// are therefore not accessible.
+    /// Context paths that could not be opened with the host, usually because they did not exist, and are therefore
+    /// not accessible.
     pub fn missing(&self) -> &[String] {
         &self.inner.root_set.missing
     }
 
-    /// Reads the start of a text file by the rules of `read_file`; `None` if access is refused, or if the file
-    /// does not exist, cannot be read or is not text.
+    /// Reads the first `most` bytes of a file by the rules of `read_file`; `None` if that fails or the file is not
+    /// text.
     pub fn text(&self, path: &str, most: usize) -> Option<Document> {
         let resolved = self.inner.root_set.resolve(path, LastLink::Follow).ok()?;
         let (file, _) = Job::open(&resolved).ok()?;
@@ -86,7 +85,7 @@ impl FileHost {
         Some(Document { path: resolved.shown, text, whole })
     }
 
-    /// Runs a call on the caller's thread, without the lock of the workspace, and returns the typed refusal.
+    /// Does not take the lock of the workspace.
     #[cfg(test)]
     pub(crate) fn call_blocking(
         &self,

@@ -1,15 +1,11 @@
-//! Applies hunks to a text.
-//!
-//! Each hunk is searched for after the previous one: first exactly, then ignoring white space at line ends, then
-//! ignoring white space at both ends of lines. Unchanged lines keep the form that they have in the file.
+//! Applies the hunks of a patch to a text. Each hunk is searched for after the previous one: first exactly, then
+//! ignoring white space at line ends, then ignoring white space at both ends of lines.
 
 use super::patch::{Hunk, HunkLine};
 
-/// Line comparisons, from strict to lenient.
 const LINE_COMPARISONS: &[fn(&str, &str) -> bool] =
     &[|a, b| a == b, |a, b| a.trim_end() == b.trim_end(), |a, b| a.trim() == b.trim()];
 
-/// The text with all hunks applied, or the number of the hunk that does not match and the reason.
 pub(crate) fn apply(text: &str, hunks: &[Hunk]) -> Result<String, String> {
     let end = if text.contains("\r\n") { "\r\n" } else { "\n" };
     let closed = text.is_empty() || text.ends_with('\n');
@@ -66,7 +62,6 @@ pub(crate) fn apply(text: &str, hunks: &[Hunk]) -> Result<String, String> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Anywhere,
-    /// The hunk matches only at the end of the file.
     Last,
 }
 
@@ -82,7 +77,6 @@ fn find(lines: &[&str], wanted: &[&str], from: usize, end: End) -> Option<usize>
 }
 
 impl HunkLine {
-    /// The line as it is before the change; `None` for an added line.
     fn before(&self) -> Option<&str> {
         match self {
             Self::Keep(line) | Self::Remove(line) => Some(line),

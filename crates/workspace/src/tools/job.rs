@@ -1,4 +1,4 @@
-//! The context of one tool call: its access rules and its cancellation flag.
+//! The context of one tool call: its access rules, its cancellation flag and the observer of its changes.
 
 use crate::access::{LastLink, Refusal, ResolvedPath, RootRole, RootSet};
 use crate::confine::{FileKind, FileStat};
@@ -13,10 +13,10 @@ pub(crate) const FILE_CAP: u64 = 8 << 20;
 
 /// Notified before and after a file in a context path is changed, so that the change can be undone.
 pub(crate) trait ChangeObserver: Send + Sync {
-    /// Called before a change. An error prevents the change.
+    /// An error prevents the change.
     fn before_change(&self, resolved: &ResolvedPath<'_>) -> Result<(), Refusal>;
 
-    /// Called after a change. An error is reported, but the change stays.
+    /// An error is reported, but the change stays.
     fn after_change(&self, resolved: &ResolvedPath<'_>) -> Result<(), Refusal> {
         let _ = resolved;
         Ok(())
@@ -30,14 +30,13 @@ pub(crate) struct Job<'a> {
     pub observer: Option<&'a dyn ChangeObserver>,
 }
 
-/// The file name of a resolved path. Fails if the path is the directory of a root itself, which has no name.
+/// Fails if the path is the directory of a root itself, which has no name.
 pub(crate) fn file_name<'s>(resolved: &'s ResolvedPath<'_>) -> Result<&'s OsStr, Refusal> {
     let what = "a directory, not a file";
     resolved.name.as_deref().ok_or_else(|| Refusal::WrongKind { path: resolved.shown.clone(), what })
 }
 
 impl<'a> Job<'a> {
-    /// Fails if the call was cancelled.
     pub(crate) fn check_cancelled(&self) -> Result<(), Refusal> {
         if self.cancelled.load(Ordering::Relaxed) { Err(Refusal::Cancelled) } else { Ok(()) }
     }
@@ -46,7 +45,6 @@ impl<'a> Job<'a> {
         self.root_set.resolve(path, LastLink::Follow)
     }
 
-    /// Resolves a directory, which must exist.
     pub(crate) fn directory(&self, path: &str) -> Result<ResolvedPath<'a>, Refusal> {
         let resolved = self.resolve(path)?;
         match resolved.found.map(|found| found.kind) {
@@ -58,7 +56,6 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Opens a file for reading.
     pub(crate) fn open(resolved: &ResolvedPath<'_>) -> Result<(File, FileStat), Refusal> {
         match resolved.found.map(|found| found.kind) {
             Some(FileKind::File) => {}
@@ -77,7 +74,6 @@ impl<'a> Job<'a> {
         Ok(opened)
     }
 
-    /// Reads a whole file; fails if it is larger than `FILE_CAP`.
     pub(crate) fn read_whole(resolved: &ResolvedPath<'_>) -> Result<(Vec<u8>, FileStat), Refusal> {
         let (file, found) = Self::open(resolved)?;
         check_size(found.stamp.size, &resolved.shown)?;
@@ -88,7 +84,7 @@ impl<'a> Job<'a> {
         Ok((bytes, found))
     }
 
-    /// Resolves a path for writing, changing or deleting, and checks all rules.
+    /// Resolves a path for writing, changing or deleting a file, and checks that this is allowed.
     pub(crate) fn writable(&self, path: &str, last: LastLink) -> Result<ResolvedPath<'a>, Refusal> {
         let resolved = self.root_set.resolve(path, last)?;
         self.root_set.may_write(resolved.root, &resolved.real, &resolved.shown, self.access)?;
@@ -107,17 +103,14 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Notifies the observer; to be called directly before the first change.
     pub(crate) fn before_change(&self, resolved: &ResolvedPath<'_>) -> Result<(), Refusal> {
         self.observer_for(resolved).map_or(Ok(()), |observer| observer.before_change(resolved))
     }
 
-    /// Notifies the observer; to be called when the change is complete.
     pub(crate) fn after_change(&self, resolved: &ResolvedPath<'_>) -> Result<(), Refusal> {
         self.observer_for(resolved).map_or(Ok(()), |observer| observer.after_change(resolved))
     }
 
-    /// The observer of changes in context paths; `None` for a path elsewhere.
     fn observer_for(&self, resolved: &ResolvedPath<'_>) -> Option<&'a dyn ChangeObserver> {
         self.observer.filter(|_| matches!(resolved.root.role, RootRole::Context(_)))
     }
@@ -130,8 +123,8 @@ pub(crate) fn check_size(size: u64, path: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Fails for a file in the workspace that has several hard links, because the file may belong to somebody else. In
-/// context paths and views such files are readable.
+/// A file in the workspace that has several hard links may belong to somebody else. In context paths and views such
+/// files are readable.
 pub(crate) fn check_readable(role: RootRole, found: FileStat, path: &str) -> Result<(), Refusal> {
     if role == RootRole::Workspace && found.links > 1 {
         let instead = "copy it with a command, if you can run commands";

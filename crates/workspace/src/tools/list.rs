@@ -1,4 +1,4 @@
-//! `list_directory` and `glob`.
+//! The tools `list_directory` and `glob`.
 
 use super::args::Args;
 use super::job::Job;
@@ -10,7 +10,6 @@ use globset::{GlobBuilder, GlobMatcher};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-/// The note of a `glob` that did not reach all files.
 const INCOMPLETE: &str =
     " [not all files were checked: there are too many, or they are nested too deeply; use a narrower path]";
 
@@ -84,8 +83,7 @@ pub(crate) fn glob(job: &Job<'_>, args: &Args) -> Result<String, Refusal> {
     Ok(page.end(note))
 }
 
-/// Splits an absolute pattern into a start directory without wildcards and a relative pattern: models often
-/// write absolute patterns.
+/// Models often write absolute patterns: the start of such a pattern without wildcards becomes the directory.
 fn split(path: &str, pattern: &str) -> (String, String) {
     if !pattern.starts_with('/') {
         return (path.to_owned(), pattern.trim_start_matches("./").to_owned());
@@ -97,7 +95,6 @@ fn split(path: &str, pattern: &str) -> (String, String) {
     (start.to_owned(), rest.trim_start_matches('/').to_owned())
 }
 
-/// A path for output: relative if it is in the workspace.
 pub(crate) fn display_path(root_set: &RootSet, path: &Path) -> String {
     let workspace = root_set.roots.first().map(|root| root.shown.as_path());
     let short = workspace.and_then(|workspace| path.strip_prefix(workspace).ok());

@@ -1,8 +1,5 @@
-//! The file tools of an agent: [`FileHost`] implements `read_file`, `list_directory`, `glob`, `search`,
-//! `write_file`, `edit_file`, `apply_patch` and `delete_file`.
-//!
-//! Every path is resolved by `access`; nothing here opens a file by its path. A refusal is returned to the
-//! model as text.
+//! The file tools of an agent: read, list, search, write, edit, patch and delete. Every path is resolved by `access`,
+//! and a refusal is returned to the model as text.
 
 mod apply;
 mod args;

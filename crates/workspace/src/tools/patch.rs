@@ -1,8 +1,7 @@
-//! Parses the patch format of `apply_patch`; `hunks` applies it.
+//! Parses the patch format of the tool `apply_patch`.
 
 use crate::access::Refusal;
 
-/// The changes of one file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum PatchOp {
     Add { path: String, content: String },
@@ -10,13 +9,11 @@ pub(crate) enum PatchOp {
     Update { path: String, to: Option<String>, hunks: Vec<Hunk> },
 }
 
-/// One change within a file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hunk {
     /// The line after which the hunk is searched for.
     pub after: Option<String>,
     pub lines: Vec<HunkLine>,
-    /// Whether the hunk is at the end of the file.
     pub at_end: bool,
 }
 
@@ -31,7 +28,6 @@ fn invalid_argument(number: usize, why: &str) -> Refusal {
     Refusal::Argument { argument: "patch".to_owned(), why: format!("line {number}: {why}") }
 }
 
-/// Parses a whole patch.
 pub(crate) fn parse(text: &str) -> Result<Vec<PatchOp>, Refusal> {
     let mut ops = Vec::new();
     let trimmed = text.trim();
@@ -92,7 +88,7 @@ fn read_hunks<'l, I: Iterator<Item = (usize, &'l str)>>(
         lines.next_if(|(_, line)| !line.starts_with("*** ") || line.trim_end() == "*** End of File")
     {
         if let Some(after) = line.strip_prefix("@@") {
-            // Headers of unified diffs are accepted, too; their line numbers are ignored.
+            // Headers of unified diffs are accepted; their line numbers are ignored.
             let after = after.trim();
             let after = (!after.is_empty() && !after.starts_with('-')).then(|| after.to_owned());
             hunks.push(Hunk { after, ..Hunk::default() });

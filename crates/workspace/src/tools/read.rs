@@ -1,4 +1,4 @@
-//! `read_file`: numbered lines, from a given offset.
+//! The tool `read_file`: numbered lines of a text file, from a given offset.
 
 use super::args::Args;
 use super::job::Job;
@@ -7,11 +7,9 @@ use crate::access::Refusal;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 
-/// The default number of lines.
 const DEFAULT_LINES: u64 = 2000;
 /// Reading fails at a line that is longer than this number of bytes.
 const LONGEST_LINE: u64 = 1 << 30;
-/// After how many lines cancellation is checked.
 const CHECK_EVERY: u64 = 4096;
 
 pub(crate) fn read_file(job: &Job<'_>, args: &Args) -> Result<String, Refusal> {
@@ -62,8 +60,8 @@ fn with_encoding(note: &str, lossy: bool) -> String {
     [note, failed].iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join("\n")
 }
 
-/// Reads one line and stores at most its first `LINE_CAP + 8` bytes in `line`. Returns the line's full length
-/// in bytes, including the line break, or 0 at the end of the file.
+/// Stores at most the first `LINE_CAP + 8` bytes of a line in `line`. Returns the line's full length in bytes,
+/// including the line break, or 0 at the end of the file.
 fn next_line(
     job: &Job<'_>,
     reader: &mut BufReader<File>,
@@ -78,7 +76,7 @@ fn next_line(
         }
         let end = memchr::memchr(b'\n', buffer);
         let taken = end.map_or(buffer.len(), |end| end + 1);
-        // Slightly more bytes than are shown are stored, so that a character at the cut is complete.
+        // Slightly more is stored than is shown, so that a character at the cut is complete.
         let room = (LINE_CAP + 8).saturating_sub(line.len());
         line.extend_from_slice(buffer.get(..taken.min(room)).unwrap_or_default());
         reader.consume(taken);
@@ -86,7 +84,7 @@ fn next_line(
         if end.is_some() {
             return Ok(whole);
         }
-        // A sparse file with a hole of terabytes is one line, so cancellation and length are checked here.
+        // A sparse file with a hole of terabytes is a single line, so the length is limited.
         job.check_cancelled()?;
         if whole > LONGEST_LINE {
             return Err(Refusal::TooLarge { path: path.to_owned(), size: whole, limit: LONGEST_LINE });

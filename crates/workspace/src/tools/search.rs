@@ -1,4 +1,4 @@
-//! `search`: ripgrep's matcher and searcher, applied to files that are opened through handles.
+//! The tool `search`, with ripgrep's matcher and searcher.
 
 use super::args::{Args, Flag};
 use super::job::{Job, check_readable};
@@ -15,18 +15,16 @@ use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-/// The maximum number of context lines before a match, and likewise after it.
 const MAX_CONTEXT: u64 = 20;
-/// The searcher's memory limit in bytes; the search of a file ends at a line that is longer.
+/// The memory limit in bytes; the search of a file ends at a line that is longer.
 const HEAP: usize = 16 << 20;
 
-/// The note of a search that did not reach all files.
 const INCOMPLETE: &str =
     " [not all files were searched: there are too many, or they are nested too deeply; use a narrower path]";
 
 struct Hits {
     page: CappedText,
-    /// The name of the file that is searched; printed before the first match in that file.
+    /// The name of the searched file, printed before its first match.
     heading: Option<String>,
     full: bool,
 }
@@ -105,7 +103,6 @@ impl Search {
     ) -> ControlFlow<()> {
         let wanted = visit.found.kind == FileKind::File
             && self.only.as_ref().is_none_or(|only| only.is_match(visit.below));
-        // A file that cannot be read has no matches; the search continues.
         if wanted
             && let Ok((file, found)) = visit.dir.open_file(visit.name)
             && check_readable(resolved.root.role, found, "").is_ok()

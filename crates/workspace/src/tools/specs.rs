@@ -6,9 +6,8 @@ use serde_json::{Map, Value, json};
 pub(crate) struct FileToolSpec {
     pub name: &'static str,
     description: &'static str,
-    /// Whether the tool changes files.
     pub changes: bool,
-    /// The tool's arguments; the first `required` ones are mandatory.
+    /// The first `required` ones are mandatory.
     pub arguments: &'static [&'static str],
     required: usize,
 }

@@ -1,20 +1,18 @@
-//! Text results for a model: limited in size, with a note about what is left out.
+//! The text of a tool's result: limited in size, with a note at the end about what is left out.
 
-/// The maximum size of one result, including the note, in bytes.
+/// The maximum size of a tool's result in bytes, including the note at its end.
 pub(crate) const RESULT_CAP: usize = 64 << 10;
 /// The space reserved for the note, in bytes.
 const NOTE: usize = 512;
-/// The maximum length of a line from a file, in bytes; longer lines are truncated.
+/// The maximum length of a line from a file, in bytes; longer lines are cut.
 pub(crate) const LINE_CAP: usize = 2000;
 
-/// A result that grows line by line up to its limit.
 #[derive(Default)]
 pub(crate) struct CappedText {
     text: String,
 }
 
 impl CappedText {
-    /// Adds a line; returns false and adds nothing if the line does not fit.
     pub(crate) fn line(&mut self, line: &str) -> bool {
         if self.text.len() + line.len() + 1 > RESULT_CAP - NOTE {
             return false;
@@ -28,7 +26,6 @@ impl CappedText {
         self.text.is_empty()
     }
 
-    /// The result, followed by a note.
     pub(crate) fn end(mut self, note: &str) -> String {
         if !note.is_empty() {
             self.text.push_str(note);
@@ -38,7 +35,6 @@ impl CappedText {
     }
 }
 
-/// A line as text, truncated if it is too long.
 pub(crate) fn shown_line(bytes: &[u8], whole: u64) -> String {
     let text = String::from_utf8_lossy(bytes);
     let text = text.trim_end_matches(['\n', '\r']);
@@ -49,7 +45,6 @@ pub(crate) fn shown_line(bytes: &[u8], whole: u64) -> String {
     format!("{} … [line of {whole} bytes, cut]", text.get(..cut).unwrap_or(text))
 }
 
-/// The type of a file that is not text; `None` if it looks like text.
 pub(crate) fn binary_kind(head: &[u8]) -> Option<&'static str> {
     const KNOWN: &[(&[u8], &str)] = &[
         (b"\x89PNG", "PNG image"),

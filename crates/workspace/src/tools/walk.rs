@@ -1,5 +1,5 @@
-//! Walks a directory for `glob` and `search`, through handles, sorted by name. Links are not followed; `.git`
-//! and Althing's own state are skipped.
+//! Walks a directory for the tools `glob` and `search`, sorted by name. Links are not followed; `.git` and Althing's
+//! own state are skipped.
 
 use super::job::Job;
 use crate::access::{Refusal, ResolvedPath};
@@ -10,30 +10,26 @@ use std::io::Read;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-/// The maximum depth; deeper directories are skipped. Each level holds an open handle.
+/// Deeper directories are skipped, because each level keeps a directory open.
 const MAX_DEPTH: usize = 128;
-/// The maximum number of names per walk; after that, the walk ends early.
 const MAX_NAMES: u64 = 500_000;
 /// How many bytes of a `.gitignore` are read.
 const IGNORE_CAP: u64 = 256 << 10;
 
-/// Whether `.gitignore` files apply.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GitignoreMode {
     Respect,
     Ignore,
 }
 
-/// An entry that the walk has reached.
 pub(crate) struct Visit<'v> {
     pub dir: &'v ConfinedDir,
     pub name: &'v OsStr,
     pub found: FileStat,
-    /// The path relative to the start of the walk.
     pub below: &'v Path,
 }
 
-/// A callback for each file and link; returning `Break` ends the walk.
+/// Called for each file and link; `Break` ends the walk.
 pub(crate) type Visitor<'v> = &'v mut dyn FnMut(&Visit<'_>) -> Result<ControlFlow<()>, Refusal>;
 
 pub(crate) struct Walk<'w> {
@@ -42,7 +38,6 @@ pub(crate) struct Walk<'w> {
     gitignore_mode: GitignoreMode,
     rules: Vec<Gitignore>,
     seen: u64,
-    /// Whether a directory was skipped because it is nested too deeply.
     too_deep: bool,
 }
 
@@ -51,8 +46,7 @@ impl<'w> Walk<'w> {
         Self { job, real: start.real.clone(), gitignore_mode, rules: Vec::new(), seen: 0, too_deep: false }
     }
 
-    /// Visits every file and link below `start` that is not skipped; returns false if there may be more, because the
-    /// walk ended early or a directory is nested too deeply.
+    /// Returns false if the walk ended early or a directory is nested too deeply.
     pub(crate) fn run(mut self, start: &ConfinedDir, visit: Visitor<'_>) -> Result<bool, Refusal> {
         Ok(self.dir(start, Path::new(""), 0, visit)?.is_continue() && !self.too_deep)
     }
@@ -64,7 +58,6 @@ impl<'w> Walk<'w> {
         depth: usize,
         visit: Visitor<'_>,
     ) -> Result<ControlFlow<()>, Refusal> {
-        // A directory that cannot be listed, because it was deleted or is not readable, is skipped.
         let Ok(mut names) = dir.names() else { return Ok(ControlFlow::Continue(())) };
         names.sort_unstable();
         let rules = self.push_rules(dir, at, &names);
@@ -114,7 +107,6 @@ impl<'w> Walk<'w> {
         }
     }
 
-    /// Adds the rules of a directory's `.gitignore`; returns how many rule sets there were before.
     fn push_rules(&mut self, dir: &ConfinedDir, at: &Path, names: &[OsString]) -> usize {
         let before = self.rules.len();
         let name = OsStr::new(".gitignore");

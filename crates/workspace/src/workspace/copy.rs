@@ -1,6 +1,4 @@
-//! Copies a directory tree with several threads; the caller decides how each file is copied.
-//!
-//! Both sides are accessed through handles; no link is followed.
+//! Copies a directory tree with several threads for snapshots, views and imports of a workspace. No link is followed.
 
 use crate::confine::{ConfinedDir, FileKind, FileStat, TreeNode, is_concurrent_change, worker_count};
 use crate::exclusive;
@@ -13,9 +11,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// How many files a thread takes at a time.
 const CHUNK: usize = 128;
-/// The maximum number of attempts to copy a file that changes during the copy.
 const TRIES: u32 = 3;
 
 /// Copies files. Remembers whether the file system supports reflinks, and how much data may still be copied.
@@ -26,29 +22,24 @@ pub(crate) struct Copier {
     budget: CopyBudget,
 }
 
-/// The consistency of a copy.
 pub(crate) enum CopyResult {
-    /// The file did not change during the copy.
     Stable(FileStat),
     /// The file changed during every attempt, so the copy may mix several states.
     Changing(FileStat),
 }
 
 impl Copier {
-    /// A copier for one directory, with these limits.
     pub(crate) fn with_limits(limits: CopyLimits) -> Self {
         Self { budget: CopyBudget::new(limits), ..Self::default() }
     }
 
-    /// A copier that uses neither reflinks nor hole detection, as on a file system that supports neither.
     #[cfg(test)]
     pub(crate) fn without_holes(limits: CopyLimits) -> Self {
         let no_reflink = AtomicBool::new(true);
         Self { no_reflink, holes: HoleDetection::Unsupported, budget: CopyBudget::new(limits) }
     }
 
-    /// Copies a file into `to` under the same name; the copy is read-only. `None` if the file was deleted or is
-    /// no longer a regular file.
+    /// The copy is read-only. `None` if the file was deleted or is no longer a regular file.
     pub(crate) fn copy(
         &self,
         from: &ConfinedDir,
@@ -128,8 +119,7 @@ pub(crate) fn set_mtime(file: &File, mtime: i64) -> io::Result<()> {
 pub(crate) type CopyNode<'w> =
     &'w (dyn Fn(&TreeNode, &OsStr, &ConfinedDir, &ConfinedDir, &mut Vec<u8>) -> io::Result<()> + Sync);
 
-/// Creates the directories among `nodes` below `to`, then copies all nodes that are not directories with `copy_node`.
-/// `nodes` must be sorted by path.
+/// Creates the directories among `nodes` below `to`, then copies all other nodes. `nodes` must be sorted by path.
 pub(crate) fn fill_dir(
     from: &ConfinedDir,
     to: &ConfinedDir,
@@ -182,7 +172,6 @@ fn copy_chunk(
         let (above, name) = split_path(&node.path);
         if here.as_ref().is_none_or(|(at, _, _)| *at != above) {
             let source = match from.open_dir_path(above) {
-                // The directory was deleted meanwhile, together with its files.
                 Err(e) if is_concurrent_change(&e) => continue,
                 source => source?,
             };
@@ -195,12 +184,10 @@ fn copy_chunk(
     Ok(())
 }
 
-/// Splits a relative path into its directory and its name.
 pub(crate) fn split_path(path: &Path) -> (&Path, &OsStr) {
     (path.parent().unwrap_or(Path::new("")), path.file_name().unwrap_or_default())
 }
 
-/// Makes the directories among `nodes`, which are below `root`, read-only.
 pub(crate) fn make_dirs_read_only(root: &ConfinedDir, nodes: &[TreeNode]) -> io::Result<()> {
     for node in nodes.iter().rev().filter(|node| node.found.kind == FileKind::Dir) {
         root.open_dir_path(&node.path)?.set_mode(0o500)?;

@@ -9,9 +9,8 @@ use std::io;
 use std::path::Path;
 
 impl Workspace {
-    /// Copies everything below `from` to `name` in the workspace and replaces what is there. Links are copied
-    /// as links; special files are left out. Files with hard links elsewhere are copied like others: an unchanged
-    /// file of a snapshot is a hard link to the same file of an earlier snapshot.
+    /// Copies everything below `from` to `name` in the workspace and replaces what is there. Links are copied as
+    /// links; special files are left out.
     pub fn import_dir(&self, from: &Path, name: &Path) -> Result<(), DiskError> {
         self.copy_dir(from, name).map_err(DiskError::io("copy files from", from))
     }

@@ -1,5 +1,5 @@
-//! The files next to a snapshot: a manifest with the stamp of every file, which shows the next snapshot what
-//! changed, and a summary with one fingerprint, which shows whether anything changed.
+//! The files next to a snapshot: a manifest with the stamp of every file, and a summary with one fingerprint. They
+//! show the next snapshot what changed, and whether anything changed.
 
 use crate::confine::{ConfinedDir, FileKind, Stamp, by_bytes};
 use crate::manifest::{ManifestEntry, seal, unseal};
@@ -12,16 +12,14 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// The summary of a snapshot.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SnapshotSummary {
-    /// A fingerprint of all names and stamps; `None` if a file may have changed without a new stamp.
+    /// `None` if a file may have changed without a new stamp.
     #[serde(rename = "print")]
     pub fingerprint: Option<String>,
     pub files: u64,
 }
 
-/// The names of a snapshot's manifest and summary.
 pub(crate) fn manifest_file_names(label: AnswerLabel) -> [OsString; 2] {
     [format!("{label}.manifest").into(), format!("{label}.summary").into()]
 }
@@ -51,11 +49,10 @@ pub(crate) fn read_sealed<T: for<'de> Deserialize<'de>>(snapshots: &ConfinedDir,
     unseal(&bytes)
 }
 
-/// A fingerprint of a tree's metadata. Of a directory, only the path and the type are included; the entries below
-/// it show whether its content changed.
+/// Of a directory, only the path and type are included; the entries below it show whether its content changed.
 pub(crate) fn fingerprint<'e>(names: impl Iterator<Item = (&'e Path, FileKind, u32, Stamp)>) -> String {
     let mut hash = Sha256::new();
-    // Hashing many small pieces costs more than the digest itself.
+    // Hashing many small pieces would cost more than the digest itself.
     let mut bytes = Vec::with_capacity(64 << 10);
     for (path, kind, mode, stamp) in names {
         let path = path.as_os_str().as_bytes();

@@ -1,6 +1,5 @@
-//! An agent's workspace, its snapshots, and its view of other agents' snapshots.
-//!
-//! A snapshot is immutable: it shares no file with anything that an agent can write to.
+//! An agent's workspace, its snapshots, and its view of other agents' snapshots. A snapshot shares no file
+//! with the workspace.
 
 mod copy;
 mod import;
@@ -26,7 +25,6 @@ pub struct Workspace {
     limits: CopyLimits,
 }
 
-/// The prefix of temporary names.
 pub(crate) const TEMP_PREFIX: &str = ".tmp-";
 
 fn create_private_dir(dir: &Path) -> Result<(), DiskError> {
@@ -44,14 +42,13 @@ impl Workspace {
         Ok(workspace)
     }
 
-    /// The same workspace with another limit on the data of a copy; `None` changes nothing.
+    /// Sets the limit on the data of a copy, in bytes; `None` changes nothing.
     #[must_use]
     pub fn with_max_bytes(self, bytes: Option<u64>) -> Self {
         let limits = bytes.map_or(self.limits, |bytes| self.limits.with_data(bytes));
         Self { limits, ..self }
     }
 
-    /// The same workspace with other limits.
     #[cfg(test)]
     pub(crate) fn with_limits(self, limits: CopyLimits) -> Self {
         Self { limits, ..self }
@@ -62,7 +59,7 @@ impl Workspace {
         &self.path
     }
 
-    /// The directory of an answer's snapshot.
+    /// The directory of an answer's snapshot, or a link to that of an earlier one.
     pub fn snapshot_dir(&self, label: AnswerLabel) -> PathBuf {
         self.snapshots_dir().join(label.to_string())
     }
@@ -77,8 +74,7 @@ impl Workspace {
         Self::view_dir_of(&self.run_dir, &self.path)
     }
 
-    /// The directory in which the agent with this workspace sees others' work. The directory stays the same;
-    /// its content changes.
+    /// The directory in which the agent with this workspace sees others' work.
     pub fn view_dir_of(run_dir: &Path, workspace: &Path) -> PathBuf {
         run_dir.join("views").join(workspace.file_name().unwrap_or(OsStr::new("agent")))
     }

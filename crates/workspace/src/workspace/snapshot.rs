@@ -1,8 +1,5 @@
-//! Takes a workspace snapshot and stores it under the label of an answer.
-//!
-//! Only changed files are copied; unchanged files are hard links to the earlier snapshot, which nobody can
-//! write to. A snapshot of an unchanged workspace costs one `stat` per file. The snapshot is built under a
-//! temporary name, so a partial snapshot is never visible.
+//! Takes a snapshot of a workspace for an answer. Unchanged files are hard links to the agent's earlier snapshot;
+//! other files are copied. The snapshot is built under a temporary name, so a partial snapshot is never visible.
 
 use super::copy::{Copier, CopyResult, fill_dir, make_dirs_read_only, split_path};
 use super::manifest_files::{
@@ -21,7 +18,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// The maximum total length of all paths in a directory tree, in bytes; it limits the memory of a snapshot.
+/// The maximum total length of all paths in a snapshot, in bytes; it limits the memory used.
 const MAX_PATH_BYTES: usize = 512 << 20;
 
 /// A stored snapshot.
@@ -31,39 +28,36 @@ pub struct WorkspaceSnapshot {
     pub path: PathBuf,
     /// The number of copied files.
     pub copied: u64,
-    /// The number of files shared with the earlier snapshot.
+    /// The number of files shared with an earlier snapshot.
     pub shared: u64,
     /// Files that were left out or changed during the copy, and links that lead out of the workspace.
     pub issues: Vec<SnapshotIssue>,
 }
 
-/// A file that was left out or changed during the copy, or a link that leads out of the workspace.
+/// An issue with a file of the workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SnapshotIssue {
-    /// A link that leads out of the workspace: stored as a link, not followed.
+    /// A link that leads out of the workspace; stored as a link, not followed.
     LinkOutside(PathBuf),
-    /// A file with a hard link outside the workspace: left out, because it may belong to somebody else.
+    /// A file with a hard link outside the workspace; left out, because it may belong to somebody else.
     HardLink(PathBuf),
-    /// A pipe, socket or device: left out.
+    /// A pipe, socket or device; left out.
     Special(PathBuf),
-    /// A file that changed during the copy: its content may mix several states.
+    /// A file that changed during the copy; its content may mix several states.
     Changing(PathBuf),
 }
 
-/// An earlier snapshot of the same agent.
 struct EarlierSnapshot {
     dir: ConfinedDir,
     label: AnswerLabel,
     summary: SnapshotSummary,
 }
 
-/// The entries of the earlier snapshot's manifest, by path.
 struct EarlierManifest {
     dir: ConfinedDir,
     entries: HashMap<PathBuf, ManifestEntry>,
 }
 
-/// The state that the copying threads share.
 struct SnapshotWork<'w> {
     before: Option<&'w EarlierManifest>,
     target: &'w ConfinedDir,
@@ -78,7 +72,7 @@ struct SnapshotWork<'w> {
 }
 
 impl Workspace {
-    /// Stores a snapshot under a label. An existing snapshot of that label is not changed.
+    /// Stores a snapshot for an answer. An existing snapshot of that label is not changed.
     pub fn take_snapshot(&self, label: AnswerLabel) -> Result<WorkspaceSnapshot, DiskError> {
         let path = self.snapshot_dir(label);
         self.snapshot_in(label).map_err(DiskError::io("store a snapshot of the workspace in", &path))
@@ -95,13 +89,12 @@ impl Workspace {
         snapshots.remove_tree(&temporary)?;
         let built = self.build_snapshot(label, &snapshots, &temporary, &name);
         if built.is_err() {
-            // A failed snapshot may have filled the disk, so nothing of it may stay.
+            // A failed snapshot may have filled the disk.
             let _ = snapshots.remove_tree(&temporary);
         }
         built
     }
 
-    /// Builds a snapshot under a temporary name and renames it when it is complete.
     fn build_snapshot(
         &self,
         label: AnswerLabel,
@@ -111,8 +104,8 @@ impl Workspace {
     ) -> io::Result<WorkspaceSnapshot> {
         let path = self.snapshot_dir(label);
         let target = snapshots.make_dir(temporary, 0o700)?;
-        // The start time, by the file system's own clock: a file that changed at or after this time may
-        // change again without a new stamp.
+        // The time by the file system's own clock. A file that changed shortly before it or later may change again
+        // without a new stamp.
         let started = target.stat_self()?.stamp.ctime;
         let source = ConfinedDir::open(&self.path)?;
         let mut issues = Vec::new();
@@ -163,7 +156,6 @@ impl Workspace {
     }
 }
 
-/// The newest earlier snapshot of the same agent with a valid summary.
 fn newest_earlier(snapshots: &ConfinedDir, label: AnswerLabel) -> Option<EarlierSnapshot> {
     let earlier = (1..label.nth).rev().map(|nth| AnswerLabel { agent: label.agent, nth });
     earlier.into_iter().find_map(|earlier| {
@@ -180,8 +172,7 @@ fn fingerprint_of(nodes: &[TreeNode]) -> String {
     )
 }
 
-/// The label of the directory that contains a snapshot's files. For an unchanged workspace, the given label is a
-/// link to an earlier one.
+/// For an unchanged workspace, the given label is a link to an earlier one.
 pub(crate) fn real_label(snapshots: &ConfinedDir, label: AnswerLabel) -> Option<AnswerLabel> {
     let name = OsString::from(label.to_string());
     match snapshots.stat(&name).ok()??.kind {
@@ -191,8 +182,6 @@ pub(crate) fn real_label(snapshots: &ConfinedDir, label: AnswerLabel) -> Option<
     }
 }
 
-/// Makes a label an alias of an earlier one. The link leads directly to the files, because chains of links
-/// would be hard to follow by hand.
 fn alias_label(snapshots: &ConfinedDir, earlier: AnswerLabel, label: AnswerLabel) -> io::Result<()> {
     let real = real_label(snapshots, earlier).unwrap_or(earlier).to_string();
     for (file, of) in manifest_file_names(label).iter().zip(manifest_file_names(earlier)) {
@@ -204,7 +193,6 @@ fn alias_label(snapshots: &ConfinedDir, earlier: AnswerLabel, label: AnswerLabel
     snapshots.symlink(OsStr::new(&real), OsStr::new(&label.to_string()))
 }
 
-/// Everything below `root`; an error if it exceeds the limits.
 pub(crate) fn walk(root: &ConfinedDir, limits: CopyLimits) -> io::Result<Vec<TreeNode>> {
     let entries = AtomicUsize::new(0);
     let path_bytes = AtomicUsize::new(0);
@@ -225,7 +213,6 @@ pub(crate) fn walk(root: &ConfinedDir, limits: CopyLimits) -> io::Result<Vec<Tre
         let shown: String = deep.path.to_string_lossy().chars().take(60).collect();
         return Err(limit_error(format!("a directory in it is nested too deeply: {shown}…")));
     }
-    // A file with several names counts only once.
     let mut seen = HashSet::new();
     let is_new =
         |node: &&TreeNode| node.found.links < 2 || seen.insert((node.found.stamp.dev, node.found.stamp.ino));
@@ -235,12 +222,10 @@ pub(crate) fn walk(root: &ConfinedDir, limits: CopyLimits) -> io::Result<Vec<Tre
     Ok(nodes)
 }
 
-/// Whether a walk did not enter a directory because of its long path.
 fn is_too_deep(node: &TreeNode) -> bool {
     node.found.kind == FileKind::Dir && node.path.as_os_str().len() > MAX_PATH
 }
 
-/// Returns the nodes that can be stored; the others are added to `issues`. No file is deleted.
 fn remove_unstorable(nodes: Vec<TreeNode>, issues: &mut Vec<SnapshotIssue>) -> Vec<TreeNode> {
     let mut names: HashMap<(u64, u64), u64> = HashMap::new();
     let has_more_links = |node: &&TreeNode| node.found.kind == FileKind::File && node.found.links > 1;
@@ -326,20 +311,19 @@ impl SnapshotWork<'_> {
         Ok(())
     }
 
-    /// Whether a file changed so recently that a further change might leave the same stamp.
     fn is_fresh(&self, found: &FileStat) -> bool {
         found.stamp.ctime.max(found.stamp.mtime) + CLOCK_TICK >= self.started
     }
 
-    /// Links a file to the earlier snapshot if it is unchanged. If linking fails, the caller copies the file.
+    /// Returns false if the caller has to copy the file.
     fn link_to_earlier(&self, node: &TreeNode, name: &OsStr, to: &ConfinedDir) -> bool {
         let Some(before) = self.before.filter(|before| before.is_unchanged(node)) else { return false };
         let above = before.dir.open_dir_path(split_path(&node.path).0);
         above.is_ok_and(|above| above.hard_link(name, to, name).is_ok())
     }
 
-    /// Links a file with several names to the copy that was made under another name, so that its content is not stored
-    /// again. If there is no such copy yet, or if linking fails, the caller copies the file.
+    /// Links a file with several names to the copy that was made under another name. Returns false if the caller has
+    /// to copy the file.
     fn link_to_copy(&self, node: &TreeNode, name: &OsStr, to: &ConfinedDir) -> bool {
         if node.found.links < 2 {
             return false;
@@ -372,7 +356,7 @@ impl SnapshotWork<'_> {
     }
 }
 
-/// Whether the link at `path` leads out of the root, judged by its text.
+/// Only the text of the link is judged; links in its target are not followed.
 fn leads_out(path: &Path, text: &Path) -> bool {
     let mut depth = path.components().count().saturating_sub(1);
     for part in text.components() {

@@ -1,7 +1,5 @@
-//! Shows an agent the snapshots of others, read-only, each under an anonymous name.
-//!
-//! The files are hard links to the snapshots; only a file that cannot be hard-linked is copied. Snapshots are
-//! never written. A view is built under a temporary name and then renamed.
+//! Shows an agent the snapshots of others, read-only, each under an anonymous name. The files of a view are hard
+//! links to the snapshots, or copies where linking fails.
 
 use super::copy::{Copier, fill_dir, make_dirs_read_only};
 use super::snapshot::{real_label, walk};
@@ -15,8 +13,8 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
 
 impl Workspace {
-    /// Shows the snapshots of these answers instead of those shown before. For several answers of one agent,
-    /// the newest is shown; an answer without a snapshot shows nothing.
+    /// Shows the snapshots of these answers instead of those shown before. Of several answers of one agent, the
+    /// newest is shown; an answer without a snapshot is skipped.
     pub fn show_snapshots(&self, labels: &[AnswerLabel]) -> Result<(), DiskError> {
         let dir = self.view_dir();
         create_private_dir(&dir)?;
@@ -37,7 +35,7 @@ impl Workspace {
             let shown = wanted.entry(format!("agent{}", label.agent)).or_insert(real);
             *shown = (*shown).max(real);
         }
-        // Clear the record during the change, so that an interrupted change is repeated next time.
+        // The record is cleared during the change, so that an interrupted change is repeated next time.
         views.replace(&record, b"{}", Some(0o600))?;
         for name in view.names()? {
             if name.to_str().is_none_or(|name| !wanted.contains_key(name)) {
@@ -71,7 +69,6 @@ impl Workspace {
         installed
     }
 
-    /// Builds a view under a temporary name and moves it into place when it is complete.
     fn build_view(
         &self,
         views: &ConfinedDir,
@@ -82,8 +79,7 @@ impl Workspace {
     ) -> io::Result<()> {
         let target = views.make_dir(temporary, 0o700)?;
         let nodes = walk(source, self.limits)?;
-        // The copier is the fallback for files that cannot be hard-linked: too many links, or no support in
-        // the file system.
+        // The copier is for files that cannot be hard-linked: too many links, or no support in the file system.
         let copier = Copier::with_limits(self.limits);
         fill_dir(source, &target, &nodes, &|node, name, from, to, buffer| match node.found.kind {
             FileKind::Link => to.symlink(&from.read_link(name)?, name),
@@ -121,7 +117,7 @@ fn exchange(a: &ConfinedDir, from: &OsStr, b: &ConfinedDir, to: &OsStr) -> io::R
     if rustix::fs::renameat_with(a, from, b, to, RenameFlags::EXCHANGE).is_ok() {
         return Ok(());
     }
-    // The file system does not support an atomic exchange, so the directory is missing for an instant.
+    // Without support for an atomic exchange, the directory is missing for an instant.
     b.remove_tree(to)?;
     Ok(rustix::fs::renameat(a, from, b, to)?)
 }

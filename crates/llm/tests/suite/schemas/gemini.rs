@@ -36,7 +36,6 @@ fn tool() -> Shape {
     ])
 }
 
-/// The subset of JSON Schema that a function's parameters may use.
 fn schema() -> Shape {
     Object(vec![
         may("type", Word(&["string", "number", "integer", "boolean", "array", "object", "null"])),

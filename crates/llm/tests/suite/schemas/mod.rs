@@ -1,5 +1,5 @@
-//! The documented shapes of the providers' request bodies, written by hand, and a checker: required fields, types, and
-//! no undocumented fields.
+//! The documented shapes of the providers' request bodies, written by hand, and a checker: required fields, types,
+//! and no undocumented fields.
 
 mod chat;
 mod gemini;
@@ -8,22 +8,17 @@ mod responses;
 
 use serde_json::Value;
 
-/// The allowed form of a value.
 pub(crate) enum Shape {
     Any,
     Text,
     Whole,
     Number,
     Flag,
-    /// One of these texts.
     Word(&'static [&'static str]),
     List(Box<Shape>),
-    /// An object with any keys.
     Map(Box<Shape>),
-    /// An object with these keys and no others.
     Object(Vec<Field>),
     OneOf(Vec<Shape>),
-    /// A recursive shape.
     Again(fn() -> Shape),
 }
 
@@ -45,7 +40,6 @@ fn list(shape: Shape) -> Shape {
     Shape::List(Box::new(shape))
 }
 
-/// Checks the body of a request made by backend type `kind`.
 pub(crate) fn check(kind: &str, body: &Value) -> Result<(), String> {
     let shape = match kind {
         "openai" => responses::body(),
