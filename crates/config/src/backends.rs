@@ -115,7 +115,7 @@ static BUILT_IN_TYPES: &[BackendType] = &[
     compatible("nvidia_nim", "NVIDIA NIM", "https://integrate.api.nvidia.com/v1", "nvidia.com", &["NGC_API_KEY"], Some("moonshotai/kimi-k2.5")),
     compatible("nebius", "Nebius", "https://api.studio.nebius.ai/v1", "nebius.ai", &["NEBIUS_API_KEY"], Some("Qwen/Qwen3-4B-fast")),
     compatible("poe", "Poe", "https://api.poe.com/v1", "poe.com", &["POE_API_KEY"], None),
-    compatible("qwen", "Qwen", "https://dashscope-intl.aliyuncs.com/compatible-mode/v1", "aliyuncs.com", &["QWEN_API_KEY"], Some("qwen-max")),
+    compatible("qwen", "Qwen", "https://dashscope-intl.aliyuncs.com/compatible-mode/v1", "dashscope-intl.aliyuncs.com", &["QWEN_API_KEY"], Some("qwen-max")),
     compatible("zai", "Z.AI", "https://api.z.ai/api/paas/v4", "z.ai", &["ZAI_API_KEY"], Some("glm-4.5")),
     local("ollama", "Ollama", "http://localhost:11434/v1"),
     local("lmstudio", "LM Studio", "http://localhost:1234/v1"),

@@ -122,8 +122,8 @@ pub fn starter_config(found: &DetectedBackends) -> String {
     let mut ids: Vec<&str> = Vec::new();
     for LocalAgent { server, model, system_message } in &local.agents {
         let own = backends::backend_type(server.kind).and_then(|backend| backend.base_url);
-        // Every JSON string is valid YAML.
-        let quoted = |text: &str| serde_json::Value::from(text).to_string();
+        // Every JSON string is valid YAML. A server chose the text, so no variable may be inserted into it.
+        let quoted = |text: &str| serde_json::Value::from(text.replace("${", "$${")).to_string();
         let (name, address) = (quoted(&model.name), Some(server.base_url.as_str()));
         let address = address.filter(|url| Some(*url) != own).map(quoted);
         let mut keys = vec![("type", server.kind), ("model", name.as_str())];

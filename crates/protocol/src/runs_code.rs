@@ -212,6 +212,8 @@ const OTHERS: &[RunsCode] = &[
     reported(&["gradle", "wrapper"], "Gradle runs"),
     reported(&["init.gradle"], "Gradle runs"),
     reported(&[".bazelrc"], "Bazel runs"),
+    reported(&["tsconfig.json"], "opencode, or another program made with Bun, starts here"),
+    reported(&["jsconfig.json"], "opencode, or another program made with Bun, starts here"),
     ordinary(&["package.json"], "npm installs, or runs a script"),
     ordinary(&["Makefile"], "make runs"),
     ordinary(&["GNUmakefile"], "make runs"),

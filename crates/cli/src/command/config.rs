@@ -109,13 +109,17 @@ pub fn init(file: &Path, force: bool, app: &AppContext) -> Result<String, Failur
         _ => Failure::usage(format!("{} cannot be written: {error}", file.display()))
             .hint("name a file that can be written"),
     };
-    let mut options = std::fs::OpenOptions::new();
-    let options = if force {
-        options.write(true).create(true).truncate(true)
-    } else {
-        options.write(true).create_new(true)
+    let create = |file: &Path| {
+        let new = std::fs::OpenOptions::new().write(true).create_new(true).open(file);
+        new.and_then(|mut file| file.write_all(text.as_bytes()))
     };
-    options.open(file).and_then(|mut file| file.write_all(text.as_bytes())).map_err(failed)?;
+    if force {
+        // A link in place of the file is replaced, not followed.
+        let new = file.with_extension(format!("{}.new", std::process::id()));
+        create(&new).and_then(|()| std::fs::rename(&new, file)).map_err(failed)?;
+    } else {
+        create(file).map_err(failed)?;
+    }
     // The user asked for this file, so it is trusted. If the trust cannot be stored now, the user is asked for
     // `--trust` later.
     let path = file.canonicalize().unwrap_or_else(|_| file.to_owned());

@@ -69,3 +69,25 @@ fn settings_in_a_directory_start_nothing_in_headless_cli_agents_unless_they_are_
         assert_eq!(ran(agent).exists(), agent != "codex", "{agent}: {output:?}");
     }
 }
+
+#[test]
+fn a_tsconfig_in_a_directory_runs_nothing_in_opencode() {
+    let Some(dir) = programs() else { return };
+    let server = FakeModel::start_on_thread(Script::from_fn(|request: &RecordedRequest| {
+        internal_reply(request).unwrap_or_else(|| Reply::text("all done"))
+    }));
+    for approvals in [false, true] {
+        let althing = with_programs(&dir, &server);
+        let ran = althing.work_dir().join("ran");
+        let settings = json!({"compilerOptions": {"paths": {"*": ["./planted.js"]}}});
+        althing.file("tsconfig.json", settings.to_string());
+        althing.file("planted.js", format!("require('fs').writeFileSync('{}', '')", ran.display()));
+        let mut task = headless("t", "opencode", "Say that you are done");
+        task["approvals"] = approvals.into();
+        let stages = json!([{"name": "s", "tasks": [task]}]);
+        althing.file("flow.yaml", json!({"name": "n", "goal": "g", "stages": stages}).to_string());
+        let command = althing.new_command().args(["workflow", "run", "flow.yaml", "--offline", "--json"]);
+        let output = command.spawn().wait(START_TIMEOUT).expect_code(0);
+        assert!(!ran.exists(), "approvals {approvals}: {output:?}");
+    }
+}

@@ -150,3 +150,15 @@ fn a_small_local_model_gets_three_agents_with_different_approaches_and_its_answe
     assert_eq!(config.agents[0].backend.base_url.as_deref(), Some("http://localhost:8080/v1"));
     assert!(text.contains("\n  final_answer_strategy: winner_reuse\n"), "{text}");
 }
+
+#[test]
+fn the_name_of_a_detected_model_inserts_no_variable() {
+    let name = "x-${AWS_SECRET_ACCESS_KEY}-$${HOME}".to_owned();
+    let models = vec![DetectedModel { name: name.clone(), ..DetectedModel::default() }];
+    let base_url = "http://localhost:11434/v1".to_owned();
+    let servers = vec![DetectedServer { kind: "ollama", title: "Ollama", base_url, models }];
+    let text = starter_config(&DetectedBackends { servers, ..DetectedBackends::default() });
+    let variables = [("AWS_SECRET_ACCESS_KEY", "secret"), ("HOME", "/home/me")];
+    let agents = without_a_word(&text, &variables).config.expect("settings").config.agents;
+    assert_eq!(agents[0].backend.model.as_deref(), Some(name.as_str()));
+}

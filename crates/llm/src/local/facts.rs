@@ -95,8 +95,17 @@ impl Probe {
 pub(crate) async fn listed_ollama_models(http: &HttpClient, base_url: &str) -> Option<Vec<LocalModel>> {
     let base = Url::parse(base_url).ok()?;
     let client = http.client(LOCAL_CONNECT, is_local(base.host_str()?)).ok()?;
-    Asked { client, base, headers: HeaderMap::new() }.ollama_models().await
+    let models = Asked { client, base, headers: HeaderMap::new() }.ollama_models().await?;
+    Some(models.into_iter().filter(has_plain_name).collect())
 }
+
+/// Whether the name of a model consists of what names of models consist of. A server that was only found chose it.
+fn has_plain_name(model: &LocalModel) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._:/@+- ".contains(c);
+    !model.name.is_empty() && model.name.len() <= MAX_MODEL_NAME && model.name.chars().all(is_plain)
+}
+
+const MAX_MODEL_NAME: usize = 200;
 
 /// `None` if nothing answers there.
 pub(crate) async fn listed_models(
@@ -116,7 +125,7 @@ pub(crate) async fn listed_models(
         }
         _ => entries(&list, "data").iter().map(served_model).collect(),
     };
-    Some((kind, models))
+    Some((kind, models.into_iter().filter(has_plain_name).collect()))
 }
 
 impl Asked {

@@ -39,7 +39,7 @@ impl UserDefinedAdapter {
     fn filled(&self, args: &[String], task: &LaunchRequest<'_>) -> LaunchConfig {
         let resume = self.resume_args.as_deref().filter(|_| task.resume.is_some()).unwrap_or_default();
         let args = args.iter().chain(resume).filter_map(|arg| fill(arg, task)).collect();
-        LaunchConfig { program: self.program.clone(), args, env: self.env.clone(), files: Vec::new() }
+        LaunchConfig { program: self.program.clone(), args, env: self.env.clone(), ..LaunchConfig::default() }
     }
 }
 

@@ -247,7 +247,7 @@ impl AgentAdapter for GeminiCli {
             args.extend(["-m".to_owned(), model.clone()]);
         }
         let env = vec![("GEMINI_CLI_TRUST_WORKSPACE".to_owned(), "true".to_owned())];
-        let mut config = LaunchConfig { program: NAME.to_owned(), args, env, files: Vec::new() };
+        let mut config = LaunchConfig { program: NAME.to_owned(), args, env, ..LaunchConfig::default() };
         Self::options(task, &mut config);
         Self::preset_auth(task, &mut config);
         Some((config, Box::new(Acp::new(NAME, &task.spec.prompt, &task.spec.cwd, task.resume))))

@@ -138,6 +138,8 @@ pub struct LaunchConfig {
     pub env: Vec<(String, String)>,
     /// Files to create before the start.
     pub files: Vec<GeneratedFile>,
+    /// Where the process starts if not in the task's directory, which the program then gets in another way.
+    pub process_dir: Option<PathBuf>,
 }
 
 /// A file that is created for one start of a program.

@@ -224,6 +224,13 @@ impl Opencode {
         config.env.push((SETTINGS_VARIABLE.to_owned(), Value::Object(settings).to_string()));
     }
 
+    /// opencode is a Bun executable, which takes its own modules from wherever a `tsconfig.json` in the directory of
+    /// the process, or above it, says. So it does not start in the project.
+    fn away_from_the_project(args: Vec<String>) -> LaunchConfig {
+        let process_dir = Some(PathBuf::from("/"));
+        LaunchConfig { program: NAME.to_owned(), args, process_dir, ..LaunchConfig::default() }
+    }
+
     fn server(tools: &ToolEndpoint) -> Value {
         json!({
             "type": "remote",
@@ -272,7 +279,7 @@ impl AgentAdapter for Opencode {
         // With its logs turned off, opencode reports nothing while it repeats a failed request to its model.
         let args = ["run", "--format", "json", "--print-logs", "--log-level", "ERROR"];
         let args = args.map(str::to_owned).to_vec();
-        let mut config = LaunchConfig { program: NAME.to_owned(), args, ..LaunchConfig::default() };
+        let mut config = Self::away_from_the_project(args);
         if task.permissions == PermissionLevel::Full {
             config.args.push("--auto".to_owned());
         }
@@ -310,7 +317,7 @@ impl AgentAdapter for Opencode {
             settings.insert("model".to_owned(), model.as_str().into());
         }
         let args = ["acp", "--print-logs", "--log-level", "ERROR"].map(str::to_owned).to_vec();
-        let mut config = LaunchConfig { program: NAME.to_owned(), args, ..LaunchConfig::default() };
+        let mut config = Self::away_from_the_project(args);
         Self::interactive_settings(task, settings, &mut config);
         Some((config, Box::new(Acp::new(NAME, &task.spec.prompt, &task.spec.cwd, task.resume))))
     }

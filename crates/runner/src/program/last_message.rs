@@ -72,6 +72,7 @@ impl EndedProgram<'_> {
                 command.args.truncate(command.args.len().saturating_sub(own_args));
                 command.args.extend(args.into_iter().map(Into::into));
                 command.input = Input::Nothing;
+                command.cwd = PathBuf::from("/");
                 let mut output =
                     OutputCollector::new(MAX_PRINTED, MAX_PRINTED as u64, self.dir.join("last-message"));
                 self.launcher.run(&command, TIMES, &mut output).await.ok()?;

@@ -370,7 +370,9 @@ impl Programs for ProgramRunner {
             }
             let is_confined = self.starter.is_confined(&job.spec);
             self.planted.load(Path::new(&job.dir), &reports).await;
-            if !is_confined && let Some((error, hint)) = self.planted.problem(Path::new(&job.spec.cwd)).await
+            if !is_confined
+                && let Some((error, hint)) =
+                    self.planted.problem(Path::new(&job.spec.cwd), &job.spec.adapter).await
             {
                 return failed(error, Some(hint));
             }

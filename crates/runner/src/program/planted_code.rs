@@ -10,6 +10,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::OnceCell;
 
+/// Whether a path is a setting from which only executables made with Bun run code.
+fn is_bun_setting(path: &Path) -> bool {
+    path.ends_with("tsconfig.json") || path.ends_with("jsconfig.json")
+}
+
 #[derive(Debug, Default)]
 pub(super) struct PlantedCode {
     state: Mutex<State>,
@@ -121,7 +126,7 @@ impl PlantedCode {
 
     /// Why no program may be started without a sandbox in this directory, and what the user can do; `None` if
     /// programs may.
-    pub(super) async fn problem(&self, cwd: &Path) -> Option<(String, String)> {
+    pub(super) async fn problem(&self, cwd: &Path, adapter: &str) -> Option<(String, String)> {
         let running: Vec<CodeWatch> =
             self.state().running.values().map(|running| running.watch.clone()).collect();
         let mut written = Vec::new();
@@ -135,6 +140,7 @@ impl PlantedCode {
             let used = used_in(cwd, &finding.written).into_iter();
             files.extend(used.filter(|(path, _)| !finding.accepted.files.contains(path)));
         }
+        files.retain(|(path, _)| adapter == "opencode" || !is_bun_setting(path));
         files.sort_by(|one, other| one.0.cmp(&other.0));
         files.dedup_by(|one, other| one.0 == other.0);
         let is_related = |written: &WrittenCode| {

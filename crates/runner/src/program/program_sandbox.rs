@@ -121,11 +121,12 @@ pub(super) fn build_guarded_command(
         let error = format!("the directory {} does not exist", paths.cwd.display());
         return Err((error, Some("create it, or name another as the working directory (`cwd`)".to_owned())));
     }
+    let start = config.process_dir.as_deref().unwrap_or(paths.cwd);
     let mut guarded_command = GuardedCommand {
         program: found.clone(),
         args: config.args.iter().map(Into::into).collect(),
         env: Vec::new(),
-        cwd: paths.cwd.to_owned(),
+        cwd: start.to_owned(),
         input,
         restrictions: None,
         expected_mounts: Vec::new(),
@@ -145,7 +146,7 @@ pub(super) fn build_guarded_command(
         let scratch = paths.dir.join(SCRATCH);
         let tmp = if matches!(sandbox, Sandbox::Landlock) { &*scratch } else { Path::new("/tmp") };
         set(&mut env, "TMPDIR", &tmp.to_string_lossy());
-        let cwd = real(paths.cwd);
+        let cwd = real(start);
         if let Sandbox::Bubblewrap(bubblewrap) = sandbox {
             placeholders = mounts.missing().to_vec();
             let program = real(&found);
