@@ -8,6 +8,7 @@ use crate::team::Team;
 use althing_config::{DetectedBackends, DetectedModel, DetectedServer};
 use althing_llm::{HttpClient, HttpOptions, LocalServer};
 use althing_protocol::AGENT_KINDS;
+use std::os::unix::fs::MetadataExt;
 
 const OLLAMA: &str = "http://localhost:11434";
 
@@ -77,6 +78,8 @@ fn servers(environment: &Environment) -> Vec<DetectedServer> {
     let Ok(http) = HttpClient::new(&HttpOptions::default()) else { return Vec::new() };
     let ollama = ollama_url(environment);
     let others = environment.variable(SERVERS_VARIABLE).unwrap_or_else(|| USUAL_SERVERS.to_owned());
+    let listeners = Listeners::read();
+    let is_named = ["OLLAMA_HOST", SERVERS_VARIABLE].map(|name| environment.variable(name).is_some());
     let found = session::block_on_thread(async move {
         let http = &http;
         let urls =
@@ -91,6 +94,11 @@ fn servers(environment: &Environment) -> Vec<DetectedServer> {
     });
     let mut servers: Vec<DetectedServer> = Vec::new();
     for (base_url, LocalServer { kind, title, models }) in found.unwrap_or_default() {
+        let is_named = if kind == "ollama" { is_named[0] } else { is_named[1] };
+        if !is_named && listeners.as_ref().is_some_and(|listeners| listeners.are_of_another_user(&base_url)) {
+            tracing::warn!(base_url, "a server of another user is not used");
+            continue;
+        }
         let models = models.into_iter().map(|model| DetectedModel {
             name: model.name,
             bytes: model.bytes,
@@ -103,6 +111,42 @@ fn servers(environment: &Environment) -> Vec<DetectedServer> {
         }
     }
     servers
+}
+
+/// The TCP ports on which programs of this machine listen, with the users of the programs.
+struct Listeners {
+    user: u32,
+    ports: Vec<(u16, u32)>,
+}
+
+impl Listeners {
+    /// Accounts of the system have smaller numbers; Ollama's own service runs in one.
+    const FIRST_PERSON: u32 = 1000;
+
+    /// `None` if the kernel does not tell, as on macOS.
+    fn read() -> Option<Self> {
+        let user = std::fs::metadata("/proc/self").ok()?.uid();
+        let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(std::fs::read_to_string);
+        let ports = tables.iter().flatten().flat_map(|table| table.lines().filter_map(listener)).collect();
+        Some(Self { user, ports })
+    }
+
+    /// Whether another person's program listens on the port of this address. It would get the tasks.
+    fn are_of_another_user(&self, base_url: &str) -> bool {
+        let authority = base_url.split('/').nth(2).unwrap_or_default();
+        let port = authority.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+        let is_another = |user: u32| user != self.user && user >= Self::FIRST_PERSON;
+        self.ports.iter().any(|(listening, user)| Some(*listening) == port && is_another(*user))
+    }
+}
+
+/// The port and the user of a line of `/proc/net/tcp` in the state LISTEN (`0A`).
+fn listener(line: &str) -> Option<(u16, u32)> {
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    let (_, port) = fields.get(1)?.rsplit_once(':')?;
+    let is_listening = *fields.get(3)? == "0A";
+    let found = (u16::from_str_radix(port, 16).ok()?, fields.get(7)?.parse().ok()?);
+    is_listening.then_some(found)
 }
 
 fn free_memory(text: &str) -> Option<u64> {
@@ -129,7 +173,22 @@ fn address(host: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{address, free_memory};
+    use super::{Listeners, address, free_memory, listener};
+
+    #[test]
+    fn a_server_of_another_person_on_this_machine_is_recognized() {
+        let line = "   1: 0100007F:2CAA 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1001        0 4711 1";
+        assert_eq!(listener(line), Some((11434, 1001)));
+        assert_eq!(listener(&line.replace(" 0A ", " 01 ")), None, "a connection");
+        assert_eq!(listener("  sl  local_address rem_address   st"), None);
+        let is_refused = |user: u32, of: u32| {
+            Listeners { user, ports: vec![(11434, of)] }.are_of_another_user("http://localhost:11434/v1")
+        };
+        assert!(is_refused(1000, 1001) && is_refused(0, 1001));
+        assert!(!is_refused(1001, 1001) && !is_refused(1000, 0) && !is_refused(1000, 998));
+        let elsewhere = Listeners { user: 1000, ports: vec![(1234, 1001)] };
+        assert!(!elsewhere.are_of_another_user("http://localhost:11434/v1"));
+    }
 
     #[test]
     fn the_free_memory_is_read_from_the_kernels_text() {
