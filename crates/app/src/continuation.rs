@@ -1,5 +1,5 @@
-//! `--continue` and `--session`: the session that a new run or conversation continues. A conversation continued on
-//! the screen is resumed in its own log; everything else is a new session with the history, team and project of the
+//! `--continue` and `--session`: the session that a new run or conversation continues. The screen and `althing chat`
+//! resume a conversation in its own log; everything else is a new session with the history, team and project of the
 //! earlier one, unless the user names others.
 
 use crate::context::AppContext;

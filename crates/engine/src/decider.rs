@@ -125,7 +125,8 @@ pub(crate) enum EffectRequest {
     Call {
         request: Box<ModelRequest>,
         agent: Option<AgentId>,
-        /// The agent's environment, and what the agent may see there; None if the agent has no tools.
+        /// The agent's environment, and what the agent may see there; None for members without tools and for summaries
+        /// of a conversation.
         env: Option<(EnvOwner, Visibility)>,
     },
     SideTask {

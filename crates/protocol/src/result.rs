@@ -150,8 +150,8 @@ pub struct FileWrite {
     pub path: String,
     /// How the file was changed.
     pub change: FileChange,
-    /// When the file runs code later: a warning that says when. For an entry that stands for many files: how many there
-    /// are.
+    /// A warning if the file runs code later, which names the event that runs the code. For an entry that stands for
+    /// many files, the number of files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }

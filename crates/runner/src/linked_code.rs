@@ -77,7 +77,7 @@ impl Search<'_> {
                 }
                 let is_left_out = match within {
                     Inside::Protected(None) => true,
-                    // A directory that the user named is one of the roots, and is searched as such.
+                    // A directory that the user named is left out here, because it is searched as a root of its own.
                     Inside::Protected(_) => self.roots.contains(&path),
                     Inside::Ordinary => PACKAGE_DIRS.iter().any(|known| name == *known),
                 };

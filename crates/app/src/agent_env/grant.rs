@@ -1,6 +1,6 @@
-//! The grant of each agent of a run and of the chat agent: what the agent may read and write, and whether its
-//! commands have network access. The sandbox of commands, containers, CLI agents and MCP servers, and the policy of
-//! file tools, are derived from the grant.
+//! Decides the sandbox policy of each agent of a run and of the chat agent, called its grant: what the agent may read
+//! and write, and whether its commands have network access. The sandbox of commands, containers, CLI agents and MCP
+//! servers, and the policy of file tools, are derived from the grant.
 
 use super::SessionEnvs;
 use super::named_code::CodeInUse;

@@ -1,6 +1,6 @@
 //! Evaluations: teams answer tasks with known solutions, so that teams and decision rules can be compared. Each
 //! answer is a run in its own session; rules are compared by counting the recorded ballots again. The same command
-//! continues an interrupted evaluation.
+//! resumes an interrupted evaluation.
 
 mod checks;
 mod command_check;

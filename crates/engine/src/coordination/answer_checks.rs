@@ -1,6 +1,7 @@
-//! Recognizes texts of small models that are no answers: empty texts, copied prompt markup, refusals, offers to help,
-//! announcements, talk about the answers, and versions that lost the code of the answer they replace. Phrases are
-//! recognized in English only. Pure, so that a replay of a log gives the same result.
+//! Recognizes weak answers, so that they can be rejected: texts of small models that are no answers (empty texts,
+//! copied prompt markup, refusals, offers to help, announcements, talk about the answers), and versions that lost the
+//! code of the answer they replace. Phrases are recognized in English only. Pure, so that a replay of a log gives the
+//! same result.
 
 mod code;
 mod markup;

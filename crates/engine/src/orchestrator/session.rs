@@ -1,5 +1,5 @@
 //! The thread that owns a session's state: it turns inputs into facts, makes the facts durable, and then publishes
-//! them.
+//! them. While the disk is full, the session waits, at most for `journal_retry_timeout`.
 
 use super::effects::{EffectId, Effects};
 use super::envs::AgentEnvCache;

@@ -1,5 +1,6 @@
-//! The last message of a CLI agent that ran in a terminal, which becomes the output of its task. The screen also
-//! shows banners, frames and spinners.
+//! Reads the last message of a CLI agent that ran in a terminal, which becomes the output of its task. The
+//! source is the CLI agent's stored conversation, or a second start of the CLI agent that prints the message; not the
+//! screen, which also shows banners, frames and spinners.
 
 use crate::adapter::{AgentAdapter, LastMessage};
 use crate::guard_protocol::{GuardedCommand, Input};

@@ -1,5 +1,5 @@
-//! Runs the programs of tasks, headless over pipes or in terminals: chooses the adapter, sandbox and permissions.
-//! Implements the trait `Programs`.
+//! Starts and runs the programs of tasks, such as CLI agents, headless over pipes or in terminals: chooses the adapter,
+//! sandbox and permissions. Implements the trait `Programs`.
 
 mod backend;
 mod cli_prompt;
