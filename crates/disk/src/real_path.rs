@@ -86,7 +86,9 @@ pub fn create_real_dir(path: &Path, mode: u32) -> io::Result<()> {
         let flags = flags | OFlags::PATH;
         let opened = rustix::fs::openat(at, name, flags, Mode::empty());
         dir = Some(opened.map_err(|error| match error {
-            Errno::LOOP => io::Error::other("it is a symbolic link, which is not followed"),
+            Errno::LOOP => {
+                io::Error::other(format!("{} is a symbolic link, which is not followed", name.display()))
+            }
             error => error.into(),
         })?);
     }

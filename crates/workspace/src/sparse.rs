@@ -72,7 +72,8 @@ impl CopyLimits {
     }
 }
 
-/// How much data a copy may still read and write; shared by the threads that copy one directory.
+/// How many bytes may still be copied; shared by the threads that copy one directory. Holes count only where they
+/// take space.
 #[derive(Debug)]
 pub(crate) struct CopyBudget {
     remaining: AtomicU64,

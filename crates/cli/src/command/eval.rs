@@ -174,7 +174,7 @@ fn explanation(report: &EvalReport) -> Vec<String> {
     let closest = rows.filter_map(|row| row.compared?.tasks_needed()).min();
     let further = match closest {
         Some(needed) => format!(
-            "With {}, small differences are chance: to show the largest difference above would take about {}.",
+            "With {}, a small difference can be chance. The clearest difference above could be confirmed with about {}.",
             count(report.tasks as u64, "task"),
             count(needed, "task")
         ),

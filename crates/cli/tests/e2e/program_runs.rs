@@ -1,5 +1,5 @@
-//! CLI agents as members of runs, in the same situations as models: no call is wasted, a silent one does not hold the
-//! run, and a presenter is told to carry out the change.
+//! CLI agents as members of runs, in the same situations as models: no call is wasted, a silent CLI agent
+//! does not hold up the run, and a presenter is told to carry out the change.
 
 use std::path::PathBuf;
 

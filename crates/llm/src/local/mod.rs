@@ -144,10 +144,9 @@ impl LocalCalls {
         known.form = Some(below);
         let how = match below {
             CallForm::Schema => "tool calls are now requested as JSON with a schema",
-            CallForm::Text | CallForm::Native => "tool calls are now read from the text",
+            CallForm::Text | CallForm::Native => "tool calls are now read from the text of replies",
         };
-        let hint =
-            format!("`tool_calling: {}` in the backend's config begins with this at once", below.name());
+        let hint = format!("set `tool_calling: {}` in the backend's config to begin with this", below.name());
         Some(Notice { level: NoticeLevel::Info, text: format!("{name}: {why}; {how}"), hint: Some(hint) })
     }
 

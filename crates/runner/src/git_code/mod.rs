@@ -197,7 +197,8 @@ impl<'a> CodePaths<'a> {
         for file in &own.files {
             self.add_config(file);
         }
-        // Git runs most code in the top directory, but the hooks of a push in the git directory.
+        // Git runs most code in the top directory, but the hooks of a received push (such as `pre-receive`) in the git
+        // directory.
         let mut tops: Vec<PathBuf> = [&repository.top].into_iter().chain(&repository.tree).cloned().collect();
         for setting in &own.settings {
             if let Some(Named::WorkTree(path)) = settings::named(setting) {

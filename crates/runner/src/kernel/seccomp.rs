@@ -14,8 +14,8 @@ use seccompiler::{
 use std::collections::BTreeMap;
 use std::io;
 
-/// Denied in every sandbox: keyrings, the kernel's log, kernel programs, and ways around the other restrictions, such
-/// as `io_uring`.
+/// Denied in bubblewrap and in Landlock: keyrings, the kernel's log, kernel programs, and ways around the other
+/// restrictions, such as `io_uring`.
 const NEVER: [c_long; 16] = [
     libc::SYS_memfd_secret,
     libc::SYS_add_key,
@@ -87,8 +87,8 @@ const OLD_ANY_PATH: [c_long; 6] = [
 #[cfg(not(target_arch = "x86_64"))]
 const OLD_ANY_PATH: [c_long; 0] = [];
 
-/// Denied in every sandbox: calls that change extended attributes, such as ACLs and capabilities of files. Such a
-/// change would not be listed, and could not be undone. The last two are setxattrat and removexattrat.
+/// Denied in bubblewrap and in Landlock: calls that change extended attributes, such as ACLs and capabilities of files.
+/// Such a change would not be listed, and could not be undone. The last two are setxattrat and removexattrat.
 const CHANGE_ATTRIBUTES: [c_long; 8] = [
     libc::SYS_setxattr,
     libc::SYS_lsetxattr,
@@ -101,7 +101,7 @@ const CHANGE_ATTRIBUTES: [c_long; 8] = [
 ];
 
 /// Calls that set the mode of a file, with the position of the mode among the arguments. A mode with the set-user-id
-/// bit is denied in every sandbox: anyone who runs such a file gets the rights of Althing's user.
+/// bit is denied in bubblewrap and in Landlock: anyone who runs such a file gets the rights of Althing's user.
 const SET_MODE: [(c_long, u8); 4] =
     [(libc::SYS_fchmod, 1), (libc::SYS_fchmodat, 2), (libc::SYS_fchmodat2, 2), (libc::SYS_mknodat, 2)];
 #[cfg(target_arch = "x86_64")]
@@ -149,7 +149,8 @@ const NAMESPACES: [i32; 7] = [
 /// number.
 const NEW_TIME: i32 = 0x80;
 
-/// Terminal operations (`ioctl`) that are denied in every sandbox: with them a program could type into its terminal.
+/// Terminal operations (`ioctl`) that are denied in bubblewrap and in Landlock: with them a program could type into its
+/// terminal.
 const TYPING: [u32; 2] = [0x5412, 0x541c];
 
 /// File operations (`ioctl`) that are denied in the same sandboxes as `ANY_PATH`: a program could use them to change a

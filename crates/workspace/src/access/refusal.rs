@@ -54,7 +54,7 @@ pub enum Refusal {
     /// The file, or a line that is read from it, is too large.
     #[error("{path} has {size} bytes; the limit is {limit}")]
     TooLarge {
-        /// The path.
+        /// The path of the file, after `a line of` if a line is too large.
         path: String,
         /// The actual or future size of the file, or how many bytes of the line were read.
         size: u64,

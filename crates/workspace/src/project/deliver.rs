@@ -159,7 +159,7 @@ impl Delivery<'_> {
                 Existing::File(_) | Existing::Other => {}
             }
         }
-        Err(io::Error::other("there is no free name next to it"))
+        Err(io::Error::other(format!("there is no free name for a second copy of {}", path.display())))
     }
 }
 

@@ -87,7 +87,11 @@ fn next_line(
         // A sparse file with a hole of terabytes is a single line, so the length is limited.
         job.check_cancelled()?;
         if whole > LONGEST_LINE {
-            return Err(Refusal::TooLarge { path: path.to_owned(), size: whole, limit: LONGEST_LINE });
+            return Err(Refusal::TooLarge {
+                path: format!("a line of {path}"),
+                size: whole,
+                limit: LONGEST_LINE,
+            });
         }
     }
 }
