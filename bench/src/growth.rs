@@ -1,9 +1,12 @@
-//! How costs grow: the exponent over at least four sizes, fitted by least squares in logarithms.
+//! Measures how costs grow with the size of the work: the exponent of a power law, fitted by least squares to the
+//! logarithms of at least four sizes and their costs.
 //!
-//! An exponent of up to 1.15 passes as linear. Linear work measures between 0.9 and 1.1 here (caches get worse,
-//! buffers double); over sixteen times the size, 1.15 means that a quadratic part would already be a third of the cost
-//! of the largest size. Costs are CPU time, the minimum of several rounds; where a process is started, the cost of a
-//! minimal size is subtracted. Wall time and fixed costs would hide the growth.
+//! An exponent of up to 1.15 passes as linear. Linear work measures between 0.9 and 1.1 here, because caches get worse
+//! and buffers double. If the largest size is sixteen times the smallest, an exponent of 1.15 means that a quadratic
+//! part makes up more than a third of the cost of the largest size.
+//!
+//! Costs are CPU time, the minimum of several rounds, because wall time would hide the growth. Fixed costs would hide
+//! it as well, so where each measurement starts a process, the cost of a minimal size is subtracted.
 
 use crate::build_log::block;
 use crate::conversation::{ChatSession, echo};

@@ -15,8 +15,8 @@ const ABOUT_CONFIGS: &str = "\
 A config is YAML, and MassGen's configs are accepted as they are. Check a config with `althing config check FILE`;
 every problem is reported with its line. `${VARIABLE}` is replaced by the environment variable, `${VARIABLE:-default}`
 by the variable or, if it is unset or empty, by the default; `$${` is a literal `${`. An unknown key causes a warning,
-or an error if it differs from a known key in at most two letters (one letter for keys of four letters or fewer). For
-editors: `althing config schema`.
+or an error if it differs from a known key in at most two letters (in one letter if one of the two keys has at most four
+letters). For editors: `althing config schema`.
 ";
 
 const ABOUT_WORKFLOWS: &str = "

@@ -171,8 +171,8 @@ pub struct RunRules {
     pub skip_final_presentation: bool,
     /// How long an agent that has answered waits for the others' first answers, or for agents that are still judging.
     pub first_answer_wait: Millis,
-    /// How long the run waits for an agent that sends nothing while all others are done. None (in logs of 0.1): without
-    /// a limit.
+    /// How long the run waits for an agent that sends nothing while all others are done. None: without a limit, as in
+    /// all logs of 0.1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub straggler_wait: Option<Millis>,
     /// How long a person may override the winner; None: nobody can.

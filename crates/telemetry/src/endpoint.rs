@@ -22,7 +22,8 @@ pub enum EndpointError {
     /// The input is not a list such as `name=value,name=value`.
     #[error("`{part}` is not `name=value`")]
     InvalidPair {
-        /// The name in the invalid part of the list. The value is left out, because it may be a secret.
+        /// What is before the `=` in the invalid part of the list, or the whole part if it has no `=`; at most 40
+        /// characters. What is after the `=` is left out, because it may be a secret.
         part: String,
     },
     /// The name or the value is not valid in an HTTP header.

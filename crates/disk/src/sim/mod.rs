@@ -68,7 +68,7 @@ struct Inner {
 
 enum Outcome {
     Done,
-    /// The operation fails; a part of a write or sync may have taken effect.
+    /// The operation fails; a part of a write or sync may have taken effect. A write may also succeed as a short write.
     Fails(FaultKind),
     Crash,
 }

@@ -15,7 +15,7 @@ const MAX_SHORT_CHARS: usize = 600;
 
 const MAX_ANNOUNCEMENT_CHARS: usize = 160;
 
-/// The minimum size in bytes of another answer that a text may follow instead of the basis.
+/// A text without the code of its basis is accepted if it follows another answer of at least this many bytes.
 const MIN_OTHER_BYTES: usize = 300;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -98,7 +98,7 @@ pub(crate) fn paths_in_command(command: &[u8], top: &Path) -> Vec<PathBuf> {
     words.iter().map(path).collect()
 }
 
-/// Splits a command into words. A word ends at white space, at an operator, and where a shell would expand something.
+/// Splits a command at white space and at punctuation that can be next to a path, such as `;`, `$` and `=`.
 fn words(text: &[u8]) -> Vec<Word> {
     let is_end = |byte: &u8| byte.is_ascii_whitespace() || b";&|<>(){}`$=,:!".contains(byte);
     let (mut words, mut start, mut before, mut last) = (Vec::new(), 0, 0, Vec::new());
