@@ -67,11 +67,11 @@ pub struct WantedEffects {
     pub programs: Vec<ProgramKey>,
     /// Timers, with their durations from the moment when they are first wanted.
     pub timers: Vec<(Timer, Millis)>,
-    /// A timer that runs only while a model call has sent nothing.
+    /// The timer that stops when its model call sends anything.
     pub silence_timer: Option<SilenceTimer>,
 }
 
-/// A timer that runs only while a model call has sent nothing.
+/// A timer that stops when its model call sends anything, except the report of a retry or of a rate limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SilenceTimer {
     /// The timer.

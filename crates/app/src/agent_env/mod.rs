@@ -452,7 +452,7 @@ pub async fn connect_docker(notify: &Notify, socket: &Path) -> Option<DockerClie
         Ok(containers) => {
             match containers.sweep().await {
                 Ok(removed) if !removed.is_empty() => {
-                    notify(&format!("containers of an earlier session removed: {}", removed.len()))
+                    notify(&format!("containers of earlier sessions removed: {}", removed.len()))
                 }
                 Ok(_) => {}
                 Err(error) => notify(&format!("old containers could not be removed: {error}")),

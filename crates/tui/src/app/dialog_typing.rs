@@ -22,7 +22,8 @@ const BRIEFLY_MS: u64 = 500;
 /// every 20 to 100 ms, after a first delay that is shorter than `TYPING_PAUSE_MS`.
 const REPEAT_MS: u64 = 400;
 
-/// A letter or digit that follows another key within this many milliseconds counts as typed text, not as a shortcut.
+/// A character that follows another key within this many milliseconds does not act as a shortcut of a dialog: it is
+/// ignored, because the user is probably typing.
 const AT_ONCE_MS: u64 = 400;
 
 /// A letter that is either a shortcut of the dialog or the start of a message.

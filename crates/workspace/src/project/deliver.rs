@@ -159,7 +159,10 @@ impl Delivery<'_> {
                 Existing::File(_) | Existing::Other => {}
             }
         }
-        Err(io::Error::other(format!("there is no free name for a second copy of {}", path.display())))
+        Err(io::Error::other(format!(
+            "there is no free name for the run's version of {} beside the existing file",
+            path.display()
+        )))
     }
 }
 
