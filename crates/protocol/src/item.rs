@@ -2,7 +2,7 @@
 //!
 //! A new kind of content is a new `Item`, not a new kind of event.
 
-use crate::{AgentId, Briefing, FileWrite, PlanProgress, PlanRef, PlanRun, Reply, TaskId};
+use crate::{AgentId, Briefing, EditPreview, FileWrite, PlanProgress, PlanRef, PlanRun, Reply, TaskId};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
@@ -106,6 +106,13 @@ pub enum Item {
         content: String,
         /// Whether the call was refused or failed.
         is_error: bool,
+    },
+    /// What a tool call of the chat agent would change in files; recorded before the call is executed.
+    EditProposed {
+        /// The model's id for the call.
+        call: String,
+        /// The changes, and whether a person must allow them.
+        preview: EditPreview,
     },
     /// A correction sent to the agent because its reply did not end its turn as required.
     Reminder {

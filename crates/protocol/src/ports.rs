@@ -2,9 +2,9 @@
 //! app passes the implementations in. Further ports are in `program.rs` and `store.rs`.
 
 use crate::{
-    AnswerLabel, BackendError, BackendInfo, ChatSpec, Delta, Event, FeedItem, FileWrite, Grant, ModelRequest,
-    PlanDraft, PlanRef, PlanRun, Reply, RunSpec, Screen, Seq, Submission, TaskId, Timestamp, ToolCall,
-    ToolSpec,
+    AnswerLabel, BackendError, BackendInfo, ChatSpec, Delta, EditPreview, Event, FeedItem, FileWrite, Grant,
+    ModelRequest, PlanDraft, PlanRef, PlanRun, Reply, RunSpec, Screen, Seq, Submission, TaskId, Timestamp,
+    ToolCall, ToolSpec,
 };
 use std::future::Future;
 use std::pin::Pin;
@@ -59,6 +59,28 @@ pub trait ToolHost: Send + Sync {
     /// Executes a call to one of the host's tools. Refusals and failures are results for the model, not errors.
     /// Dropping the future cancels the call and ends every process that the call started.
     fn call<'a>(&'a self, call: &'a ToolCall, access: ContextAccess) -> BoxFuture<'a, ToolOutcome>;
+
+    /// What a call would change in files, without changing anything; or the refusal, if the call would be refused. The
+    /// preview of a tool that is not a file tool has no files.
+    fn preview<'a>(
+        &'a self,
+        call: &'a ToolCall,
+        access: ContextAccess,
+    ) -> BoxFuture<'a, Result<EditPreview, ToolOutcome>> {
+        let _ = (call, access);
+        Box::pin(async { Ok(EditPreview::default()) })
+    }
+
+    /// Executes a call if it would still change exactly what its preview with this digest showed; otherwise refuses it.
+    fn call_previewed<'a>(
+        &'a self,
+        call: &'a ToolCall,
+        access: ContextAccess,
+        digest: &'a str,
+    ) -> BoxFuture<'a, ToolOutcome> {
+        let _ = digest;
+        self.call(call, access)
+    }
 }
 
 /// The environment of a member of a run: its workspace, its views of the other members' snapshots, its tools. The chat

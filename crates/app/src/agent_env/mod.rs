@@ -16,6 +16,7 @@ mod tools;
 
 use crate::base_dirs::BaseDirs;
 use crate::context::Notify;
+use crate::edit_trust::EditTrust;
 use crate::environment::Environment;
 use crate::project::Project;
 use crate::simulated::SimulatedTools;
@@ -69,6 +70,8 @@ pub struct SessionEnvs {
     /// The directories with the settings of CLI agents, and those of `PATH`.
     unwritable_dirs: Vec<PathBuf>,
     dirs: SessionDirs,
+    /// Where the chat agent may change files without asking.
+    edit_trust: EditTrust,
     /// Whether the user knows in which directories of `PATH` programs of MCP servers are not searched for.
     told_path: AtomicBool,
     notify: Notify,
@@ -120,6 +123,7 @@ impl SessionEnvs {
             empty_dir: althing_disk::real_path(&empty_dir),
             unwritable_dirs: unwritable_dirs(environment),
             dirs: SessionDirs::default(),
+            edit_trust: EditTrust::of(environment),
             told_path: AtomicBool::new(false),
             notify,
             started: Mutex::default(),

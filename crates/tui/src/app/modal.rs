@@ -5,7 +5,8 @@ use crate::editor::Editor;
 use crate::host::{ProjectEntry, SessionEntry};
 use crate::theme::Theme;
 use althing_protocol::{
-    Ask, Candidate, Decision, InteractionId, InteractionKind, LaunchRun, Op, PlanRef, Proposal, TaskId,
+    Ask, Candidate, Decision, EditPreview, InteractionId, InteractionKind, LaunchRun, Op, PlanRef, Proposal,
+    TaskId,
 };
 use althing_view::Question;
 
@@ -82,6 +83,12 @@ pub enum Modal {
         /// Requested changes.
         changes: Editor,
     },
+    /// A change of files that the chat agent wants to make.
+    EditApproval {
+        id: InteractionId,
+        /// The changes.
+        preview: EditPreview,
+    },
     /// Choice of the presenter.
     Override { id: InteractionId, candidates: Vec<Candidate>, chosen: usize },
     /// A question of a program.
@@ -126,6 +133,7 @@ impl Modal {
         match self {
             Self::RunApproval { id, .. }
             | Self::PlanApproval { id, .. }
+            | Self::EditApproval { id, .. }
             | Self::Override { id, .. }
             | Self::Program { id, .. }
             | Self::Interrupted { id, .. }
@@ -164,6 +172,7 @@ impl Modal {
                 instructions: Editor::default(),
                 changes: Editor::default(),
             },
+            InteractionKind::EditApproval { preview, .. } => Self::EditApproval { id, preview },
             InteractionKind::Budget { spent_micro_usd, budget_micro_usd, raised_micro_usd } => Self::Budget {
                 id,
                 spent: spent_micro_usd,
@@ -184,6 +193,7 @@ fn comes_by_itself(kind: &InteractionKind) -> bool {
     match kind {
         InteractionKind::RunApproval { .. }
         | InteractionKind::PlanApproval { .. }
+        | InteractionKind::EditApproval { .. }
         | InteractionKind::Budget { .. } => true,
         InteractionKind::WinnerOverride { .. }
         | InteractionKind::Program(_)

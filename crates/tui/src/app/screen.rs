@@ -123,6 +123,11 @@ impl TextReader {
         Self::new(title, ReaderText::Diff(lines))
     }
 
+    /// Shows the lines of a diff.
+    pub fn diff_lines(title: &str, lines: Vec<String>) -> Self {
+        Self::new(title, ReaderText::Diff(lines))
+    }
+
     /// The parts that scroll as units.
     pub fn parts(&self) -> &[String] {
         match &self.text {
