@@ -15,6 +15,7 @@ pub mod continuation;
 pub mod conversation;
 pub mod detect_backends;
 pub mod diagnostics;
+mod edit_trust;
 pub mod environment;
 pub mod eval;
 #[doc(hidden)]
@@ -41,6 +42,7 @@ mod simulated;
 pub mod team;
 pub mod trust;
 pub mod trust_question;
+pub mod user_notify;
 mod work_dirs;
 pub mod workflow;
 

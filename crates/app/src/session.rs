@@ -2,6 +2,7 @@
 
 use crate::agent_env::{self, Sandboxes, SessionEnvs, TeamTools};
 use crate::context::AppContext;
+use crate::edit_trust::{EditTrust, EditTrustRecorder};
 use crate::environment::{Environment, SystemClock};
 use crate::failure::Failure;
 use crate::known_costs;
@@ -341,6 +342,8 @@ pub(crate) fn start_orchestrator(
     let known = history.last().map_or(Seq(0), |event| event.seq);
     let mut recorder =
         ProjectRecorder::new(id.clone(), state_dir.clone(), dependencies.project, app.notifier(), &history);
+    let edit_trust = EditTrust::of(&app.environment);
+    let mut edit_recorder = EditTrustRecorder::new(edit_trust, app.notifier(), &history);
     let parts = SessionDeps {
         session: id,
         reader,
@@ -353,6 +356,7 @@ pub(crate) fn start_orchestrator(
         observer: Some(Box::new(move |event| {
             crate::failpoint::hit("fact");
             recorder.observe(event);
+            edit_recorder.observe(event);
         })),
         reporter: Some(reports::reporter(name.clone(), app.store()?, app)),
         clock: Arc::new(SystemClock),

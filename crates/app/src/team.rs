@@ -232,6 +232,9 @@ fn from_file(path: &Path, origin: ConfigOrigin, app: &AppContext) -> Result<Team
     }
     let redacted = althing_config::redact(&text);
     let using = (origin != ConfigOrigin::Named).then(|| format!("using {name}"));
+    let ignored = (origin == ConfigOrigin::Found && config.notify.is_some()).then(|| {
+        format!("{name}: `notify` has no effect in a config that was found; set it in your own config")
+    });
     let workflow_agents = workflow_agents(&config, AGENT_KINDS);
     Ok(Team {
         workflow_agents,
@@ -240,7 +243,7 @@ fn from_file(path: &Path, origin: ConfigOrigin, app: &AppContext) -> Result<Team
         text: redacted,
         digest: digest(&text),
         problems,
-        notes: using.into_iter().collect(),
+        notes: using.into_iter().chain(ignored).collect(),
         plain,
     })
 }

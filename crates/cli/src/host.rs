@@ -1,17 +1,18 @@
 //! What the screen needs from the host: sessions, paths, the user's editor and pager, undo, message history.
 
 use crate::path_search::PathSearch;
-use althing_app::{AppContext, SystemClock, trust};
+use althing_app::{AppContext, SystemClock, trust, user_notify};
 use althing_protocol::{
-    Clock, PathGrant, PlanRef, SessionId, SessionKind, SessionSummary, TaskId, Timestamp,
+    Clock, NotifyConfig, PathGrant, PlanRef, SessionId, SessionKind, SessionSummary, TaskId, Timestamp,
 };
-use althing_text::count;
+use althing_text::{count, sanitize};
 use althing_tui::{ProjectEntry, SessionEntry, TuiHost};
 use althing_view::labels;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 const MAX_HISTORY: usize = 1000;
 const MAX_SESSIONS: usize = 500;
@@ -24,15 +25,19 @@ pub struct LocalHost {
     session: Option<SessionId>,
     app: AppContext,
     tree: PathSearch,
+    /// How the user wants to be notified; read when it is first needed.
+    notify: OnceLock<Option<NotifyConfig>>,
 }
 
 impl LocalHost {
     pub fn new(session: SessionId, app: AppContext) -> Self {
-        Self { tree: PathSearch::new(app.environment.cwd.clone()), session: Some(session), app }
+        let tree = PathSearch::new(app.environment.cwd.clone());
+        Self { tree, session: Some(session), app, notify: OnceLock::new() }
     }
 
     pub fn of_recording(app: AppContext) -> Self {
-        Self { tree: PathSearch::new(app.environment.cwd.clone()), session: None, app }
+        let tree = PathSearch::new(app.environment.cwd.clone());
+        Self { tree, session: None, app, notify: OnceLock::new() }
     }
 
     /// The session on the screen, if this user started or trusts it: the session's directory decides which files an
@@ -48,7 +53,26 @@ impl LocalHost {
         Some(self.app.environment.user_state_dir()?.join("messages.jsonl"))
     }
 
-    /// Runs the user's editor or pager on a file and waits until it exits.
+    /// Starts the user's own program for notifications with this text. The program does not run under the guard and is
+    /// not waited for: like the user's editor, it has all rights of the user, and it may show its window for longer than
+    /// Althing runs. The text begins with a fixed word, so that it is never read as an option.
+    fn start_notifier(&self, command: &[String], text: &str) -> Result<(), String> {
+        let Some((program, args)) = command.split_first() else { return Ok(()) };
+        if program.contains('/') && !Path::new(program).is_absolute() {
+            // A relative path would name a program of whatever directory Althing is started in.
+            return Err(format!("`notify`: name {program} by its absolute path"));
+        }
+        let found = althing_app::programs::find_user_program(program, &self.app)?;
+        let mut command = Command::new(found);
+        command.args(args).arg(text).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child =
+            command.spawn().map_err(|error| format!("`notify`: {program} cannot be started: {error}"))?;
+        // The thread only removes the ended process from the process table.
+        std::thread::spawn(move || child.wait());
+        Ok(())
+    }
+
+    /// Runs the user's editor or pager on a file, in the foreground.
     ///
     /// It does not run under the guard, because the guard starts programs in another process session (`setsid`) without
     /// this terminal. If Althing is killed, the editor must survive with the user's unsaved text.
@@ -93,6 +117,22 @@ fn first_line(context: &str) -> String {
 impl TuiHost for LocalHost {
     fn now(&self) -> Timestamp {
         SystemClock.now()
+    }
+
+    fn notify_user(&self, text: &str) -> Result<(), String> {
+        let Some(notify) = self.notify.get_or_init(|| user_notify::configured(&self.app)) else {
+            return Ok(());
+        };
+        let text = format!("Althing: {}", sanitize::line(text));
+        if let Some(url) = notify.url.clone() {
+            let (app, text) = (self.app.clone(), text.clone());
+            std::thread::spawn(move || {
+                if let Err(why) = user_notify::post(&url, &text, &app) {
+                    app.notify(&format!("`notify`: the address cannot be reached: {why}"));
+                }
+            });
+        }
+        self.start_notifier(&notify.command, &text)
     }
 
     fn sessions(&self) -> Result<Vec<SessionEntry>, String> {

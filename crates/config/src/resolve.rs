@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use althing_protocol::{
     AgentConfig, AgentId, AgentOptions, AnswerNovelty, BackendConfig, ChatLimits, Config, ContextCompaction,
-    FinalAnswerStrategy, InteractiveConfig, Millis, PermissionMode, Price, ProcessLimits, RunLimits,
-    RunRules, Secret, ToolsConfig, VotingSensitivity,
+    FinalAnswerStrategy, InteractiveConfig, Millis, NotifyConfig, PermissionMode, Price, ProcessLimits,
+    RunLimits, RunRules, Secret, ToolsConfig, VotingSensitivity,
 };
 
 use crate::abilities::Abilities;
@@ -49,10 +49,20 @@ pub(crate) fn config(root: &Node, env: Variables<'_>, backends: &'static Backend
         adapters: Vec::new(),
         chat_limits: chat_limits(orchestrator),
         process_limits: process_limits(orchestrator),
+        notify: root.get("notify").map(notify),
         context_paths,
     }
 }
 
+fn notify(node: &Node) -> NotifyConfig {
+    let command = node.get("command").map(Node::items).unwrap_or_default();
+    NotifyConfig {
+        command: command.iter().filter_map(|word| word.as_text().map(str::to_owned)).collect(),
+        url: text(node, "url"),
+    }
+}
+
+/// Whether the config asks for plain progress instead of the full screen.
 pub(crate) fn plain_progress(root: &Node) -> bool {
     let ui = root.get("ui");
     let kind = ui.and_then(|ui| ui.get("display_type").or_else(|| ui.get("type")));

@@ -35,6 +35,15 @@ pub struct SideTask {
 pub enum SideTaskKind {
     /// Execute a tool call.
     Tool(ToolCall),
+    /// Find out what a tool call would change in files.
+    PreviewEdit(ToolCall),
+    /// Execute a tool call that changes files, if it would still change what its preview with this digest showed.
+    Edit {
+        /// The call.
+        call: ToolCall,
+        /// The digest of the preview.
+        digest: String,
+    },
     /// Take a snapshot of the workspace under this label.
     Snapshot(AnswerLabel),
     /// Copy a subagent's files into the workspace.

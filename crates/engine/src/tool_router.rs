@@ -1,6 +1,6 @@
 //! Routes each tool call of a model to the host that offers the tool: file tools, commands, MCP servers, task lists.
 
-use althing_protocol::{BoxFuture, ContextAccess, ToolCall, ToolHost, ToolOutcome, ToolSpec};
+use althing_protocol::{BoxFuture, ContextAccess, EditPreview, ToolCall, ToolHost, ToolOutcome, ToolSpec};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -34,11 +34,36 @@ impl ToolHost for ToolRouter {
     fn call<'a>(&'a self, call: &'a ToolCall, access: ContextAccess) -> BoxFuture<'a, ToolOutcome> {
         match self.route_tool_call(call, access) {
             Some(host) => host.call(call, access),
-            None => Box::pin(async move {
-                ToolOutcome { content: format!("There is no tool `{}`.", call.name), is_error: true }
-            }),
+            None => Box::pin(async move { no_tool(call) }),
         }
     }
+
+    fn preview<'a>(
+        &'a self,
+        call: &'a ToolCall,
+        access: ContextAccess,
+    ) -> BoxFuture<'a, Result<EditPreview, ToolOutcome>> {
+        match self.route_tool_call(call, access) {
+            Some(host) => host.preview(call, access),
+            None => Box::pin(async move { Err(no_tool(call)) }),
+        }
+    }
+
+    fn call_previewed<'a>(
+        &'a self,
+        call: &'a ToolCall,
+        access: ContextAccess,
+        digest: &'a str,
+    ) -> BoxFuture<'a, ToolOutcome> {
+        match self.route_tool_call(call, access) {
+            Some(host) => host.call_previewed(call, access, digest),
+            None => Box::pin(async move { no_tool(call) }),
+        }
+    }
+}
+
+fn no_tool(call: &ToolCall) -> ToolOutcome {
+    ToolOutcome { content: format!("There is no tool `{}`.", call.name), is_error: true }
 }
 
 #[cfg(test)]

@@ -62,6 +62,17 @@ pub struct Config {
     pub chat_limits: ChatLimits,
     /// The limits of agents' processes.
     pub process_limits: ProcessLimits,
+    /// How the user is notified; only the user's own config, or one that the user named, may set it.
+    pub notify: Option<NotifyConfig>,
+}
+
+/// How the user is notified while the terminal does not have the focus, besides the terminal's own notifications.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NotifyConfig {
+    /// The program to start, and its arguments; the text of the notification follows. Empty: none.
+    pub command: Vec<String>,
+    /// The address that the text is sent to.
+    pub url: Option<String>,
 }
 
 /// The limits of a process that is started for an agent (a command, a CLI agent or an MCP server), together with

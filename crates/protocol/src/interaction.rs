@@ -1,6 +1,6 @@
 //! Interactions: questions to a person, and the answers.
 
-use crate::{AgentId, AnswerLabel, Ask, InteractionId, LaunchRun, Millis, PlanRef, Proposal};
+use crate::{AgentId, AnswerLabel, Ask, EditPreview, InteractionId, LaunchRun, Millis, PlanRef, Proposal};
 use serde::{Deserialize, Serialize};
 
 /// A question that a person may or must answer.
@@ -37,6 +37,14 @@ pub enum InteractionKind {
         plan: PlanRef,
         /// The plan's tasks as text, in order.
         preview: Vec<String>,
+    },
+    /// The chat agent wants to change files. Answered with `Approve` (once), `Reject`, or `Choose` with the option
+    /// [`crate::ALWAYS_IN_PROJECT`].
+    EditApproval {
+        /// The model's id for the tool call.
+        call: String,
+        /// The changes.
+        preview: EditPreview,
     },
     /// The conversation's budget is spent, or the next model call or run would probably exceed it.
     Budget {
@@ -78,9 +86,10 @@ pub enum Decision {
         /// The agent that should present.
         agent: AgentId,
     },
-    /// Approve what was asked: a run, a plan, further spending, or starting a task again.
+    /// Approve what was asked: a run, a plan, a change of files, further spending, or starting a task again.
     Approve {
-        /// For a run: the digest of the approved proposal, which is required. For a plan: the plan's id, or None.
+        /// For a run: the digest of the approved proposal, which is required. For a plan: the plan's id, or None. For a
+        /// change of files: the digest of its preview, or None.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         digest: Option<String>,
         /// For a run: changed arguments, which replace the arguments that were shown.
@@ -101,7 +110,7 @@ pub enum Decision {
         /// What should change.
         text: String,
     },
-    /// Choose one of the options that a program's question offers.
+    /// Choose one of the options that a program's question offers, or `always` for a proposed change of files.
     Choose {
         /// The id of the option.
         option: String,

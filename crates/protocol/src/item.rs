@@ -1,7 +1,7 @@
 //! Items: finished pieces of content, such as replies, tool results, answers and votes. A new kind of content is a new
 //! `Item`, not a new kind of event.
 
-use crate::{AgentId, Briefing, FileWrite, PlanProgress, PlanRef, PlanRun, Reply, TaskId};
+use crate::{AgentId, Briefing, EditPreview, FileWrite, PlanProgress, PlanRef, PlanRun, Reply, TaskId};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
@@ -104,7 +104,14 @@ pub enum Item {
         /// Whether the call was refused or failed.
         is_error: bool,
     },
-    /// A correction of the agent, for example because its reply did not end its turn as required.
+    /// What a tool call of the chat agent would change in files; recorded before the call is executed.
+    EditProposed {
+        /// The model's id for the call.
+        call: String,
+        /// The changes, and whether a person must allow them.
+        preview: EditPreview,
+    },
+    /// A correction sent to the agent because its reply did not end its turn as required.
     Reminder {
         /// The id of the tool call that the reminder answers; None if the reply had no tool call.
         call: Option<String>,

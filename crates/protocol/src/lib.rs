@@ -5,6 +5,7 @@ mod agent_kind;
 mod chat;
 mod config;
 mod decision;
+mod edit;
 mod environment;
 mod event;
 mod grant;
@@ -34,10 +35,11 @@ pub use chat::{
 };
 pub use config::{
     AgentConfig, BackendConfig, CommandsConfig, Config, ContextCompaction, DockerConfig, DockerPackages,
-    InteractiveConfig, McpServerConfig, McpTransport, PlanningConfig, Price, ProcessLimits, Secret,
-    SkillsConfig, SubagentsConfig, TaskPlanning, ToolsConfig,
+    InteractiveConfig, McpServerConfig, McpTransport, NotifyConfig, PlanningConfig, Price, ProcessLimits,
+    Secret, SkillsConfig, SubagentsConfig, TaskPlanning, ToolsConfig,
 };
 pub use decision::{DecidedBy, DecisionReport, DecisionRule, DecisionRules, Diversity, JudgeOrder};
+pub use edit::{ALWAYS_IN_PROJECT, EDIT_TOOLS, EditPreview, FileDiff};
 pub use environment::{COMMAND_VARIABLES, is_passed_to_programs, variable_matches};
 pub use event::{
     DeltaKind, Event, Fact, FeedItem, LOG_SCHEMA, Notice, NoticeLevel, Progress, RunEnd, SessionOpened,

@@ -2,9 +2,9 @@
 //! implementations in.
 
 use crate::{
-    AnswerLabel, BackendError, BackendInfo, ChatSpec, Delta, Event, FeedItem, FileWrite, Grant, ModelRequest,
-    PlanDraft, PlanRef, PlanRun, Reply, RunSpec, Screen, Seq, Submission, TaskId, Timestamp, ToolCall,
-    ToolSpec,
+    AnswerLabel, BackendError, BackendInfo, ChatSpec, Delta, EditPreview, Event, FeedItem, FileWrite, Grant,
+    ModelRequest, PlanDraft, PlanRef, PlanRun, Reply, RunSpec, Screen, Seq, Submission, TaskId, Timestamp,
+    ToolCall, ToolSpec,
 };
 use std::future::Future;
 use std::pin::Pin;
@@ -57,6 +57,28 @@ pub trait ToolHost: Send + Sync {
     /// Executes a call to one of the host's tools. Failures are results for the model. Dropping the future cancels the
     /// call and ends every process that it started.
     fn call<'a>(&'a self, call: &'a ToolCall, access: ContextAccess) -> BoxFuture<'a, ToolOutcome>;
+
+    /// What a call would change in files, without changing anything; or the refusal, if the call would be refused. The
+    /// preview of a tool that is not a file tool has no files.
+    fn preview<'a>(
+        &'a self,
+        call: &'a ToolCall,
+        access: ContextAccess,
+    ) -> BoxFuture<'a, Result<EditPreview, ToolOutcome>> {
+        let _ = (call, access);
+        Box::pin(async { Ok(EditPreview::default()) })
+    }
+
+    /// Executes a call if it would still change exactly what its preview with this digest showed; otherwise refuses it.
+    fn call_previewed<'a>(
+        &'a self,
+        call: &'a ToolCall,
+        access: ContextAccess,
+        digest: &'a str,
+    ) -> BoxFuture<'a, ToolOutcome> {
+        let _ = digest;
+        self.call(call, access)
+    }
 }
 
 /// The environment of a member of a run or of the chat agent: its workspace, its views of other members' snapshots, its

@@ -247,7 +247,10 @@ const MAY_START_PROCESSES: [(&str, &str); 5] = [
     ("runner/src/sandbox_exec.rs", "is the guard, which starts the program"),
     ("runner/src/mount_check.rs", "becomes the program inside the sandbox, which the guard has started"),
     ("runner/src/kernel/other.rs", "is the guard, which asks `ps` for processes where there is no /proc"),
-    ("cli/src/host.rs", "starts the user's own editor and pager, which take the terminal over"),
+    (
+        "cli/src/host.rs",
+        "starts the user's own editor and pager, which take the terminal over, and the user's own program for notifications",
+    ),
 ];
 
 #[test]

@@ -403,6 +403,9 @@ impl EventLoop {
                         out.write_all(notification(how, &text).as_bytes())?;
                         out.flush()?;
                     }
+                    if let Err(reason) = self.host.notify_user(&text) {
+                        self.app.notify(reason);
+                    }
                 }
                 Effect::Say(text) => self.app.notify(text),
                 Effect::Mouse(on) => self.guard.set_mouse(on)?,

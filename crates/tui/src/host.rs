@@ -79,6 +79,13 @@ pub trait TuiHost: Send + Sync {
         Err("the earlier versions of the files are not available here".into())
     }
 
+    /// Notifies the user outside of the terminal, as the user's config says, without waiting for the result. The text
+    /// may contain anything that an agent wrote.
+    fn notify_user(&self, _text: &str) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Messages and commands of earlier sessions, oldest first.
     fn history(&self) -> Vec<String> {
         Vec::new()
     }

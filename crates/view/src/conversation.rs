@@ -6,8 +6,8 @@ use crate::labels;
 use crate::money::exact_money;
 use crate::session::{EntryBody, Question, RunView, SessionView, TaskKind};
 use althing_protocol::{
-    AskKind, AskOption, Decision, InteractionId, InteractionKind, LaunchRun, NoticeLevel, Op, Proposal, Seq,
-    TaskId, TaskStatus,
+    ALWAYS_IN_PROJECT, AskKind, AskOption, Decision, EditPreview, FileDiff, InteractionId, InteractionKind,
+    LaunchRun, NoticeLevel, Op, Proposal, Seq, TaskId, TaskStatus,
 };
 use althing_text::ROW_MARK;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,6 +28,8 @@ pub enum ConversationLine {
     /// chat agent summarizes the run.
     Reply(String),
     Notice(String),
+    /// A status change of a run or program, files that the chat agent changed, or a compaction. For a person also the user's own message, a tool call of
+    /// the chat agent, or the list of the files that a run changed.
     Progress(String),
     Question(String),
 }
@@ -48,20 +50,36 @@ pub struct ConversationLines {
     /// The number of entries whose lines were already produced.
     entries: usize,
     asked: BTreeSet<InteractionId>,
+    /// The indexes of the entries of tool calls that had no result yet.
+    open_tools: Vec<usize>,
+    /// The newest queued message that was reported.
     queued: Seq,
     statuses: BTreeMap<TaskId, &'static str>,
 }
 
 impl ConversationLines {
     pub fn new(reader: Audience) -> Self {
-        Self { reader, entries: 0, asked: BTreeSet::new(), queued: Seq(0), statuses: BTreeMap::new() }
+        let (asked, open_tools, statuses) = (BTreeSet::new(), Vec::new(), BTreeMap::new());
+        Self { reader, entries: 0, asked, open_tools, queued: Seq(0), statuses }
     }
 
     pub fn updates(&mut self, session: &SessionView) -> Vec<ConversationLine> {
         let mut lines = Vec::new();
-        for entry in session.entries.iter().skip(self.entries) {
+        for (at, entry) in session.entries.iter().enumerate().skip(self.entries) {
             lines.extend(self.entry(&entry.body, session));
+            if matches!(entry.body, EntryBody::Tool { .. }) {
+                self.open_tools.push(at);
+            }
         }
+        self.open_tools.retain(|at| match session.entries.get(*at).map(|entry| &entry.body) {
+            Some(EntryBody::Tool { result: None, .. }) => true,
+            Some(EntryBody::Tool { result: Some((_, false)), edits, .. }) if !edits.is_empty() => {
+                let files: Vec<String> = edits.iter().map(FileDiff::summary).collect();
+                lines.push(ConversationLine::Progress(format!("Changed {}", files.join(", "))));
+                false
+            }
+            _ => false,
+        });
         self.entries = session.entries.len();
         let waits_for = session.queue_waits_for().filter(|_| self.reader == Audience::Person);
         for message in session.queue.iter().filter(|message| message.seq > self.queued) {
@@ -217,6 +235,11 @@ pub fn ask(kind: &InteractionKind, reader: Audience) -> String {
             };
             (format!("execute the plan {}?", plan.path), how.to_owned())
         }
+        InteractionKind::EditApproval { preview, .. } => {
+            let changes: Vec<String> = preview.files.iter().flat_map(FileDiff::lines).collect();
+            details.push(("Changes", changes.join("\n")));
+            ("change these files?".to_owned(), how_to_allow(preview, reader))
+        }
         InteractionKind::WinnerOverride { winner, candidates } => {
             let names: Vec<&str> = candidates.iter().map(|one| one.agent.as_str()).collect();
             let how = format!(
@@ -269,7 +292,14 @@ pub fn ask(kind: &InteractionKind, reader: Audience) -> String {
     }
 }
 
-/// The op that answers a question; None if the line is not an answer.
+fn how_to_allow(preview: &EditPreview, reader: Audience) -> String {
+    match reader {
+        Audience::Script => format!("y once, always (in {}), or n", preview.project),
+        Audience::Person => format!("Write /approve (once), /always (in {}) or /reject.", preview.project),
+    }
+}
+
+/// The op that an input line submits as the answer to an open question; None if the line is not an answer.
 pub fn answer(question: &Question, line: &str) -> Option<Op> {
     let (line, kind) = (line.trim(), &question.interaction.kind);
     let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
@@ -292,6 +322,9 @@ pub fn answer(question: &Question, line: &str) -> Option<Op> {
             }
             decision => decision,
         },
+        ("/always", ..) | (_, "always", _) if matches!(kind, InteractionKind::EditApproval { .. }) => {
+            Decision::Choose { option: ALWAYS_IN_PROJECT.to_owned() }
+        }
         ("/reject" | "/no", ..) | (_, "n" | "no" | "c" | "cancel", _) => Decision::Reject { reason: None },
         ("/present", _, InteractionKind::WinnerOverride { .. }) => Decision::Presenter { agent: rest.into() },
         ("/answer", _, InteractionKind::Program(ask)) => {
@@ -334,6 +367,7 @@ pub fn approval(kind: &InteractionKind) -> Decision {
     let digest = match kind {
         InteractionKind::WinnerOverride { .. } => return Decision::Continue,
         InteractionKind::RunApproval { proposal } => Some(proposal.digest.clone()),
+        InteractionKind::EditApproval { preview, .. } => Some(preview.digest.clone()),
         _ => None,
     };
     Decision::Approve { digest, edited: None, instructions: None }

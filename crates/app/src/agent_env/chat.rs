@@ -2,6 +2,7 @@
 //! to the files of the conversation's runs.
 
 use super::grant::Grantee;
+use super::tool_hosts::ChatFileHost;
 use super::{SessionEnvs, guidance, make_dir, run_blocking};
 use crate::project::Project;
 use althing_engine::{Guidance, ProjectBriefing, ToolRouter};
@@ -44,7 +45,12 @@ impl SessionEnvs {
         let mut hosts: Vec<Arc<dyn ToolHost>> = Vec::new();
         // A CLI agent has file tools of its own.
         if !is_cli_agent {
-            hosts.push(files.clone());
+            hosts.push(Arc::new(ChatFileHost {
+                files: files.clone(),
+                project: project.path.clone(),
+                can_ask: agent.can_ask,
+                trust: self.edit_trust.clone(),
+            }));
         }
         self.add_hosts(&mut hosts, &tools, (&project.path, &grant), (&scratch, &outputs)).await?;
         let memory = self.memory(&scratch, &self.notes.join(member.id.as_str()), &member.id).await;

@@ -16,6 +16,7 @@ mod tools;
 
 use crate::base_dirs::BaseDirs;
 use crate::context::Notify;
+use crate::edit_trust::EditTrust;
 use crate::environment::Environment;
 use crate::project::Project;
 use crate::simulated::SimulatedTools;
@@ -67,6 +68,8 @@ pub struct SessionEnvs {
     /// The directories with the settings of CLI agents, and those of `PATH`.
     unwritable_dirs: Vec<PathBuf>,
     dirs: SessionDirs,
+    /// Where the chat agent may change files without asking.
+    edit_trust: EditTrust,
     /// Whether the user was told which directories of `PATH` are not searched for programs of MCP servers.
     told_path: AtomicBool,
     notify: Notify,
@@ -117,6 +120,7 @@ impl SessionEnvs {
             empty_dir: althing_disk::real_path(&empty_dir),
             unwritable_dirs: unwritable_dirs(environment),
             dirs: SessionDirs::default(),
+            edit_trust: EditTrust::of(environment),
             told_path: AtomicBool::new(false),
             notify,
             started: Mutex::default(),

@@ -1,7 +1,9 @@
 //! Tool hosts that wrap others.
 
-use althing_protocol::{BoxFuture, ContextAccess, ToolCall, ToolHost, ToolOutcome, ToolSpec};
-use althing_workspace::AgentFiles;
+use crate::edit_trust::EditTrust;
+use althing_protocol::{BoxFuture, ContextAccess, EditPreview, ToolCall, ToolHost, ToolOutcome, ToolSpec};
+use althing_workspace::{AgentFiles, FileHost};
+use std::path::Path;
 use std::sync::Arc;
 
 pub struct FileToolHost(pub Arc<AgentFiles>);
@@ -52,5 +54,53 @@ impl ToolHost for PlanFirstHost {
             let content = format!("{} is not available while agents only plan. Nothing was done.", call.name);
             ToolOutcome { content, is_error: true }
         })
+    }
+}
+
+/// The file tools of the chat agent. Their previews say whether a person must allow the change.
+pub struct ChatFileHost {
+    pub files: Arc<FileHost>,
+    /// The directory that the chat agent works in.
+    pub project: String,
+    /// Whether a person can be asked. If nobody can, changes are made without asking.
+    pub can_ask: bool,
+    pub trust: EditTrust,
+}
+
+impl ToolHost for ChatFileHost {
+    fn tools(&self, access: ContextAccess) -> Vec<ToolSpec> {
+        self.files.tools(access)
+    }
+
+    fn call<'a>(&'a self, call: &'a ToolCall, access: ContextAccess) -> BoxFuture<'a, ToolOutcome> {
+        self.files.call(call, access)
+    }
+
+    fn preview<'a>(
+        &'a self,
+        call: &'a ToolCall,
+        access: ContextAccess,
+    ) -> BoxFuture<'a, Result<EditPreview, ToolOutcome>> {
+        Box::pin(async move {
+            let mut preview = self.files.preview(call, access).await?;
+            for file in &mut preview.files {
+                let below = Path::new(&file.path).strip_prefix(&self.project);
+                if let Some(below) = below.ok().map(|path| path.display().to_string()) {
+                    file.path = below;
+                }
+            }
+            preview.project.clone_from(&self.project);
+            preview.ask = preview.ask && self.can_ask && !self.trust.is_given(&self.project);
+            Ok(preview)
+        })
+    }
+
+    fn call_previewed<'a>(
+        &'a self,
+        call: &'a ToolCall,
+        access: ContextAccess,
+        digest: &'a str,
+    ) -> BoxFuture<'a, ToolOutcome> {
+        self.files.call_previewed(call, access, digest)
     }
 }

@@ -24,6 +24,7 @@ pub(crate) static ROOT: Section = Section {
         key("orchestrator", Kind::Section(&ORCHESTRATOR), "How the agents coordinate.").before_trust(),
         key("timeout_settings", Kind::Section(&TIMEOUTS), "Time limits of a run.").before_trust(),
         key("ui", Kind::Section(&UI), "How a run is shown.").before_trust(),
+        key("notify", Kind::Section(&NOTIFY), "How you are notified when something asks you or a run ends while the terminal does not have the focus, in addition to the terminal's own notifications. Only in your own config (`~/.config/althing/config.yaml`) or in one that you name with `--config`; in a config that is found in the working directory it has no effect."),
         key("prices", Kind::Map(&Kind::Section(&PRICE)), "Prices by model name, for models whose price Althing does not know or whose price is different for you."),
         key("adapters", ADAPTERS, "Descriptions of CLI agents that Althing does not know, by name, for use as `agent` in tasks of workflows."),
         not_yet("memory", Kind::Any, "Settings of MassGen's persistent memory, which agents keep across runs."),
@@ -69,6 +70,16 @@ static UI: Section = Section {
         not_yet("skip_agent_selector", Kind::Bool, "Whether MassGen exits after the final answer instead of offering to show the work of single agents.").before_trust(),
         alternative("use_orchestrator_for_single_agent", Kind::Bool, "Whether a single agent also goes through the steps of a run instead of answering directly.", "a single agent is always a normal run").off("true").before_trust(),
         not_yet("display_kwargs", Kind::Any, "Further settings that are passed to MassGen's screen."),
+    ],
+};
+
+#[rustfmt::skip] // a table: one key a line
+static NOTIFY: Section = Section {
+    name: "notify",
+    about: "How you are notified while the terminal does not have the focus.",
+    keys: &[
+        key("command", Kind::List(&Kind::Text), "A program and its arguments. It is started with the text of the notification as one more argument; its output is discarded."),
+        key("url", Kind::Url, "An address that gets the text as JSON: `{\"text\": \"…\"}`. Write a secret part of the address as `${VARIABLE}`."),
     ],
 };
 

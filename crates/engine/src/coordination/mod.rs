@@ -412,7 +412,8 @@ impl Coordination {
             | Item::Conversation { .. }
             | Item::PromptSent { .. }
             | Item::Said { .. }
-            | Item::Did { .. } => {}
+            | Item::Did { .. }
+            | Item::EditProposed { .. } => {}
         }
         if let Some(member) = self.state.members.get_mut(index) {
             member.take(attempt, item);

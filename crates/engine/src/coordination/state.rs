@@ -235,7 +235,8 @@ impl MemberAttempt {
             | Item::Conversation { .. }
             | Item::PromptSent { .. }
             | Item::Said { .. }
-            | Item::Did { .. } => {}
+            | Item::Did { .. }
+            | Item::EditProposed { .. } => {}
         }
     }
 }

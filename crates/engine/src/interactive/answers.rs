@@ -37,6 +37,9 @@ impl InteractiveSession {
             (InteractionKind::RunApproval { proposal }, Decision::Approve { digest, edited, .. }) => {
                 self.check_approval(proposal, digest.as_deref(), edited.as_deref())?
             }
+            (InteractionKind::EditApproval { preview, .. }, decision) => {
+                super::edits::check_permission(preview, decision)?
+            }
             (InteractionKind::Budget { .. }, _) => {
                 return Err(format!("the interaction {interaction} accepts only approve or reject"));
             }

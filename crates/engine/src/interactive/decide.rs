@@ -50,14 +50,12 @@ impl Decider for InteractiveSession {
     /// Warns if the chat agent wrote a file that runs code later.
     fn side_task_warning(&self, effect: &EffectKey, item: &Item) -> Option<(TaskId, Notice)> {
         let EffectKey::SideTask(side_task) = effect else { return None };
-        let (SideTaskKind::Tool(call), Item::ToolResult { content, is_error: false, .. }) =
+        let (SideTaskKind::Edit { .. }, Item::ToolResult { content, is_error: false, .. }) =
             (&side_task.kind, item)
         else {
             return None;
         };
-        let is_change = ["write_file", "edit_file", "apply_patch"].contains(&call.name.as_str());
-        let lines: Vec<&str> =
-            content.lines().filter(|line| is_change && line.contains(RUNS_CODE_LATER)).collect();
+        let lines: Vec<&str> = content.lines().filter(|line| line.contains(RUNS_CODE_LATER)).collect();
         let notice = Notice {
             level: NoticeLevel::Warning,
             text: format!("the chat agent wrote a file that runs code later: {}", lines.join(" ")),

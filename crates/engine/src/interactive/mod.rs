@@ -7,6 +7,7 @@ mod compaction;
 mod continued;
 mod cut;
 mod decide;
+mod edits;
 mod history;
 mod launch_call;
 mod request;
@@ -29,7 +30,7 @@ use compaction::CompactedHistory;
 use request::BasePrompt;
 use state::{
     ChatAttempt, ChatStep, ChatTurn, CompactionStep, LaunchState, LaunchedRun, PastTurn, UserMessage,
-    state_after_run,
+    merge_choices, state_after_run,
 };
 use std::borrow::Cow;
 use std::collections::{BTreeSet, VecDeque};
@@ -63,6 +64,8 @@ pub struct InteractiveSession {
     interaction: Option<Interaction>,
     interactions: u32,
     budget: SessionBudget,
+    /// Whether the user has allowed all changes of files in this conversation.
+    edits_allowed: bool,
     /// A notice that must still be recorded.
     notice: Option<Notice>,
     /// The id of the backend's own conversation, if the backend keeps one.
@@ -101,6 +104,7 @@ impl InteractiveSession {
             interaction: None,
             interactions: 0,
             budget: SessionBudget::new(budget),
+            edits_allowed: false,
             notice: None,
             native: None,
             provider_count: None,
@@ -154,7 +158,9 @@ impl InteractiveSession {
 
     fn awaits_approval(&self) -> bool {
         let open = self.interaction.as_ref();
-        open.is_some_and(|open| !matches!(open.kind, InteractionKind::Budget { .. }))
+        open.is_some_and(|open| {
+            !matches!(open.kind, InteractionKind::Budget { .. } | InteractionKind::EditApproval { .. })
+        })
     }
 
     /// The mode choices for a turn: those of its message take precedence over those of the conversation.
@@ -405,6 +411,7 @@ impl InteractiveSession {
                 if launched {
                     turn.launching = None;
                 }
+                turn.edits.remove(call);
                 turn.steps.push(ChatStep::Result {
                     seq,
                     call: call.clone(),
@@ -413,6 +420,7 @@ impl InteractiveSession {
                 });
                 self.count_since(content);
             }
+            Item::EditProposed { call, preview } => turn.propose_edit(call, preview),
             Item::Reminder { text, restates_task, .. } => {
                 attempt.faults += 1;
                 let text = turn.reminder(text, *restates_task);
@@ -443,6 +451,9 @@ impl InteractiveSession {
         match open.kind {
             InteractionKind::Budget { .. } if approved => self.budget.allow_more(),
             InteractionKind::Budget { .. } => turn.budget_refused = true,
+            InteractionKind::EditApproval { call, .. } => {
+                self.edits_allowed |= turn.decide_edit(&call, decision);
+            }
             _ => {
                 let launching = turn.launching.get_or_insert_default();
                 launching.decision = Some(decision.clone());
@@ -468,15 +479,6 @@ impl InteractiveSession {
 
     fn fact(&self, fact: Fact) -> Consequence {
         (self.task.clone(), fact)
-    }
-}
-
-fn merge_choices(first: ModeChoice, second: &ModeChoice) -> ModeChoice {
-    ModeChoice {
-        agent_mode: first.agent_mode.or(second.agent_mode),
-        agent: first.agent.or_else(|| second.agent.clone()),
-        refinement: first.refinement.or(second.refinement),
-        planning: first.planning.or(second.planning),
     }
 }
 

@@ -3,8 +3,9 @@
 //! 1. Messages are processed one at a time; others are queued. In plan mode, or without a chat agent, a message
 //!    directly starts a run with the conversation as its history; if the run makes a plan, the plan is executed only
 //!    after the user has approved it.
-//! 2. The agent's turn continues until the agent replies without calling a tool. Its tool calls are executed; a
-//!    `launch_run` call is checked, shown for approval if that is required, and becomes a run below the conversation.
+//! 2. The agent's turn continues until the agent replies without calling a tool. Its tool calls are executed; one that
+//!    changes files is shown first and, if a person must allow it, asked about (`edits.rs`). A `launch_run` call is
+//!    checked, shown for approval if that is required, and becomes a run below the conversation.
 //! 3. The result of a `launch_run` call is the run's result, even if the run failed. With `execute_after_planning`, it
 //!    also contains the result of a second run, which executes the plan without another approval.
 //! 4. The user can stop a run or the whole turn; the agent is told about a stopped run. An approval starts exactly the
@@ -16,7 +17,7 @@ use super::budget::Expense;
 use super::state::{ChatAttempt, ChatTurn, CompactionStep, LaunchState};
 use super::transitions::next_state_towards;
 use super::{InteractiveSession, compaction};
-use crate::decider::Consequence;
+use crate::decider::{Consequence, SideTaskKind};
 use crate::launch::{self, Consent, LAUNCH_RUN, ResolvedRun};
 use crate::summary::excerpt;
 use althing_protocol::{
@@ -33,8 +34,9 @@ const MAX_PLAN_BYTES: usize = 32 * 1024;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum NextTurnStep {
     Call,
-    Tools(Vec<ToolCall>),
-    /// The attempt waits for a person's answer, or for the end of a run.
+    /// The execution of tool calls from the attempt's last reply, or the preview of one that changes files.
+    Tools(Vec<SideTaskKind>),
+    /// A person's answer, or the end of a run.
     Wait,
     /// Nothing has to run; these facts are recorded.
     Facts(Vec<Consequence>),
@@ -320,7 +322,8 @@ impl InteractiveSession {
     fn resume_attempt(&self, turn: &ChatTurn, old: &ChatAttempt) -> Vec<Consequence> {
         let mut facts = vec![self.attempt_started(old.purpose, Some(old.number))];
         let attempt = self.attempts + 1;
-        for call in turn.open_calls().into_iter().filter(|call| call.name != LAUNCH_RUN) {
+        let interrupted = |call: &&ToolCall| call.name != LAUNCH_RUN && !self.awaits_permission(turn, call);
+        for call in turn.open_calls().into_iter().filter(interrupted) {
             let content =
                 "This call was interrupted. It may have taken effect: check before you repeat the call."
                     .to_owned();
@@ -371,8 +374,8 @@ impl InteractiveSession {
             return NextTurnStep::Facts(refused.collect());
         }
         let others: Vec<&ToolCall> = open.iter().filter(|call| call.name != LAUNCH_RUN).copied().collect();
-        if !others.is_empty() {
-            return NextTurnStep::Tools(others.into_iter().cloned().collect());
+        if let Some(step) = self.next_tools(turn, attempt, &others) {
+            return step;
         }
         if let Some(call) = open.first() {
             return self.launch(turn, attempt, call);

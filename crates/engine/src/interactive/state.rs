@@ -3,9 +3,10 @@
 use crate::launch::LAUNCH_RUN;
 use crate::prompt::reminders::with_user_message;
 use althing_protocol::{
-    AttemptOutcome, ChatState, Decision, LaunchRun, ModeChoice, PathGrant, Proposal, Purpose, Reply,
-    RunResult, RunStatus, Seq, TaskId, ToolCall, Usage,
+    AttemptOutcome, ChatState, Decision, EditPreview, LaunchRun, ModeChoice, PathGrant, Proposal, Purpose,
+    Reply, RunResult, RunStatus, Seq, TaskId, ToolCall, Usage,
 };
+use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct UserMessage {
@@ -134,6 +135,15 @@ impl LaunchState {
     }
 }
 
+/// The state of a tool call that changes files, once it is known what it would change.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ProposedEdit {
+    pub(crate) preview: EditPreview,
+    /// The user's answer, if the user was asked.
+    pub(crate) decision: Option<Decision>,
+}
+
+/// An attempt of the chat agent.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ChatAttempt {
     pub(crate) number: u32,
@@ -169,7 +179,9 @@ pub(crate) struct ChatTurn {
     /// The conversation's state whenever no approval is awaited and no run is active.
     pub(crate) base_state: ChatState,
     pub(crate) launching: Option<LaunchState>,
-    /// The user stopped the turn.
+    /// The calls without a result whose changes of files are known, by call id.
+    pub(crate) edits: BTreeMap<String, ProposedEdit>,
+    /// Whether the user stopped the turn.
     pub(crate) cancelled: bool,
     /// The user refused to raise the budget.
     pub(crate) budget_refused: bool,
@@ -206,6 +218,7 @@ impl ChatTurn {
             replaced_calls: 0,
             base_state: ChatState::Chatting,
             launching: None,
+            edits: BTreeMap::new(),
             cancelled: false,
             budget_refused: false,
             over: None,
@@ -287,5 +300,15 @@ pub(crate) fn state_after_run(status: RunStatus) -> ChatState {
         RunStatus::Completed => ChatState::ProcessingResults,
         RunStatus::Partial | RunStatus::Failed => ChatState::ProcessingPartial,
         RunStatus::Cancelled => ChatState::ProcessingCancelled,
+    }
+}
+
+/// Fills the unset modes of one choice from another.
+pub(crate) fn merge_choices(first: ModeChoice, second: &ModeChoice) -> ModeChoice {
+    ModeChoice {
+        agent_mode: first.agent_mode.or(second.agent_mode),
+        agent: first.agent.or_else(|| second.agent.clone()),
+        refinement: first.refinement.or(second.refinement),
+        planning: first.planning.or(second.planning),
     }
 }

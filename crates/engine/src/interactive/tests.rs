@@ -4,6 +4,7 @@
 
 mod compaction;
 mod conversation;
+mod edits;
 pub(crate) mod harness;
 mod histories;
 mod long_texts;

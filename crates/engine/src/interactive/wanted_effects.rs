@@ -3,7 +3,7 @@
 use super::InteractiveSession;
 use super::rules::NextTurnStep;
 use super::state::CompactionStep;
-use crate::decider::{CallKey, SideTask, SideTaskKind, WantedEffects};
+use crate::decider::{CallKey, SideTask, WantedEffects};
 use althing_protocol::Purpose;
 
 impl InteractiveSession {
@@ -28,10 +28,10 @@ impl InteractiveSession {
             NextTurnStep::Call => {
                 wanted.calls.push(CallKey { member_index: 0, attempt: number, step: turn.steps.len() })
             }
-            NextTurnStep::Tools(calls) => wanted.side_tasks.extend(calls.into_iter().map(|call| SideTask {
+            NextTurnStep::Tools(kinds) => wanted.side_tasks.extend(kinds.into_iter().map(|kind| SideTask {
                 member_index: 0,
                 attempt: number,
-                kind: SideTaskKind::Tool(call),
+                kind,
             })),
             NextTurnStep::Wait | NextTurnStep::Facts(_) => {}
         }

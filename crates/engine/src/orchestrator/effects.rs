@@ -10,9 +10,9 @@ use super::silence::SpokenCalls;
 use super::{Backend, EventMasker, Input};
 use crate::decider::{EffectKey, SideTaskKind, Visibility};
 use althing_protocol::{
-    AgentEnv, BackendError, BackendErrorKind, Briefing, CallRecord, Clock, ContextAccess, Delta, FileWrite,
-    Item, LateNotices, ModelRequest, PlanDraft, PlanRef, PlanRun, Plans, ProgramEnd, ProgramJob, Programs,
-    Reply, ReportSink, TaskId, ToolOutcome, Usage,
+    AgentEnv, BackendError, BackendErrorKind, Briefing, CallRecord, Clock, ContextAccess, Delta, EditPreview,
+    FileWrite, Item, LateNotices, ModelRequest, PlanDraft, PlanRef, PlanRun, Plans, ProgramEnd, ProgramJob,
+    Programs, Reply, ReportSink, TaskId, ToolOutcome, Usage,
 };
 use std::collections::{HashMap, HashSet};
 use std::future::Future;
@@ -312,6 +312,7 @@ impl PlanEffect {
 enum SideTaskOutput {
     Nothing,
     Tool(ToolOutcome),
+    Preview(EditPreview),
     Writes(Vec<FileWrite>),
     PlanStored(PlanRef),
     PlanOpened(PlanRun),
@@ -324,6 +325,13 @@ async fn run_side_task(
 ) -> Result<SideTaskOutput, String> {
     Ok(match kind {
         SideTaskKind::Tool(call) => SideTaskOutput::Tool(env.tool_host().call(call, access).await),
+        SideTaskKind::PreviewEdit(call) => match env.tool_host().preview(call, access).await {
+            Ok(preview) => SideTaskOutput::Preview(preview),
+            Err(refusal) => SideTaskOutput::Tool(refusal),
+        },
+        SideTaskKind::Edit { call, digest } => {
+            SideTaskOutput::Tool(env.tool_host().call_previewed(call, access, digest).await)
+        }
         SideTaskKind::Snapshot(label) => {
             env.snapshot(*label).await?;
             SideTaskOutput::Nothing
@@ -349,10 +357,14 @@ fn outcome_item(kind: &SideTaskKind, result: Result<SideTaskOutput, String>) -> 
         Err(error) => (SideTaskOutput::Nothing, Some(error)),
     };
     match (kind, output) {
-        (SideTaskKind::Tool(call), SideTaskOutput::Tool(ToolOutcome { content, is_error })) => {
-            Item::ToolResult { call: call.id.clone(), content, is_error }
+        (SideTaskKind::PreviewEdit(call), SideTaskOutput::Preview(preview)) => {
+            Item::EditProposed { call: call.id.clone(), preview }
         }
-        (SideTaskKind::Tool(call), _) => {
+        (
+            SideTaskKind::Tool(call) | SideTaskKind::PreviewEdit(call) | SideTaskKind::Edit { call, .. },
+            SideTaskOutput::Tool(ToolOutcome { content, is_error }),
+        ) => Item::ToolResult { call: call.id.clone(), content, is_error },
+        (SideTaskKind::Tool(call) | SideTaskKind::PreviewEdit(call) | SideTaskKind::Edit { call, .. }, _) => {
             let content = error.unwrap_or_else(|| "the tool returned no result".into());
             Item::ToolResult { call: call.id.clone(), content, is_error: true }
         }

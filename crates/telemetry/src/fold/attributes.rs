@@ -238,7 +238,8 @@ pub(super) fn item_event(item: &Item, content: ContentCapture) -> Option<EventDa
         | Item::Conversation { .. }
         | Item::PromptSent { .. }
         | Item::Said { .. }
-        | Item::Did { .. } => return None,
+        | Item::Did { .. }
+        | Item::EditProposed { .. } => return None,
     })
 }
 
@@ -254,6 +255,7 @@ pub(super) fn fact_event(fact: &Fact, content: ContentCapture) -> Option<EventDa
                 InteractionKind::WinnerOverride { .. } => "winner_override",
                 InteractionKind::RunApproval { .. } => "run_approval",
                 InteractionKind::PlanApproval { .. } => "plan_approval",
+                InteractionKind::EditApproval { .. } => "edit_approval",
                 InteractionKind::Budget { .. } => "budget",
                 InteractionKind::Program(_) => "program",
                 InteractionKind::Interrupted => "interrupted",

@@ -1,12 +1,12 @@
 //! Keys of questions and pickers.
 //!
-//! In most dialogs Enter takes the default. Esc rejects a run, a plan or a higher budget; it closes any other dialog
+//! In most dialogs Enter takes the default. Esc rejects a run, a plan, a change of files or a higher budget; it closes any other dialog
 //! without an answer. A key that grants something acts only after everything that it grants was shown (see `reading`).
 
 use super::{App, Effect, Field, Modal, Picker, approval_members};
 use crate::host::TuiExit;
 use crate::theme::Theme;
-use althing_protocol::Decision;
+use althing_protocol::{ALWAYS_IN_PROJECT, Decision};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 impl App {
@@ -33,6 +33,17 @@ impl App {
                 KeyCode::Esc | KeyCode::Char('c') => self.answer(Decision::Reject { reason: None }),
                 _ => {}
             },
+            Some(Modal::EditApproval { preview, .. }) => {
+                let digest = Some(preview.digest.clone());
+                match key.code {
+                    KeyCode::Enter | KeyCode::Char('a') => {
+                        self.grant(Decision::Approve { digest, edited: None, instructions: None })
+                    }
+                    KeyCode::Char('p') => self.grant(Decision::Choose { option: ALWAYS_IN_PROJECT.into() }),
+                    KeyCode::Esc | KeyCode::Char('c') => self.answer(Decision::Reject { reason: None }),
+                    _ => {}
+                }
+            }
             Some(Modal::Trust { .. }) => self.trust_key(key),
             Some(Modal::Confirm(action)) => match key.code {
                 KeyCode::Char('y') => {

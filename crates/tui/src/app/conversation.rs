@@ -5,7 +5,7 @@ use super::{App, Completion, ConfirmedAction, Effect, Modal, ModeToggle, TextRea
 use crate::app::command;
 use crate::host::TuiExit;
 use crate::line;
-use althing_protocol::{AgentMode, Op, Seq};
+use althing_protocol::{AgentMode, FileDiff, Op, Seq};
 use althing_view::EntryBody;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
@@ -344,6 +344,11 @@ impl App {
             EntryBody::Program(id) => {
                 let id = id.clone();
                 self.open_task(&id);
+            }
+            EntryBody::Tool { name, edits, .. } if !edits.is_empty() => {
+                let lines = edits.iter().flat_map(FileDiff::lines).collect();
+                let reader = TextReader::diff_lines(name, lines);
+                self.open_reader(reader);
             }
             EntryBody::Tool { name, arguments, result, .. } => {
                 let result = result.as_ref().map_or("still running", |(text, _)| text);

@@ -46,11 +46,17 @@ pub fn is_chord(key: KeyEvent) -> bool {
 }
 
 impl App {
-    /// Whether the open dialog approves a run, a plan or a higher budget. These dialogs open by themselves.
+    /// Whether the open modal is an approval of a run, a plan, a change of files or a higher budget: these dialogs open
+    /// by themselves.
     pub(crate) fn has_approval_box(&self) -> bool {
         matches!(
             self.modal,
-            Some(Modal::RunApproval { .. } | Modal::PlanApproval { .. } | Modal::Budget { .. })
+            Some(
+                Modal::RunApproval { .. }
+                    | Modal::PlanApproval { .. }
+                    | Modal::EditApproval { .. }
+                    | Modal::Budget { .. }
+            )
         )
     }
 
@@ -106,8 +112,9 @@ impl App {
 
     pub(crate) fn box_note(&self) -> Option<&'static str> {
         match &self.pending_letter {
-            Some(PendingLetter { letter: 'a', .. }) if !self.is_read() => None,
+            Some(PendingLetter { letter: 'a' | 'p', .. }) if !self.is_read() => None,
             Some(PendingLetter { letter: 'a', .. }) => Some("approves in a second"),
+            Some(PendingLetter { letter: 'p', .. }) => Some("allows all in a second"),
             Some(PendingLetter { answers: true, .. }) => Some("cancels in a second"),
             _ if self.input_has_focus_under_box() => Some("enter sends your message"),
             _ => None,
@@ -152,6 +159,7 @@ impl App {
     fn shortcut_delay(&self, letter: char) -> Option<(u64, bool)> {
         match (&self.modal, letter) {
             (Some(Modal::RunApproval { .. } | Modal::Budget { .. }), 'a' | 'c') => Some((ALONE_MS, true)),
+            (Some(Modal::EditApproval { .. }), 'a' | 'c' | 'p') => Some((ALONE_MS, true)),
             (Some(Modal::RunApproval { .. }), 'e' | 'm' | 'r') => Some((BRIEFLY_MS, false)),
             (Some(Modal::PlanApproval { .. }), 'a') => Some((ALONE_MS, true)),
             (Some(Modal::PlanApproval { .. }), 'c' | 'e' | 'i') => Some((BRIEFLY_MS, false)),

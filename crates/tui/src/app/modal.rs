@@ -5,7 +5,8 @@ use crate::editor::Editor;
 use crate::host::{ProjectEntry, SessionEntry};
 use crate::theme::Theme;
 use althing_protocol::{
-    Ask, Candidate, Decision, InteractionId, InteractionKind, LaunchRun, Op, PlanRef, Proposal, TaskId,
+    Ask, Candidate, Decision, EditPreview, InteractionId, InteractionKind, LaunchRun, Op, PlanRef, Proposal,
+    TaskId,
 };
 use althing_view::Question;
 
@@ -66,11 +67,15 @@ pub enum Modal {
         instructions: Editor,
         changes: Editor,
     },
-    Override {
+    /// A change of files that the chat agent wants to make.
+    EditApproval {
         id: InteractionId,
-        candidates: Vec<Candidate>,
-        chosen: usize,
+        /// The changes.
+        preview: EditPreview,
     },
+    /// Choice of the presenter.
+    Override { id: InteractionId, candidates: Vec<Candidate>, chosen: usize },
+    /// A question of a program.
     Program {
         id: InteractionId,
         task: Option<TaskId>,
@@ -111,6 +116,7 @@ impl Modal {
         match self {
             Self::RunApproval { id, .. }
             | Self::PlanApproval { id, .. }
+            | Self::EditApproval { id, .. }
             | Self::Override { id, .. }
             | Self::Program { id, .. }
             | Self::Interrupted { id, .. }
@@ -148,6 +154,7 @@ impl Modal {
                 instructions: Editor::default(),
                 changes: Editor::default(),
             },
+            InteractionKind::EditApproval { preview, .. } => Self::EditApproval { id, preview },
             InteractionKind::Budget { spent_micro_usd, budget_micro_usd, raised_micro_usd } => Self::Budget {
                 id,
                 spent: spent_micro_usd,
@@ -168,6 +175,7 @@ fn comes_by_itself(kind: &InteractionKind) -> bool {
     match kind {
         InteractionKind::RunApproval { .. }
         | InteractionKind::PlanApproval { .. }
+        | InteractionKind::EditApproval { .. }
         | InteractionKind::Budget { .. } => true,
         InteractionKind::WinnerOverride { .. }
         | InteractionKind::Program(_)

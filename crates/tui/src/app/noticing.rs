@@ -2,7 +2,7 @@
 
 use super::{App, Effect};
 use crate::line;
-use althing_protocol::{InteractionKind, TaskId};
+use althing_protocol::{FileDiff, InteractionKind, TaskId};
 
 impl App {
     pub(crate) fn notice_changes(&mut self) {
@@ -35,6 +35,10 @@ impl App {
                 format!("Launch this run? {}", line::first_line(&proposal.launch.task))
             }
             InteractionKind::PlanApproval { .. } => "A plan waits for your approval".into(),
+            InteractionKind::EditApproval { preview, .. } => {
+                let files: Vec<String> = preview.files.iter().map(FileDiff::summary).collect();
+                format!("Change these files? {}", files.join(", "))
+            }
             InteractionKind::WinnerOverride { winner, .. } => format!("{winner} wins the vote"),
             InteractionKind::Budget { .. } => "The budget is used up: go on?".into(),
             InteractionKind::Program(ask) => format!("Waits for you: {}", line::first_line(&ask.text)),

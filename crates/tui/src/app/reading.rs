@@ -59,6 +59,7 @@ impl Modal {
         match self {
             Self::RunApproval { .. }
             | Self::PlanApproval { .. }
+            | Self::EditApproval { .. }
             | Self::Program { .. }
             | Self::Interrupted { .. }
             | Self::Budget { .. }

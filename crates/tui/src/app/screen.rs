@@ -103,7 +103,12 @@ impl TextReader {
         Self::new(title, ReaderText::Diff(lines))
     }
 
-    /// The blocks or lines, which scroll as units.
+    /// Shows the lines of a diff.
+    pub fn diff_lines(title: &str, lines: Vec<String>) -> Self {
+        Self::new(title, ReaderText::Diff(lines))
+    }
+
+    /// The parts that scroll as units.
     pub fn parts(&self) -> &[String] {
         match &self.text {
             ReaderText::Markdown(parts) | ReaderText::Plain(parts) | ReaderText::Diff(parts) => parts,

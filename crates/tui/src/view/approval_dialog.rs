@@ -9,7 +9,7 @@ use crate::editor::Editor;
 use crate::line::{self, Line};
 use crate::paint::Canvas;
 use crate::theme::Tone;
-use althing_protocol::{Ask, AskKind, FileWrite, LaunchRun, Member, Proposal, TaskId};
+use althing_protocol::{Ask, AskKind, FileDiff, FileWrite, LaunchRun, Member, Proposal, TaskId};
 use althing_text::sanitize;
 use althing_view::labels;
 use althing_view::money::exact_money;
@@ -324,6 +324,25 @@ fn undone_files(app: &App, action: &ConfirmedAction, width: usize) -> Vec<Line> 
     writes.iter().flat_map(entry).collect()
 }
 
+/// The proposed change of one file: its name, and the changed lines.
+fn edit_lines(file: &FileDiff, width: usize) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for (n, text) in file.lines().iter().enumerate() {
+        let tone = match text.as_bytes().first() {
+            _ if n == 0 => Tone::Bold,
+            Some(b'+') => Tone::Added,
+            Some(b'-') => Tone::Removed,
+            Some(b'@') => Tone::Accent,
+            _ => Tone::Plain,
+        };
+        let wrapped = line::wrap_text(tone, text, width.saturating_sub(2).max(2)).into_iter().enumerate();
+        // The further rows of a line are indented, so that none of them looks like a line of its own.
+        lines.extend(wrapped.map(|(row, line)| if row == 0 { line } else { line.indented(2) }));
+    }
+    lines
+}
+
+/// A dialog: the modal, its title, its text, and its buttons.
 type Dialog<'a> = (&'a Modal, &'a str, Vec<Line>, &'a [Button]);
 
 fn choose(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, (modal, title, lines, choices): Dialog<'_>) {
@@ -351,6 +370,12 @@ pub fn draw_small(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, modal: &Mo
                 "The budget will probably be exceeded"
             };
             choose(app, canvas, area, (modal, title, wrap(&text), &choices));
+        }
+        Modal::EditApproval { preview, .. } => {
+            let lines = preview.files.iter().flat_map(|file| edit_lines(file, width)).collect();
+            let always = if width < 60 { "Always here" } else { "Always in this project" };
+            let choices = [("Allow once", "⏎", '\n'), (always, "p", 'p'), ("Reject", "esc", '\x1b')];
+            choose(app, canvas, area, (modal, "Change these files?", lines, &choices));
         }
         Modal::Trust { would } => {
             let lines = would.iter().flat_map(|line| dialog::entry(line, width, 2)).collect();

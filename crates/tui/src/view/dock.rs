@@ -92,6 +92,7 @@ fn box_hint(app: &App) -> Option<&'static str> {
         Modal::RunApproval { .. } | Modal::PlanApproval { .. } | Modal::Budget { .. } => {
             "enter approve · esc reject"
         }
+        Modal::EditApproval { .. } => "enter allow once · p always · esc reject",
         Modal::Override { .. } => "↑↓ choose · enter present · esc keep",
         Modal::Program { .. } => "↑↓ choose · enter answer · esc later",
         Modal::Interrupted { .. } => "enter restart · f fail · esc later",

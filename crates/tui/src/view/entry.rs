@@ -72,9 +72,9 @@ impl ListItems for ConversationList<'_> {
             | EntryBody::Compacted { .. }
             | EntryBody::Rejected { .. }
             | EntryBody::Stopped { .. } => 2 + pinned,
-            EntryBody::Tool { result, call, .. } => {
+            EntryBody::Tool { result, call, edits, .. } => {
                 call_id = call;
-                2 + u64::from(result.is_some())
+                2 + u64::from(result.is_some()) + 2 * u64::from(!edits.is_empty())
             }
             EntryBody::Run(id) => {
                 let ended = self.model.runs.get(id).filter(|run| !run.is_live());
@@ -122,6 +122,9 @@ impl ListItems for ConversationList<'_> {
 impl ConversationList<'_> {
     fn live_head(&self) -> Line {
         let streaming = &self.model.streaming;
+        if self.model.awaits_edit_permission() {
+            return self.head(false).with(Tone::Dim, "  waits for your answer");
+        }
         let activity = streaming.activity().unwrap_or_else(|| "thinking".into());
         let since = self.model.replying_since;
         let time = since.map(|since| format!(" {}", seconds(self.now.since(since)))).unwrap_or_default();
@@ -152,20 +155,22 @@ impl ConversationList<'_> {
                 let words = markdown::lines(text, width.saturating_sub(3));
                 lines.extend(words.into_iter().map(|line| line.indented(3)));
             }
-            EntryBody::Tool { name, arguments, result, .. } => {
-                let mut line = Line::of(Tone::Dim, " ▸ ").with(Tone::Plain, name);
-                let about = line::first_line(arguments).to_owned();
-                let state = match result {
-                    None => (TaskStatus::Running, Tone::Dim),
-                    Some((_, true)) => (TaskStatus::Failed, Tone::Bad),
-                    Some((_, false)) => (TaskStatus::Done, Tone::Dim),
+            EntryBody::Tool { name, arguments, result, edits, rejected, .. } => {
+                let (status, tone) = match result {
+                    None => (labels::task_status(TaskStatus::Running), Tone::Dim),
+                    Some((_, true)) if *rejected => ("rejected", Tone::Dim),
+                    Some((_, true)) => (labels::task_status(TaskStatus::Failed), Tone::Bad),
+                    Some((_, false)) => (labels::task_status(TaskStatus::Done), Tone::Dim),
                 };
-                line.push(Tone::Dim, &format!("  {about}"));
-                lines.push(super::spread(
-                    &line,
-                    &Line::of(state.1, &format!("{} ", labels::task_status(state.0))),
-                    width,
-                ));
+                let state = Line::of(tone, &format!("{status} "));
+                let mut line = Line::of(Tone::Dim, " ▸ ").with(Tone::Plain, name);
+                if edits.is_empty() {
+                    line.push(Tone::Dim, &format!("  {}", line::first_line(arguments)));
+                }
+                for (n, file) in edits.iter().enumerate() {
+                    line.push(Tone::Bold, &format!("{}{}", if n == 0 { "  " } else { ", " }, file.summary()));
+                }
+                lines.push(super::spread(&line, &state, width));
             }
             EntryBody::Run(id) => {
                 if let Some(run) = self.model.runs.get(id) {

@@ -49,6 +49,7 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
         Modal::Program { .. }
         | Modal::Interrupted { .. }
         | Modal::Budget { .. }
+        | Modal::EditApproval { .. }
         | Modal::Trust { .. }
         | Modal::Confirm(_) => approval_dialog::draw_small(app, canvas, area, &modal),
         Modal::Pick { picker, chosen } => picker::draw(app, canvas, area, picker, *chosen),
@@ -103,8 +104,9 @@ pub fn buttons(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, y: u16, butto
     let gap = if area.width < 60 { 2 } else { 6 };
     let mut x = area.x + if area.width < 60 { 0 } else { 2 };
     for (n, (word, key, press)) in buttons.iter().enumerate() {
-        // A button that grants something is dimmed until everything that it grants was shown.
-        let trusts = matches!(app.modal, Some(Modal::Trust { .. })) && *press != '\x1b';
+        // The button that grants something is dimmed until what it grants was shown.
+        let trusts = matches!(app.modal, Some(Modal::Trust { .. } | Modal::EditApproval { .. }));
+        let trusts = trusts && *press != '\x1b';
         let grants = *press == '\n' || *press == 'y' || trusts;
         let tone = match n {
             _ if grants && !app.is_read() => Tone::Dim,

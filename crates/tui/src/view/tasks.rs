@@ -20,6 +20,7 @@ pub fn waits_for(task: &TaskView, model: &SessionView, now: Timestamp) -> String
             InteractionKind::WinnerOverride { .. } => "the vote is over".into(),
             InteractionKind::RunApproval { .. } => "launch the run?".into(),
             InteractionKind::PlanApproval { .. } => "execute the plan?".into(),
+            InteractionKind::EditApproval { .. } => "change these files?".into(),
             InteractionKind::Budget { .. } => "may the budget be exceeded?".into(),
         };
         return if text.is_empty() { "waits for you".into() } else { text };

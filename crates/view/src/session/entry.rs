@@ -1,6 +1,6 @@
 //! Entries of the conversation, queued messages, and open questions.
 
-use althing_protocol::{Interaction, NoticeLevel, Seq, TaskId, Timestamp};
+use althing_protocol::{FileDiff, Interaction, NoticeLevel, Seq, TaskId, Timestamp};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConversationEntry {
@@ -30,6 +30,10 @@ pub enum EntryBody {
         arguments: String,
         /// The result, and whether it is an error; None while the call runs.
         result: Option<(String, bool)>,
+        /// What the call changes in files; empty if it changes none, or if that is not known yet.
+        edits: Vec<FileDiff>,
+        /// Whether the user did not allow the call.
+        rejected: bool,
     },
     /// The card of a run that is not a subagent run.
     Run(TaskId),
@@ -56,6 +60,13 @@ pub enum EntryBody {
         /// What was replaced and how the size changed, for people.
         what: String,
     },
+}
+
+impl EntryBody {
+    /// A tool call that has no result yet.
+    pub(super) fn tool(call: String, name: String, arguments: String) -> Self {
+        Self::Tool { call, name, arguments, result: None, edits: Vec::new(), rejected: false }
+    }
 }
 
 /// A message of the user whose turn has not started.

@@ -325,20 +325,18 @@ impl SessionView {
                 }
                 // A `launch_run` call is shown as the card of its run instead.
                 for call in reply.tool_calls.iter().filter(|call| call.name != "launch_run") {
-                    let (name, arguments) = (call.name.clone(), call.arguments.clone());
-                    self.add_entry(
-                        event,
-                        EntryBody::Tool { call: call.id.clone(), name, arguments, result: None },
-                    );
+                    let (id, name, arguments) = (call.id.clone(), call.name.clone(), call.arguments.clone());
+                    self.add_entry(event, EntryBody::tool(id, name, arguments));
                 }
             }
-            Fact::ItemAdded { item: Item::ToolResult { call: id, content, is_error }, .. } => {
-                let open = self.entries.iter_mut().rev().find_map(|entry| match &mut entry.body {
-                    EntryBody::Tool { call, result: result @ None, .. } if call == id => Some(result),
-                    _ => None,
-                });
-                if let Some(result) = open {
+            Fact::ItemAdded { item: Item::ToolResult { call, content, is_error }, .. } => {
+                if let Some(EntryBody::Tool { result, .. }) = self.open_tool(call) {
                     *result = Some((content.clone(), *is_error));
+                }
+            }
+            Fact::ItemAdded { item: Item::EditProposed { call, preview }, .. } => {
+                if let Some(EntryBody::Tool { edits, .. }) = self.open_tool(call) {
+                    edits.clone_from(&preview.files);
                 }
             }
             Fact::StatusChanged { .. } => self.task_fact(event, fact),

@@ -103,9 +103,16 @@ impl SessionView {
         !self.streaming.is_empty() || (busy && self.chat_agent.is_some())
     }
 
+    /// Whether the chat agent waits until the user allows a change of files, or not.
+    pub fn awaits_edit_permission(&self) -> bool {
+        let asks =
+            |question: &Question| matches!(question.interaction.kind, InteractionKind::EditApproval { .. });
+        self.questions.iter().any(asks)
+    }
+
     /// Whether there is a reply that can be stopped without stopping a run.
     pub fn can_stop_reply(&self) -> bool {
-        self.is_replying() && self.live_run().is_none()
+        self.is_replying() && self.live_run().is_none() && !self.awaits_edit_permission()
     }
 
     /// The live run whose final answer is being written, and the agent that writes it.

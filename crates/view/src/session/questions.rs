@@ -5,6 +5,13 @@ use crate::money::exact_money;
 use althing_protocol::{Decision, Event, InteractionId, InteractionKind, NoticeLevel, Op};
 
 impl SessionView {
+    /// The entry of a tool call of the chat agent that has no result yet.
+    pub(super) fn open_tool(&mut self, id: &str) -> Option<&mut EntryBody> {
+        let mut bodies = self.entries.iter_mut().rev().map(|entry| &mut entry.body);
+        bodies.find(|body| matches!(body, EntryBody::Tool { call, result: None, .. } if call == id))
+    }
+
+    /// Folds an op that changes countdowns into the open questions; other ops change nothing here.
     pub(super) fn apply_op_to_questions(&mut self, event: &Event, op: &Op) {
         match op {
             Op::PauseCountdown { interaction, paused } => {
@@ -32,6 +39,15 @@ impl SessionView {
             (InteractionKind::Budget { raised_micro_usd: Some(raised), .. }, Decision::Approve { .. }) => {
                 self.budget_micro_usd = Some(raised);
                 let text = format!("You raised the cost limit of this session to {}.", exact_money(raised));
+                self.add_entry(event, EntryBody::Notice { level: NoticeLevel::Info, text });
+            }
+            (InteractionKind::EditApproval { call, .. }, Decision::Reject { .. }) => {
+                if let Some(EntryBody::Tool { rejected, .. }) = self.open_tool(&call) {
+                    *rejected = true;
+                }
+            }
+            (InteractionKind::EditApproval { preview, .. }, Decision::Choose { .. }) => {
+                let text = format!("The chat agent may now always change files in {}.", preview.project);
                 self.add_entry(event, EntryBody::Notice { level: NoticeLevel::Info, text });
             }
             (InteractionKind::RunApproval { proposal }, Decision::Reject { reason }) => {

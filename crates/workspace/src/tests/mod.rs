@@ -9,6 +9,7 @@ mod guidance;
 mod hostile_trees;
 mod patches;
 mod plans;
+mod previews;
 mod projects;
 mod prompt_injection;
 mod races;

@@ -13,12 +13,13 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::PathBuf;
 
-struct PlannedChange<'a> {
-    resolved: ResolvedPath<'a>,
+/// The change of one file.
+pub(crate) struct PlannedChange<'a> {
+    pub resolved: ResolvedPath<'a>,
     /// The new content; `None` deletes the file.
-    new: Option<String>,
+    pub new: Option<String>,
     /// The old content; `None` if the file does not exist yet.
-    old: Option<String>,
+    pub old: Option<String>,
     /// The permissions of the existing file, or of the file that is moved here; `None` for an added file.
     mode: Option<u32>,
     message: String,
@@ -32,7 +33,7 @@ struct StagedChange {
 }
 
 pub(crate) fn apply_patch(job: &Job<'_>, args: &Args) -> Result<String, Refusal> {
-    let plans = plan(job, parse(args.text("patch")?)?)?;
+    let plans = plan_patch(job, args)?;
     job.check_cancelled()?;
     for plan in &plans {
         job.before_change(&plan.resolved)?;
@@ -43,6 +44,11 @@ pub(crate) fn apply_patch(job: &Job<'_>, args: &Args) -> Result<String, Refusal>
     }
     let message = plans.iter().map(|plan| plan.message.as_str()).filter(|message| !message.is_empty());
     Ok(message.collect::<Vec<_>>().join("\n"))
+}
+
+/// The changes of a patch, without making them.
+pub(crate) fn plan_patch<'a>(job: &Job<'a>, args: &Args) -> Result<Vec<PlannedChange<'a>>, Refusal> {
+    plan(job, parse(args.text("patch")?)?)
 }
 
 fn plan<'a>(job: &Job<'a>, ops: Vec<PatchOp>) -> Result<Vec<PlannedChange<'a>>, Refusal> {

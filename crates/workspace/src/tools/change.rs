@@ -22,6 +22,23 @@ pub(crate) fn write_file(job: &Job<'_>, args: &Args) -> Result<String, Refusal> 
 }
 
 pub(crate) fn edit_file(job: &Job<'_>, args: &Args) -> Result<String, Refusal> {
+    let edit = plan_edit(job, args)?;
+    write_content(job, &edit.resolved, edit.new.as_bytes())?;
+    let PlannedEdit { resolved, count, .. } = edit;
+    let times = if count == 1 { "one place".to_owned() } else { format!("{count} places") };
+    Ok(format!("Changed {} in {times}.{}", resolved.shown, code_note(&resolved)))
+}
+
+/// What `edit_file` would do.
+pub(crate) struct PlannedEdit<'a> {
+    pub resolved: ResolvedPath<'a>,
+    pub old: String,
+    pub new: String,
+    count: usize,
+}
+
+/// Reads the file and applies the replacement, without writing.
+pub(crate) fn plan_edit<'a>(job: &Job<'a>, args: &Args) -> Result<PlannedEdit<'a>, Refusal> {
     let (old, new) = (args.text("old")?, args.text("new")?);
     let all = args.flag("replace_all", Flag::Off)?;
     let invalid_argument = |why: String| Refusal::Argument { argument: "old".to_owned(), why };
@@ -53,9 +70,7 @@ pub(crate) fn edit_file(job: &Job<'_>, args: &Args) -> Result<String, Refusal> {
     }
     let changed = text.replace(&old, &new);
     check_size(changed.len() as u64, &resolved.shown)?;
-    write_content(job, &resolved, changed.as_bytes())?;
-    let times = if count == 1 { "one place".to_owned() } else { format!("{count} places") };
-    Ok(format!("Changed {} in {times}.{}", resolved.shown, code_note(&resolved)))
+    Ok(PlannedEdit { resolved, old: text, new: changed, count })
 }
 
 pub(crate) fn delete_file(job: &Job<'_>, args: &Args) -> Result<String, Refusal> {

@@ -2,16 +2,20 @@
 
 use super::args::Args;
 use super::job::{ChangeObserver, Job};
-use super::{apply, change, list, read, search, specs};
+use super::{apply, change, list, preview, read, search, specs};
 use crate::access::{FilePolicy, LastLink, Refusal, RootSet};
 use crate::context::EditJournal;
 use crate::exclusive;
 use crate::guidance::{Document, read_prefix};
 use althing_disk::DiskError;
-use althing_protocol::{BoxFuture, ContextAccess, ToolCall, ToolHost, ToolOutcome, ToolSpec};
+use althing_protocol::{BoxFuture, ContextAccess, EditPreview, ToolCall, ToolHost, ToolOutcome, ToolSpec};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The refusal of a change whose preview is out of date.
+const CHANGED_MEANWHILE: &str = "The files have changed since this change was shown to the user, so nothing was changed. \
+    Read the files again, and then propose the change again.";
 
 /// Which file tools an agent has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,15 +104,54 @@ impl FileHost {
     fn offers(&self, tool: &str) -> bool {
         specs::find(tool).is_some_and(|spec| self.set == ToolSet::All || !spec.changes)
     }
+
+    /// Runs a function for a call on another thread; under the lock of the workspace if the tool changes files.
+    async fn execute<T: Send + 'static>(
+        &self,
+        call: &ToolCall,
+        run: impl FnOnce(&Inner, &ToolCall, &AtomicBool) -> Result<T, String> + Send + 'static,
+    ) -> Result<T, String> {
+        if !self.offers(&call.name) {
+            return Err(format!("there is no tool {} here", call.name.escape_debug()));
+        }
+        let (inner, call) = (Arc::clone(&self.inner), call.clone());
+        let cancelled = Arc::new(AtomicBool::new(false));
+        let _cancel_on_drop = CancelOnDrop(Arc::clone(&cancelled));
+        let (workspace, changes) = (inner.workspace.clone(), !is_read_only_tool(&call.name));
+        let work = move || run(&inner, &call, &cancelled);
+        let done = if changes {
+            exclusive::run_exclusively(&workspace, work).await
+        } else {
+            tokio::task::spawn_blocking(work).await
+        };
+        done.unwrap_or_else(|e| Err(format!("the tool failed unexpectedly: {e}")))
+    }
+}
+
+fn unknown_tool() -> Refusal {
+    Refusal::Argument { argument: "(tool)".to_owned(), why: "unknown".to_owned() }
 }
 
 impl Inner {
-    fn run(&self, call: &ToolCall, access: ContextAccess, cancelled: &AtomicBool) -> Result<String, Refusal> {
-        let Some(spec) = specs::find(&call.name) else {
-            return Err(Refusal::Argument { argument: "(tool)".to_owned(), why: "unknown".to_owned() });
-        };
+    fn job<'a>(&'a self, access: ContextAccess, cancelled: &'a AtomicBool) -> Job<'a> {
+        Job { root_set: &self.root_set, access, cancelled, observer: self.observer.as_deref() }
+    }
+
+    fn preview(
+        &self,
+        call: &ToolCall,
+        access: ContextAccess,
+        cancelled: &AtomicBool,
+    ) -> Result<EditPreview, Refusal> {
+        let spec = specs::find(&call.name).ok_or_else(unknown_tool)?;
         let args = Args::parse(&call.arguments, spec.arguments)?;
-        let job = Job { root_set: &self.root_set, access, cancelled, observer: self.observer.as_deref() };
+        preview::preview(&self.job(access, cancelled), spec.name, &args)
+    }
+
+    fn run(&self, call: &ToolCall, access: ContextAccess, cancelled: &AtomicBool) -> Result<String, Refusal> {
+        let spec = specs::find(&call.name).ok_or_else(unknown_tool)?;
+        let args = Args::parse(&call.arguments, spec.arguments)?;
+        let job = self.job(access, cancelled);
         job.check_cancelled()?;
         match spec.name {
             "read_file" => read::read_file(&job, &args),
@@ -130,27 +173,49 @@ impl ToolHost for FileHost {
 
     fn call<'a>(&'a self, call: &'a ToolCall, access: ContextAccess) -> BoxFuture<'a, ToolOutcome> {
         Box::pin(async move {
-            if !self.offers(&call.name) {
-                let content = format!("there is no tool {} here", call.name.escape_debug());
-                return ToolOutcome { content, is_error: true };
-            }
-            let (inner, call) = (Arc::clone(&self.inner), call.clone());
-            let cancelled = Arc::new(AtomicBool::new(false));
-            let _cancel_on_drop = CancelOnDrop(Arc::clone(&cancelled));
-            let (workspace, changes) = (inner.workspace.clone(), !is_read_only_tool(&call.name));
-            let work = move || inner.run(&call, access, &cancelled);
-            let done = if changes {
-                exclusive::run_exclusively(&workspace, work).await
-            } else {
-                tokio::task::spawn_blocking(work).await
+            let run = move |inner: &Inner, call: &ToolCall, cancelled: &AtomicBool| {
+                inner.run(call, access, cancelled).map_err(|refusal| refusal.to_string())
             };
-            match done {
-                Ok(Ok(content)) => ToolOutcome { content, is_error: false },
-                Ok(Err(refusal)) => ToolOutcome { content: refusal.to_string(), is_error: true },
-                Err(e) => {
-                    ToolOutcome { content: format!("the tool failed unexpectedly: {e}"), is_error: true }
-                }
-            }
+            outcome(self.execute(call, run).await)
         })
+    }
+
+    fn preview<'a>(
+        &'a self,
+        call: &'a ToolCall,
+        access: ContextAccess,
+    ) -> BoxFuture<'a, Result<EditPreview, ToolOutcome>> {
+        Box::pin(async move {
+            let run = move |inner: &Inner, call: &ToolCall, cancelled: &AtomicBool| {
+                inner.preview(call, access, cancelled).map_err(|refusal| refusal.to_string())
+            };
+            self.execute(call, run).await.map_err(|content| ToolOutcome { content, is_error: true })
+        })
+    }
+
+    fn call_previewed<'a>(
+        &'a self,
+        call: &'a ToolCall,
+        access: ContextAccess,
+        digest: &'a str,
+    ) -> BoxFuture<'a, ToolOutcome> {
+        let digest = digest.to_owned();
+        Box::pin(async move {
+            let run = move |inner: &Inner, call: &ToolCall, cancelled: &AtomicBool| {
+                let now = inner.preview(call, access, cancelled).map_err(|refusal| refusal.to_string())?;
+                if now.digest != digest {
+                    return Err(CHANGED_MEANWHILE.to_owned());
+                }
+                inner.run(call, access, cancelled).map_err(|refusal| refusal.to_string())
+            };
+            outcome(self.execute(call, run).await)
+        })
+    }
+}
+
+fn outcome(result: Result<String, String>) -> ToolOutcome {
+    match result {
+        Ok(content) => ToolOutcome { content, is_error: false },
+        Err(content) => ToolOutcome { content, is_error: true },
     }
 }

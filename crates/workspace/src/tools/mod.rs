@@ -9,6 +9,7 @@ mod hunks;
 mod job;
 mod list;
 mod patch;
+mod preview;
 mod read;
 mod search;
 mod specs;

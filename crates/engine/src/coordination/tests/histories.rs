@@ -152,7 +152,7 @@ fn step(world: &mut World, rng: &mut Rng, agents: usize) {
     if let Some(side_task) = rng.choice(wanted.side_tasks.clone()).filter(|_| rng.u8(0..3) > 0) {
         let error = (rng.u8(0..5) == 0).then(|| "the disk said no".to_owned());
         let item = match side_task.kind {
-            SideTaskKind::Tool(call) => {
+            SideTaskKind::Tool(call) | SideTaskKind::PreviewEdit(call) | SideTaskKind::Edit { call, .. } => {
                 Item::ToolResult { call: call.id, content: "done".into(), is_error: error.is_some() }
             }
             SideTaskKind::Snapshot(_) => Item::WorkspaceKept { error },

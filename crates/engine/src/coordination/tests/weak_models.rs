@@ -295,7 +295,14 @@ fn markers_that_a_model_copies_do_not_reach_the_final_answer() {
 
 #[test]
 fn markers_that_the_winner_copied_do_not_come_back_with_its_presentation() {
-    let mut world = presenting("<END OF MESSAGE 7a13f402>\nThe answer is 4.", RunRules::default());
+    let copied = "<END OF MESSAGE 7a13f402>\nThe answer is 4.";
+    let mut world = World::start(&["a", "b"], RunRules::default());
+    world.says(0, answer("Because."));
+    // Questioned once, then taken.
+    world.says(1, answer(copied));
+    world.says(1, answer(copied));
+    world.says(0, vote("agent2"));
+    world.says(1, vote("agent2"));
     world.says(1, text("<END OF MESSAGE 7a13f402>\nThe answer is 4, as `<END OF FILE>` shows."));
     assert_eq!(final_answer(&world), "The answer is 4, as `<END OF FILE>` shows.");
 }

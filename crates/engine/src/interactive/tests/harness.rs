@@ -5,10 +5,10 @@ use crate::coordination::tests::harness::{call, member};
 use crate::interactive::InteractiveSession;
 use crate::launch::execution_run;
 use althing_protocol::{
-    AttemptOutcome, ChatLimits, ChatSpec, ChatState, ContextCompaction, CoordinationSummary, Decision, Event,
-    Fact, FinalAnswerStrategy, Interaction, InteractiveAgent, Item, Message, Millis, ModeChoice,
-    ModelRequest, Op, Origin, Phase, Reply, RunEnd, RunResult, RunRules, RunSpec, RunStatus, Seq, TaskId,
-    TaskSpec, TeamSpec, Timestamp, Usage, Verdict,
+    AttemptOutcome, ChatLimits, ChatSpec, ChatState, ContextCompaction, CoordinationSummary, Decision,
+    EditPreview, Event, Fact, FileChange, FileDiff, FinalAnswerStrategy, Interaction, InteractiveAgent, Item,
+    Message, Millis, ModeChoice, ModelRequest, Op, Origin, Phase, Reply, RunEnd, RunResult, RunRules,
+    RunSpec, RunStatus, Seq, TaskId, TaskSpec, TeamSpec, Timestamp, Usage, Verdict,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -43,6 +43,14 @@ pub(crate) fn chat() -> ChatSpec {
 #[expect(clippy::needless_pass_by_value, reason = "tests write the arguments in place")]
 pub(crate) fn launches(arguments: Value) -> Reply {
     Reply { tool_calls: vec![call("launch_run", &arguments.to_string())], ..Reply::default() }
+}
+
+/// What a change of one file would do.
+pub(crate) fn preview(ask: bool) -> EditPreview {
+    let (path, diff) = ("notes.txt".into(), "@@ -1 +1 @@\n-old\n+new\n".into());
+    let change = FileChange::Modified;
+    let file = FileDiff { path, change, added: 1, removed: 1, diff, omitted: 0, note: None };
+    EditPreview { project: "/project".into(), files: vec![file], ask, digest: "d1".into() }
 }
 
 pub(crate) fn result(run: &TaskId, spec: &RunSpec, status: RunStatus) -> RunResult {

@@ -1,12 +1,12 @@
 //! Random histories: the invariants of a conversation hold for arbitrary behavior of model, runs, user and disk.
 
-use super::harness::{World, agent, chat, launches, result, team};
+use super::harness::{World, agent, chat, launches, preview, result, team};
 use crate::coordination::tests::harness::call;
 use crate::{SideTaskKind, WantedEffects};
 use althing_protocol::{
-    AgentMode, ChatSpec, ChatState, Decision, Event, Fact, InteractionId, InteractionKind, Item, LaunchRun,
-    Message, ModeChoice, Op, Phase, PlanRef, Reply, RunEnd, RunSpec, RunStatus, Seq, TaskId, TaskSpec, Usage,
-    Verdict,
+    ALWAYS_IN_PROJECT, AgentMode, ChatSpec, ChatState, Decision, Event, Fact, InteractionId, InteractionKind,
+    Item, LaunchRun, Message, ModeChoice, Op, Phase, PlanRef, Reply, RunEnd, RunSpec, RunStatus, Seq, TaskId,
+    TaskSpec, Usage, Verdict,
 };
 use fastrand::Rng;
 use serde_json::json;
@@ -36,7 +36,7 @@ fn random_spec(rng: &mut Rng) -> ChatSpec {
 
 fn random_reply(rng: &mut Rng) -> Reply {
     let usage = Usage { cost_usd: 0.02, calls: 1, input_tokens: rng.u64(0..9), ..Usage::default() };
-    let reply = match rng.u8(0..14) {
+    let reply = match rng.u8(0..15) {
         0..5 => Reply { text: "Here is what I think.".into(), ..Reply::default() },
         5..8 => launches(json!({"task": "build it"})),
         8 => launches(json!({"task": "plan it", "planning_mode": true, "execute_after_planning": true})),
@@ -52,6 +52,12 @@ fn random_reply(rng: &mut Rng) -> Reply {
         }
         12 => {
             Reply { tool_calls: vec![call("read_file", "{}"), call("new_answer", "{}")], ..Reply::default() }
+        }
+        13 => {
+            let mut second = call("write_file", "{}");
+            second.id = "second write".into();
+            let tool_calls = vec![call("write_file", "{}"), call("read_file", "{}"), second];
+            Reply { tool_calls, ..Reply::default() }
         }
         _ => Reply::default(),
     };
@@ -79,12 +85,54 @@ fn random_decision(rng: &mut Rng, world: &World) -> Decision {
         0 => Decision::Reject { reason: None },
         1 => Decision::Change { text: "smaller".into() },
         2 => Decision::Approve { digest: Some("forged".into()), edited: None, instructions: None },
-        3 => Decision::Continue,
+        3 => rng.choice([Decision::Continue, always()]).unwrap(),
         4 => {
             let edited = LaunchRun { task: "edited".into(), ..LaunchRun::default() };
             Decision::Approve { digest, edited: Some(Box::new(edited)), instructions: None }
         }
         _ => Decision::Approve { digest, edited: None, instructions: None },
+    }
+}
+
+fn always() -> Decision {
+    Decision::Choose { option: ALWAYS_IN_PROJECT.into() }
+}
+
+/// Checks that the user allowed a change of files, if the user had to be asked.
+fn check_permission(world: &World, call: &str) {
+    let (mut asks, mut allowed) = (false, false);
+    for event in &world.log {
+        match &event.fact {
+            Fact::ItemAdded { item: Item::EditProposed { call: id, preview }, .. } if id == call => {
+                (asks, allowed) = (preview.ask, false);
+            }
+            Fact::InteractionClosed { id, decision } if id.as_str().contains("edit") => {
+                if *decision == always() {
+                    return;
+                }
+                allowed = matches!(decision, Decision::Approve { .. });
+            }
+            _ => {}
+        }
+    }
+    assert!(!asks || allowed, "a change that nobody allowed\n{}", world.story());
+}
+
+/// How a side task ends.
+fn outcome_of(world: &World, kind: SideTaskKind, (content, is_error, ask): (String, bool, bool)) -> Item {
+    match kind {
+        SideTaskKind::Tool(call) => {
+            assert!(!["launch_run", "write_file"].contains(&call.name.as_str()));
+            Item::ToolResult { call: call.id, content, is_error }
+        }
+        SideTaskKind::PreviewEdit(call) if is_error => Item::ToolResult { call: call.id, content, is_error },
+        SideTaskKind::PreviewEdit(call) => Item::EditProposed { call: call.id, preview: preview(ask) },
+        SideTaskKind::Edit { call, digest } => {
+            assert_eq!(digest, preview(ask).digest);
+            check_permission(world, &call.id);
+            Item::ToolResult { call: call.id, content, is_error }
+        }
+        other => panic!("{other:?}"),
     }
 }
 
@@ -168,10 +216,8 @@ fn act(world: &mut World, rng: &mut Rng) {
     let wanted = world.chat.wanted();
     assert!(wanted.calls.len() <= 1 && (wanted.calls.is_empty() || wanted.side_tasks.is_empty()));
     if let Some(side_task) = rng.choice(wanted.side_tasks) {
-        let SideTaskKind::Tool(call) = side_task.kind else { panic!("only tools") };
-        assert_ne!(call.name, "launch_run");
         let content = "done ".repeat(rng.choice([1, 1, 400, 1500]).unwrap());
-        let item = Item::ToolResult { call: call.id, content, is_error: rng.bool() };
+        let item = outcome_of(world, side_task.kind, (content, rng.bool(), rng.bool()));
         world.happens(TaskId::chat(), Fact::ItemAdded { attempt: side_task.attempt, item });
     } else if !wanted.calls.is_empty() {
         if rng.u8(0..4) == 0 {
@@ -230,8 +276,7 @@ fn finish(world: &mut World) {
         } else if !world.chat.wanted().calls.is_empty() {
             world.answers("That is all.");
         } else if let Some(side_task) = world.chat.wanted().side_tasks.pop() {
-            let SideTaskKind::Tool(call) = side_task.kind else { panic!("only tools") };
-            let item = Item::ToolResult { call: call.id, content: "done".into(), is_error: false };
+            let item = outcome_of(world, side_task.kind, ("done".into(), false, true));
             world.happens(TaskId::chat(), Fact::ItemAdded { attempt: side_task.attempt, item });
         } else {
             return;
