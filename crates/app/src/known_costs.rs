@@ -8,13 +8,38 @@ use crate::failure::Failure;
 use crate::team::Team;
 use althing_config::is_on_this_machine;
 use althing_llm::PriceTable;
-use althing_protocol::{AGENT_KINDS, AgentId, AgentKind, BackendConfig, ExecutionMode, ProgramSpec, Usage};
+use althing_protocol::{
+    AGENT_KINDS, AgentId, AgentKind, BackendConfig, ExecutionMode, KnownCosts, Member, Price, ProgramSpec,
+    Usage,
+};
 use althing_runner::ModelPrices;
 
 /// The prices of a team, for CLI agents that report tokens but no cost.
 pub(crate) fn model_prices(team: &Team) -> ModelPrices {
     let prices = PriceTable::new(&team.config.prices);
     ModelPrices::new(move |name: &str, usage: &Usage| prices.cost(name, usage))
+}
+
+/// What is known about the costs of a team's runs: the prices of its agents, as far as they are known.
+pub(crate) fn of_team(team: &Team, members: &[Member]) -> KnownCosts {
+    let table = PriceTable::new(&team.config.prices);
+    let free = Price { input_per_million: 0.0, output_per_million: 0.0, cached_input_per_million: None };
+    let price = |member: &Member| {
+        if member.offline {
+            return Some(free);
+        }
+        let config = team.config.agents.iter().find(|agent| agent.id == member.id);
+        let url = config.and_then(|agent| agent.backend.base_url.as_deref());
+        let unlisted = || {
+            if member.is_cli_agent() {
+                return table.price(&member.backend);
+            }
+            url.is_some_and(is_on_this_machine).then_some(free)
+        };
+        table.price(&member.model).or_else(unlisted)
+    };
+    let prices = members.iter().filter_map(|member| Some((member.id.clone(), price(member)?))).collect();
+    KnownCosts { prices, ..KnownCosts::default() }
 }
 
 /// Fails if `--max-cost` is set and the agent's cost cannot be known. If only `budget_usd` is set, a notice says that

@@ -213,6 +213,11 @@ pub(crate) trait Decider: Send {
         Ok(Vec::new())
     }
 
+    /// What is left of the cost limit of the task's model calls, in US dollars; None without a limit.
+    fn cost_left_usd(&self) -> Option<f64> {
+        None
+    }
+
     /// For a run: its result if it were stopped now.
     fn result_if_stopped(&self) -> Option<RunResult> {
         None

@@ -1,8 +1,8 @@
 //! The conversation: its spec, the user's mode choices, and the arguments of `launch_run`.
 
 use crate::{
-    AgentId, AgentMode, ContextCompaction, ContextPath, Exchange, MAX_ROW_NAMES, Member, Modes, RunRules,
-    runs_code,
+    AgentId, AgentMode, ContextCompaction, ContextPath, Exchange, KnownCosts, MAX_ROW_NAMES, Member, Modes,
+    RunRules, runs_code,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -90,6 +90,9 @@ pub struct TeamSpec {
     /// often contain secrets need approval even there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub readable_dirs: Vec<String>,
+    /// What is known about the costs of the runs, for estimates. None in logs of 0.1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub costs: Option<Box<KnownCosts>>,
 }
 
 /// The modes that the user chose. A field that is None means that the user made no choice, and that the chat agent may
@@ -189,6 +192,9 @@ pub struct Proposal {
     /// The context paths that may be written to: by the presenter of the run or, if the run only plans, of the run
     /// that executes its plan.
     pub may_write: Vec<String>,
+    /// What is known about the cost of the run. None in logs of 0.1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub costs: Option<Box<KnownCosts>>,
     /// SHA-256 of the other fields. An approval must contain this digest, so that the approval is valid only for this
     /// proposal.
     pub digest: String,

@@ -7,6 +7,7 @@
 
 mod answer_reader;
 mod call_record;
+mod cost_limit;
 mod effects;
 mod ending;
 mod envs;

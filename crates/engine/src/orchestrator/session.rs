@@ -1,6 +1,7 @@
 //! The thread that owns a session's state: it turns inputs into facts, makes the facts durable, and then publishes
 //! them.
 
+use super::cost_limit::ReservedCosts;
 use super::effects::{EffectId, Effects};
 use super::envs::AgentEnvCache;
 use super::feed::Feed;
@@ -50,6 +51,8 @@ pub(super) struct Session {
     questions: BTreeMap<InteractionId, Seq>,
     /// Answers for programs, sent once the corresponding facts are durable.
     pub(super) program_answers: Vec<ProgramAnswer>,
+    /// What the running calls cost at least.
+    pub(super) reserved: ReservedCosts,
     /// The ids of the accepted ops, for deduplication.
     accepted_ids: BTreeSet<OpId>,
     /// The id of the op that is being accepted.
@@ -86,6 +89,7 @@ impl Session {
             pending: Vec::new(),
             questions: BTreeMap::new(),
             program_answers: Vec::new(),
+            reserved: ReservedCosts::default(),
             accepted_ids: BTreeSet::new(),
             current_id: None,
             opening,
