@@ -18,8 +18,7 @@ fn scores(agents: usize, way: &str) -> Vec<(&'static str, Score)> {
 
 /// The number of tasks in each world whose ballots are counted by both rules.
 fn counted_runs(agents: usize) -> u32 {
-    let usual = if agents < 4 { 400 } else { 150 };
-    scale(usual, 4000) as u32
+    if agents < 4 { scale(400, 2000) as u32 } else { scale(150, 1000) as u32 }
 }
 
 /// How many standard deviations a difference is away from none, if only chance decided which of the two rules is right
@@ -43,6 +42,9 @@ fn the_default_is_at_least_as_accurate_as_plurality_on_the_same_ballots_in_every
         // One or two agents: the rules cannot differ in what is right.
         assert!(agents > 2 || default + plurality == 0, "{agents} agents: {default} against {plurality}");
         for (world, paired) in &worlds {
+            // With few tasks, a difference that chance explains is none.
+            let is_nightly = scale(0, 1) == 1;
+            assert!(!is_nightly || deviations(paired) >= 0.0, "{world}:\n{}", table.join("\n"));
             assert!(deviations(paired) > -2.0, "{world}:\n{}", table.join("\n"));
         }
     }
