@@ -4,9 +4,10 @@
 mod worlds;
 
 use althing_engine::Coordination;
+use althing_engine::tally::{self, Rule};
 use althing_protocol::{
-    DecisionRule, DecisionRules, Event, Fact, FinalAnswerStrategy, Item, JudgeOrder, Member, Modes, RunRules,
-    RunSpec, Seq, TaskId, TaskSpec, Timestamp,
+    AgentId, DecisionRule, DecisionRules, Event, Fact, FinalAnswerStrategy, Item, JudgeOrder, Member, Modes,
+    RunRules, RunSpec, Seq, TaskId, TaskSpec, Timestamp,
 };
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -59,23 +60,74 @@ impl Score {
     }
 }
 
+/// The default and plurality, counted from the same ballots of the same runs, so that they differ only where the count
+/// does.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Paired {
+    pub runs: u32,
+    /// Runs in which only the default was right.
+    pub only_default: u32,
+    /// Runs in which only plurality was right.
+    pub only_plurality: u32,
+}
+
+impl Paired {
+    fn add(&mut self, default: bool, plurality: bool) {
+        self.runs += 1;
+        self.only_default += u32::from(default && !plurality);
+        self.only_plurality += u32::from(plurality && !default);
+    }
+}
+
+/// What the default counts, and what 0.1 and MassGen count.
+const DEFAULT: Rule = Rule { method: DecisionRule::Borda, merge_conclusions: true, unanimity: true };
+
+/// Runs many tasks of a world with a team, and counts the ballots of each run by both rules.
+fn paired(world: World, agents: usize, runs: u32) -> Paired {
+    // Everybody judges, so that there are ballots to count by any rule.
+    let rules = DecisionRules { unanimity: false, stop_when_decided: false, ..DecisionRules::default() };
+    let mut paired = Paired::default();
+    for seed in 0..u64::from(runs) {
+        let task = task(world, agents, seed);
+        let (decider, _) = run(&task, agents, &rules, seed);
+        let election = decider.election();
+        let is_right = |rule| {
+            let count = tally::count(&election, rule);
+            task.is_right(index_of(count.winner(&election).expect("the run has a winner")))
+        };
+        paired.add(is_right(DEFAULT), is_right(Rule::PLURALITY));
+    }
+    paired
+}
+
+/// A task of a world.
+fn task(world: World, agents: usize, seed: u64) -> Task {
+    Task::new(world, althing_text::pseudo_random(althing_text::fnv1a(world.name), seed), agents)
+}
+
+/// The index of a simulated agent.
+fn index_of(agent: &AgentId) -> usize {
+    agent.as_str().strip_prefix('a').and_then(|index| index.parse().ok()).expect("a simulated agent")
+}
+
+/// Runs many tasks of a world with a team.
 fn score(world: World, agents: usize, rules: &DecisionRules, runs: u32) -> Score {
     let mut score = Score::default();
     for seed in 0..u64::from(runs) {
-        let task =
-            Task::new(world, althing_text::pseudo_random(althing_text::fnv1a(world.name), seed), agents);
-        let (winner, calls) = run(&task, agents, rules, seed);
+        let task = task(world, agents, seed);
+        let (decider, calls) = run(&task, agents, rules, seed);
+        let winner = decider.result().and_then(|result| result.coordination_summary.winner.as_ref());
         score.runs += 1;
-        score.right += u32::from(task.is_right(winner));
+        score.right += u32::from(task.is_right(index_of(winner.expect("the run has a winner"))));
         score.possible += u32::from(task.some_agent_is_right());
         score.calls += calls;
     }
     score
 }
 
-/// Returns the winner and the number of started model calls. A call that is stopped counts, because it has to be paid
-/// for.
-fn run(task: &Task, agents: usize, rules: &DecisionRules, seed: u64) -> (usize, u32) {
+/// Runs the decider until the run is over. Also returns the number of model calls that were started: a call that is
+/// stopped has to be paid for, too.
+fn run(task: &Task, agents: usize, rules: &DecisionRules, seed: u64) -> (Coordination, u32) {
     let id: TaskId = "r1".into();
     let spec = spec(agents, rules, seed);
     let mut decider = Coordination::new("s1".into(), id.clone(), spec.clone(), "/logs".into());
@@ -96,10 +148,8 @@ fn run(task: &Task, agents: usize, rules: &DecisionRules, seed: u64) -> (usize, 
             }
             continue;
         }
-        if let Some(result) = decider.result() {
-            let winner = result.coordination_summary.winner.clone().expect("the run has a winner");
-            let winner = winner.as_str().strip_prefix('a').unwrap().parse().unwrap();
-            return (winner, started.len() as u32);
+        if decider.result().is_some() {
+            return (decider, started.len() as u32);
         }
         // The calls end in an order that differs between runs.
         let wanted = decider.wanted().calls;
@@ -175,10 +225,31 @@ fn tables(runs: u32) -> String {
         }
         text.push('\n');
     }
+    text.push_str(&paired_table(runs));
     text.push_str("The worlds:\n\n");
     for World { name, about, .. } in WORLDS {
         writeln!(text, "- {name}: {about}").unwrap();
     }
+    text
+}
+
+/// The table of the default and plurality, counted from the same ballots.
+fn paired_table(runs: u32) -> String {
+    let teams = TEAMS.into_iter().filter(|agents| *agents > 1);
+    let mut text =
+        format!("Only the default right / only plurality right, {runs} tasks each, on the same ballots\n\n");
+    let names: Vec<String> = teams.clone().map(|agents| format!("{agents} agents")).collect();
+    writeln!(text, "| world | {} |", names.join(" | ")).unwrap();
+    writeln!(text, "| --- |{}", " --- |".repeat(names.len())).unwrap();
+    for world in WORLDS {
+        let cells: Vec<String> = teams
+            .clone()
+            .map(|agents| paired(world, agents, runs))
+            .map(|paired| format!("{} / {}", paired.only_default, paired.only_plurality))
+            .collect();
+        writeln!(text, "| {} | {} |", world.name, cells.join(" | ")).unwrap();
+    }
+    text.push('\n');
     text
 }
 

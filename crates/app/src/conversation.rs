@@ -5,7 +5,9 @@ use crate::base_dirs::BaseDirs;
 use crate::context::AppContext;
 use crate::context_paths;
 use crate::failure::Failure;
+use crate::known_costs;
 use crate::launch_links;
+use crate::past_runs;
 use crate::project::{Project, with_project};
 use crate::session::{self, TeamBackends};
 use crate::session_launch::ChatRequest;
@@ -37,6 +39,7 @@ pub fn assemble(
     let context_paths = team_context_paths(team, project, app)?;
     let mut backends = session::team_backends(team, Some(&context_paths), app)?;
     let mut team_spec = team_spec(team, &backends, context_paths, project, app);
+    past_runs::add(&mut team_spec, app);
     if request.attended {
         team_spec.rules.override_window = team.rules(app).override_window;
     }
@@ -183,5 +186,7 @@ pub fn team_spec(
     let project = project.map(|project| project.workspace.dir());
     let dirs = context_paths::readable_dirs(&app.environment.cwd, home.as_deref(), project);
     let readable_dirs = dirs.iter().map(|dir| dir.display().to_string()).collect();
-    TeamSpec { members: backends.members.clone(), rules, context_paths, readable_dirs }
+    let members = backends.members.clone();
+    let costs = Some(Box::new(known_costs::of_team(team, &members)));
+    TeamSpec { members, rules, context_paths, readable_dirs, costs }
 }

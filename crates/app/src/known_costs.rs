@@ -7,7 +7,10 @@ use crate::failure::Failure;
 use crate::team::Team;
 use althing_config::is_on_this_machine;
 use althing_llm::PriceTable;
-use althing_protocol::{AGENT_KINDS, AgentId, AgentKind, BackendConfig, ExecutionMode, ProgramSpec, Usage};
+use althing_protocol::{
+    AGENT_KINDS, AgentId, AgentKind, BackendConfig, ExecutionMode, KnownCosts, Member, Price, ProgramSpec,
+    Usage,
+};
 use althing_runner::ModelPrices;
 
 /// The prices are for CLI agents that report tokens but no cost.
@@ -16,7 +19,31 @@ pub(crate) fn model_prices(team: &Team) -> ModelPrices {
     ModelPrices::new(move |name: &str, usage: &Usage| prices.cost(name, usage))
 }
 
-/// `model` is the model that will be called; `None` for a CLI agent that uses its own default model.
+/// What is known about the costs of a team's runs: the prices of its agents, as far as they are known.
+pub(crate) fn of_team(team: &Team, members: &[Member]) -> KnownCosts {
+    let table = PriceTable::new(&team.config.prices);
+    let free = Price { input_per_million: 0.0, output_per_million: 0.0, cached_input_per_million: None };
+    let price = |member: &Member| {
+        if member.offline {
+            return Some(free);
+        }
+        let config = team.config.agents.iter().find(|agent| agent.id == member.id);
+        let url = config.and_then(|agent| agent.backend.base_url.as_deref());
+        let unlisted = || {
+            if member.is_cli_agent() {
+                return table.price(&member.backend);
+            }
+            url.is_some_and(is_on_this_machine).then_some(free)
+        };
+        table.price(&member.model).or_else(unlisted)
+    };
+    let prices = members.iter().filter_map(|member| Some((member.id.clone(), price(member)?))).collect();
+    KnownCosts { prices, ..KnownCosts::default() }
+}
+
+/// Fails if `--max-cost` is set and the agent's cost cannot be known. If only `budget_usd` is set, a notice says that
+/// the budget does not include the agent. `model` is the model that will be called; None for a CLI agent that uses its
+/// own default model.
 pub(crate) fn check(
     id: &AgentId,
     config: &BackendConfig,

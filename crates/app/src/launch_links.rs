@@ -24,6 +24,10 @@ impl Backend for ResolvingBackend {
         self.0.info()
     }
 
+    fn least_cost_usd(&self, request: &ModelRequest) -> Option<f64> {
+        self.0.least_cost_usd(request)
+    }
+
     fn call<'a>(
         &'a self,
         request: &'a ModelRequest,

@@ -24,6 +24,7 @@ pub mod failure;
 mod known_costs;
 mod launch_links;
 pub mod otlp_export;
+mod past_runs;
 mod plans;
 pub mod prepare;
 pub mod programs;

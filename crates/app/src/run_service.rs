@@ -4,6 +4,7 @@ use crate::context::AppContext;
 use crate::context_paths;
 use crate::conversation;
 use crate::failure::Failure;
+use crate::past_runs;
 use crate::project;
 use crate::run_account::RunAccount;
 use crate::service::{self, LocalSessions, SessionService};
@@ -39,7 +40,9 @@ impl LocalRunService {
         let project = project::from_settings(&app)?;
         let context_paths = conversation::team_context_paths(&team, project.as_deref(), &app)?;
         let backends = session::team_backends(&team, Some(&context_paths), &app)?;
-        let team_spec = conversation::team_spec(&team, &backends, context_paths, project.as_deref(), &app);
+        let mut team_spec =
+            conversation::team_spec(&team, &backends, context_paths, project.as_deref(), &app);
+        past_runs::add(&mut team_spec, &app);
         let budget = team.interactive().and_then(|interactive| interactive.budget_usd).map(team::micro_usd);
         let account = Arc::new(RunAccount::new(team::max_cost(&app).into_iter().chain(budget).min()));
         let sessions = Arc::new(LocalSessions::with_team(app.clone(), Arc::new(team), project));

@@ -212,7 +212,12 @@ pub(crate) trait Decider: Send {
         Ok(Vec::new())
     }
 
-    /// The result of a run if it were stopped now; None for workflows and conversations.
+    /// What is left of the cost limit of the task's model calls, in US dollars; None without a limit.
+    fn cost_left_usd(&self) -> Option<f64> {
+        None
+    }
+
+    /// For a run: its result if it were stopped now.
     fn result_if_stopped(&self) -> Option<RunResult> {
         None
     }

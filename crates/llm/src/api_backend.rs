@@ -14,8 +14,9 @@ use crate::transport::Attempt;
 use crate::wire::{FinishedReply, Wire};
 use althing_protocol::{
     Backend, BackendConfig, BackendError, BackendErrorKind, BackendInfo, BoxFuture, Delta, DeltaSink,
-    ModelRequest, Notice, Price, Reply, Secret, Usage,
+    Message, ModelRequest, Notice, Price, Reply, Secret, ToolCall, ToolSpec, Usage,
 };
+use althing_text::estimate_tokens;
 use bytes::Bytes;
 use reqwest::header::HeaderMap;
 use reqwest::{Method, Request, Url};
@@ -364,7 +365,8 @@ impl<W: Wire> ApiBackend<W> {
             BackendErrorKind::Server
             | BackendErrorKind::Cut
             | BackendErrorKind::TooLarge
-            | BackendErrorKind::Empty => None,
+            | BackendErrorKind::Empty
+            | BackendErrorKind::CostLimit => None,
         }
     }
 }
@@ -396,9 +398,35 @@ fn is_too_long(failure: &CallFailure) -> bool {
     matches!(failure.status, Some(400 | 413 | 422 | 500)) && TOO_LONG.iter().any(|words| what.contains(words))
 }
 
+/// The estimated input tokens of a request.
+fn input_tokens(request: &ModelRequest) -> u64 {
+    let of_call = |call: &ToolCall| estimate_tokens(&call.name) + estimate_tokens(&call.arguments);
+    let of_message = |message: &Message| match message {
+        Message::User(text) => estimate_tokens(text),
+        Message::Assistant { text, tool_calls } => {
+            estimate_tokens(text) + tool_calls.iter().map(of_call).sum::<u64>()
+        }
+        Message::Tool { content, .. } => estimate_tokens(content),
+    };
+    let of_tool = |tool: &ToolSpec| {
+        let parameters = tool.parameters.to_string();
+        [&tool.name, &tool.description, &parameters]
+            .into_iter()
+            .map(|text| estimate_tokens(text))
+            .sum::<u64>()
+    };
+    let messages: u64 = request.messages.iter().map(of_message).sum();
+    let tools: u64 = request.tools.iter().map(of_tool).sum();
+    estimate_tokens(&request.system) + messages + tools
+}
+
 impl<W: Wire> Backend for ApiBackend<W> {
     fn info(&self) -> &BackendInfo {
         &self.info
+    }
+
+    fn least_cost_usd(&self, request: &ModelRequest) -> Option<f64> {
+        self.price.map(|price| input_tokens(request) as f64 * price.input_per_million / 1e6)
     }
 
     fn call<'a>(

@@ -85,7 +85,8 @@ impl CallFailure {
             BackendErrorKind::Auth
             | BackendErrorKind::NotFound
             | BackendErrorKind::BadRequest
-            | BackendErrorKind::TooLarge => RetryPolicy::Never,
+            | BackendErrorKind::TooLarge
+            | BackendErrorKind::CostLimit => RetryPolicy::Never,
         };
         Self {
             kind,

@@ -1,8 +1,8 @@
 //! The conversation: its spec, the user's mode choices, and the arguments of `launch_run`.
 
 use crate::{
-    AgentId, AgentMode, ContextCompaction, ContextPath, Exchange, MAX_ROW_NAMES, Member, Modes, RunRules,
-    runs_code,
+    AgentId, AgentMode, ContextCompaction, ContextPath, Exchange, KnownCosts, MAX_ROW_NAMES, Member, Modes,
+    RunRules, runs_code,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -87,6 +87,9 @@ pub struct TeamSpec {
     /// contain secrets need approval even there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub readable_dirs: Vec<String>,
+    /// What is known about the costs of the runs, for estimates. None in logs of 0.1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub costs: Option<Box<KnownCosts>>,
 }
 
 /// The modes that the user chose. Where the user made no choice (None), the chat agent may set the mode.
@@ -183,7 +186,11 @@ pub struct Proposal {
     pub may_read: Vec<String>,
     /// The context paths that may be written to, by the run or by the run that executes its plan.
     pub may_write: Vec<String>,
-    /// SHA-256 of the other fields. An approval must contain it, so that it is valid only for this proposal.
+    /// What is known about the cost of the run. None in logs of 0.1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub costs: Option<Box<KnownCosts>>,
+    /// SHA-256 of the other fields. An approval must contain this digest, so that the approval is valid only for this
+    /// proposal.
     pub digest: String,
 }
 

@@ -12,6 +12,7 @@ mod grant;
 mod id;
 mod interaction;
 mod item;
+mod known_costs;
 mod model;
 mod op;
 mod plan;
@@ -52,6 +53,7 @@ pub use grant::{
 pub use id::{AgentId, InteractionId, SessionId, TaskId};
 pub use interaction::{Candidate, Decision, Interaction, InteractionKind};
 pub use item::{Answer, AnswerLabel, Ballot, Item, LabelParseError, Revision};
+pub use known_costs::{KnownCosts, PastRuns};
 pub use model::{
     BackendError, BackendErrorKind, BackendInfo, Briefing, CallContext, CallRecord, CallsFrom, Delta,
     LateNotices, Message, ModelRequest, Reply, ToolCall, ToolSpec,

@@ -286,6 +286,8 @@ pub enum BackendErrorKind {
     TooLarge,
     /// The reply was empty.
     Empty,
+    /// The call was not made, because it would have exceeded the cost limit of its run.
+    CostLimit,
 }
 
 impl BackendErrorKind {
@@ -299,7 +301,7 @@ impl BackendErrorKind {
             | Self::Timeout
             | Self::Protocol
             | Self::Empty => true,
-            Self::Auth | Self::NotFound | Self::BadRequest | Self::TooLarge => false,
+            Self::Auth | Self::NotFound | Self::BadRequest | Self::TooLarge | Self::CostLimit => false,
         }
     }
 }

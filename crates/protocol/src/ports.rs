@@ -21,8 +21,15 @@ pub trait Backend: Send + Sync {
     /// The backend's type and model.
     fn info(&self) -> &BackendInfo;
 
-    /// Makes one call: streams into `on_delta`, and returns the whole reply or an error within the backend's time
-    /// limits, possibly after retries. Dropping the future cancels the call.
+    /// The cost of a call's input in US dollars, estimated before the call is made and without a discount for cached
+    /// input: the call costs at least this much. None if it is not known.
+    fn least_cost_usd(&self, request: &ModelRequest) -> Option<f64> {
+        let _ = request;
+        None
+    }
+
+    /// Makes one call: streams into `on_delta`, and returns the whole reply or a typed error within the backend's time
+    /// limits. A backend may retry a failed call before it returns. Dropping the future cancels the call.
     fn call<'a>(
         &'a self,
         request: &'a ModelRequest,

@@ -2,12 +2,13 @@
 //! answers a question.
 
 use crate::changed_files::ChangedFiles;
+use crate::estimate::cost_estimate;
 use crate::labels;
 use crate::money::exact_money;
 use crate::session::{EntryBody, Question, RunView, SessionView, TaskKind};
 use althing_protocol::{
     ALWAYS_IN_PROJECT, AskKind, AskOption, Decision, EditPreview, FileDiff, InteractionId, InteractionKind,
-    LaunchRun, NoticeLevel, Op, Proposal, Seq, TaskId, TaskStatus,
+    LaunchRun, Member, NoticeLevel, Op, Proposal, Seq, TaskId, TaskStatus,
 };
 use althing_text::ROW_MARK;
 use std::collections::{BTreeMap, BTreeSet};
@@ -183,7 +184,8 @@ const LAUNCH_QUESTION: &str = "launch this run?";
 
 /// What a person must know to approve a run, as pairs of name and value without empty values.
 fn proposal_details(proposal: &Proposal) -> Vec<(&'static str, String)> {
-    let agents: Vec<&str> = proposal.members.iter().map(|member| member.id.as_str()).collect();
+    let members: Vec<&Member> = proposal.members.iter().collect();
+    let agents: Vec<&str> = members.iter().map(|member| member.id.as_str()).collect();
     let mut details = vec![
         ("Task", proposal.launch.task.clone()),
         ("Context", proposal.launch.context.clone().unwrap_or_default()),
@@ -193,6 +195,7 @@ fn proposal_details(proposal: &Proposal) -> Vec<(&'static str, String)> {
         ("Rules", labels::changed_rules(&proposal.launch)),
         ("Reads", proposal.may_read.join(", ")),
         ("May write", proposal.writes_text()),
+        ("Cost", cost_estimate(proposal, &proposal.launch, &members).unwrap_or_default()),
     ];
     details.retain(|(_, value)| !value.is_empty());
     details

@@ -4,6 +4,7 @@
 
 mod changed_files;
 pub mod conversation;
+mod estimate;
 pub mod labels;
 mod lines;
 pub mod money;
@@ -11,6 +12,7 @@ pub mod report;
 mod session;
 
 pub use changed_files::ChangedFiles;
+pub use estimate::cost_estimate;
 pub use lines::ProgressLines;
 pub use session::{
     ConversationEntry, EntryBody, MemberView, Question, QueuedMessage, RunView, SessionView, StreamingText,

@@ -96,11 +96,60 @@ fn time_that_passed_before_an_interruption_counts() {
 
 #[test]
 fn a_run_at_its_cost_limit_ends_with_the_answer_so_far() {
-    let fixture =
-        Fixture::with(2, Script::parliament(), |team| team.price("model-a", 1000.0).price("model-b", 1000.0));
+    let fixture = Fixture::with(2, Script::parliament(), |team| {
+        team.output_price("model-a", 1000.0).output_price("model-b", 1000.0)
+    });
     let output = fixture.run(&["--max-cost", "0.01", "task"]).expect_code(3);
     assert!(output.stdout.starts_with("Answer of model-"), "{}", output.stdout);
     assert!(output.stderr.contains("cost limit"), "{}", output.stderr);
     let refused = fixture.run(&["--max-cost", "none", "task"]).expect_code(1);
     assert!(refused.stderr.contains("US dollars"), "{}", refused.stderr);
+}
+
+/// The least cost of the call that was not made, from the text that says so.
+fn least_cost(text: &str) -> f64 {
+    let (_, rest) = text.split_once("its input alone costs about $").unwrap_or_else(|| panic!("{text}"));
+    rest.split(',').next().unwrap().parse().unwrap_or_else(|_| panic!("{text}"))
+}
+
+#[test]
+fn a_call_whose_input_alone_exceeds_the_cost_limit_is_not_made() {
+    let fixture =
+        Fixture::with(2, Script::parliament(), |team| team.price("model-a", 1000.0).price("model-b", 1000.0));
+    let output = fixture.run(&["--max-cost", "0.01", "task"]).expect_code(3);
+    assert_eq!(fixture.server.request_count(), 0, "nothing was sent");
+    assert!(output.stderr.contains("the run reached its cost limit ($0.0000 spent)"), "{}", output.stderr);
+    assert!(output.stderr.contains("was not made"), "{}", output.stderr);
+    // A limit for one of the two calls: the other is not made, because the first is still running, and the reply of the
+    // first counts.
+    let limit = format!("{:.4}", 1.5 * least_cost(&output.stderr));
+    let gate = Gate::before_headers();
+    let usual = || Action::gated(Action::Usual, &gate);
+    let script = Script::parliament().on("model-a").always(usual()).on("model-b").always(usual());
+    let fixture = Fixture::with(2, script, |team| team.price("model-a", 1000.0).price("model-b", 1000.0));
+    let running = fixture.spawn(&["--max-cost", &limit, "task"]);
+    gate.wait_waiting_blocking(1, LIMIT);
+    gate.release_all();
+    let output = running.wait(LIMIT).expect_code(3);
+    assert_eq!(fixture.server.request_count(), 1);
+    assert!(output.stdout.starts_with("Answer of model-"), "{}", output.stdout);
+    assert!(output.stderr.contains("was not made"), "{}", output.stderr);
+}
+
+#[test]
+fn a_presentation_that_the_cost_limit_does_not_allow_leaves_the_winners_answer() {
+    let team = |team: super::support::Team| team.price("model-a", 1000.0).rule("skip_voting", true);
+    let expensive = Fixture::with(1, Script::parliament(), team);
+    let least = least_cost(&expensive.run(&["--max-cost", "0.01", "task"]).expect_code(3).stderr);
+    // The first call reports 120 tokens of $0.001 each.
+    let limit = format!("{:.4}", least + 0.05);
+    let fixture = Fixture::with(1, Script::parliament(), team);
+    let output = fixture.run(&["--max-cost", &limit, "task"]).expect_code(3);
+    assert_eq!(output.stdout, "Final answer of model-a\n", "{}", output.stderr);
+    assert!(
+        output.stderr.contains("cost limit") && output.stderr.contains("was not made"),
+        "{}",
+        output.stderr
+    );
+    assert_eq!(fixture.server.request_count(), 1);
 }

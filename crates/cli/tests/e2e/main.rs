@@ -95,6 +95,7 @@ mod program_troubles;
 mod program_turns;
 mod programs;
 mod projects;
+mod prompt_cache;
 mod real_model;
 mod replay;
 mod reports;

@@ -247,7 +247,7 @@ fn the_server_ends_after_its_client_has_left_even_during_a_run() {
 
 /// A run of this team costs more than a cent.
 fn expensive(script: Script, change: impl FnOnce(Team) -> Team) -> Fixture {
-    Fixture::with(1, script, |team| change(team.price("model-a", 1000.0)))
+    Fixture::with(1, script, |team| change(team.output_price("model-a", 1000.0)))
 }
 
 #[test]

@@ -103,6 +103,13 @@ impl Team {
         self
     }
 
+    /// A price of output alone: what a call costs is known only after the call.
+    pub fn output_price(mut self, model: &str, dollars: f64) -> Self {
+        self.config["prices"][model] = json!({ "input_per_million": 0, "output_per_million": dollars });
+        self
+    }
+
+    /// Sets a key of one agent's backend.
     pub fn backend(mut self, agent: usize, key: &str, value: impl Into<Value>) -> Self {
         self.config["agents"][agent]["backend"][key] = value.into();
         self

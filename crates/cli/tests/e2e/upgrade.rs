@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use althing_testkit::Althing;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::support::{althing, ensure, in_parallel, run};
 
@@ -129,6 +129,62 @@ fn an_old_run_is_resumed_from_any_event() {
         let decided = after.lines().filter(|line| line.contains(r#""verdict":"finished""#)).count();
         ensure(decided == 1, || format!("cut after {events}: it finished {decided} times"))
     });
+}
+
+/// The data of the fact that says who won.
+fn verdict(log: &str) -> Value {
+    let events = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let mut verdicts = events.filter(|event| event["data"]["verdict"] == "winner");
+    verdicts.next().expect("somebody won")["data"].clone()
+}
+
+#[test]
+fn an_old_run_that_stopped_in_mid_vote_is_resumed_with_the_rules_and_prompts_of_0_1() {
+    // The log ends before anybody judges, and after the reply of the first judge, while the two others still judge.
+    for (events, last) in [(22, "phase_changed"), (38, "vote")] {
+        let althing = truncated_session(RUN, events);
+        let old = log(&althing, RUN);
+        assert!(old.lines().last().unwrap().contains(last), "{old}");
+        run(&althing, &["resume", RUN]).expect_code(0);
+        let resumed = log(&althing, RUN);
+        let (now, then) = (verdict(&resumed), verdict(&old_log(RUN)));
+        assert_eq!(now["decision"]["rule"], "plurality", "{now}");
+        if events == 38 {
+            assert_eq!((&now["winner"], &now["votes"]), (&then["winner"], &then["votes"]));
+            let targets = |verdict: &Value| -> Vec<Value> {
+                let ballots = verdict["ballots"].as_array().unwrap().iter();
+                ballots.map(|ballot| json!([ballot["voter"], ballot["target"]])).collect()
+            };
+            assert_eq!(targets(&now), targets(&then));
+        }
+        // The newest call in which the second agent judges: in 0.1, its second or, after newer answers, its third.
+        let step = if events == 38 { "3" } else { "2" };
+        let sent = run(&althing, &["sessions", "prompt", RUN, "two", step]).expect_code(0).stdout;
+        assert!(!sent.contains("contains no digest"), "this version made the call: {sent}");
+        for words in
+            ["Judge them by how well they serve the original message", "do not polish what is good enough"]
+        {
+            assert!(sent.contains(words), "`{words}` of the first prompts is missing: {sent}");
+        }
+        let place = |agent: &str| {
+            sent.find(&format!("<{agent}.1 ")).unwrap_or_else(|| panic!("{agent} is missing: {sent}"))
+        };
+        assert!(place("agent1") < place("agent3") && place("agent3") < place("agent2"), "own last: {sent}");
+        assert!(!sent.contains("ranking"), "0.1 knew no rankings: {sent}");
+    }
+}
+
+#[test]
+fn the_votes_of_an_old_run_are_counted_again() {
+    let althing = with_old_sessions();
+    let counted = run(&althing, &["recount", RUN, "--rules", "plurality,borda", "--json"]).expect_code(0);
+    let counted: Value = serde_json::from_str(&counted.stdout).unwrap();
+    let old = verdict(&old_log(RUN));
+    assert_eq!(counted[0]["winner"], old["winner"]);
+    for rule in counted[0]["rules"].as_array().unwrap() {
+        assert_eq!((&rule["winner"], &rule["votes"]), (&old["winner"], &old["votes"]), "{rule}");
+    }
+    assert_eq!(log(&althing, RUN), old_log(RUN), "nothing was written to what is over");
 }
 
 #[test]

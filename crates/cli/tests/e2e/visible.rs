@@ -210,6 +210,22 @@ fn the_question_shows_task_context_agents_modes_and_paths_in_every_front_end() {
     });
 }
 
+#[test]
+fn the_question_estimates_tokens_and_cost_in_every_front_end() {
+    let launch = json!({"task": "Do it", "agents": ["a", "b"]});
+    in_parallel(2, ["screen", "plain screen", "chat", "MCP"], |front_end| {
+        let fixture = proposing_run(&launch, |team| team.price("model-a", 10.0).price("model-b", 10.0));
+        let first = shown_question(front_end, &fixture, &launch);
+        let assumed = "about 14k tokens, about $0.14, up to $0.24";
+        ensure(first.contains(assumed), || format!("{front_end}: no `{assumed}`:\n{first}"))?;
+        // Five calls with 120 tokens each.
+        fixture.run(&["A run before"]).expect_code(0);
+        let second = shown_question(front_end, &fixture, &launch);
+        let measured = "about 600 tokens, under $0.01";
+        ensure(second.contains(measured), || format!("{front_end}: no `{measured}`:\n{second}"))
+    });
+}
+
 /// Checks that the chat agent received the cancellation in its next request, as the result of its call, and that
 /// nothing else happened.
 #[track_caller]

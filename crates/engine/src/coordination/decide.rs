@@ -55,6 +55,10 @@ impl Decider for Coordination {
         }
     }
 
+    fn cost_left_usd(&self) -> Option<f64> {
+        self.state.cost_left_usd()
+    }
+
     fn side_task_warning(&self, effect: &EffectKey, item: &Item) -> Option<(TaskId, Notice)> {
         let EffectKey::SideTask(side_task) = effect else { return None };
         let (task, text, hint) = match item {

@@ -21,9 +21,9 @@ mod wanted_effects;
 
 use crate::decider::{CallKey, Consequence, SideTask, SideTaskKind, WantedEffects};
 use althing_protocol::{
-    AgentId, Answer, AnswerLabel, AttemptOutcome, ContextAccess, Decision, Event, Fact, Interaction, Item,
-    Millis, Op, Phase, Purpose, Restart, Revision, RunResult, RunSpec, SessionId, TaskId, TaskStatus, Timer,
-    Timestamp, Usage, Verdict,
+    AgentId, Answer, AnswerLabel, AttemptOutcome, BackendErrorKind, ContextAccess, Decision, Event, Fact,
+    Interaction, Item, Millis, Op, Phase, Purpose, Restart, Revision, RunResult, RunSpec, SessionId, TaskId,
+    TaskStatus, Timer, Timestamp, Usage, Verdict,
 };
 use execution::Execution;
 pub(crate) use restart::RejectedAnswer;
@@ -75,6 +75,7 @@ impl Coordination {
             waits: 0,
             early: Revision(0),
             timed_out: false,
+            refused_call: None,
             cancelled: false,
             halted: false,
             result: None,
@@ -319,6 +320,13 @@ impl Coordination {
         let Some(member) = self.state.members.get_mut(index) else { return };
         let purpose = member.attempt.as_ref().map(|attempt| attempt.purpose);
         member.end(number, outcome);
+        if let AttemptOutcome::Failed { error, kind: Some(BackendErrorKind::CostLimit), .. } = outcome {
+            self.state.refused_call = Some(error.clone());
+            // The run ends at its limit. It is not said to have a presentation that failed.
+            if matches!(purpose, Some(Purpose::Present { .. })) {
+                return;
+            }
+        }
         let failure = match outcome {
             AttemptOutcome::Failed { error, .. } => Some(error.clone()),
             AttemptOutcome::GaveUp { reason } => Some(reason.clone()),

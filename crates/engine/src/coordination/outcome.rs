@@ -170,7 +170,9 @@ impl Coordination {
         match end {
             RunEnd::Answered => None,
             RunEnd::Limit if self.state.is_over_budget() => {
-                Some(format!("the run reached its cost limit (${:.4} spent)", self.state.usage.cost_usd))
+                let refused = self.state.refused_call.as_ref().map(|why| format!(": {why}"));
+                let (spent, refused) = (self.state.usage.cost_usd, refused.unwrap_or_default());
+                Some(format!("the run reached its cost limit (${spent:.4} spent){refused}"))
             }
             RunEnd::Limit if self.state.is_out_of_calls() && !self.state.timed_out => {
                 let most = self.state.spec.rules.limits.model_calls.unwrap_or_default();

@@ -57,9 +57,17 @@ impl RunState {
         self.spec.rules.max_new_answers_global.is_some_and(|cap| self.answered() >= cap)
     }
 
+    /// Whether the run has reached its cost limit, which `--max-cost` sets: it has cost that much, or a call was not made
+    /// because it would have cost too much. In the second case, the replies of calls that are still running count.
     pub(crate) fn is_over_budget(&self) -> bool {
-        let cap = self.spec.rules.limits.cost_micro_usd;
-        cap.is_some_and(|cap| self.usage.cost_usd * 1e6 >= cap as f64)
+        let is_busy = |member: &MemberState| member.attempt.is_some() || member.suspended.is_some();
+        let is_refused = self.refused_call.is_some() && !self.members.iter().any(is_busy);
+        is_refused || self.cost_left_usd().is_some_and(|left| left <= 0.0)
+    }
+
+    /// What is left of the cost limit, in US dollars; None without a limit.
+    pub(crate) fn cost_left_usd(&self) -> Option<f64> {
+        self.spec.rules.limits.cost_micro_usd.map(|cap| cap as f64 / 1e6 - self.usage.cost_usd)
     }
 
     pub(crate) fn limit_passed(&self) -> bool {

@@ -1,8 +1,9 @@
 //! The state of a run: the fold of its facts.
 
 use althing_protocol::{
-    AgentId, Answer, AttemptOutcome, Ballot, DecisionReport, FileWrite, Item, Member, PlanProgress, PlanRef,
-    Purpose, Reply, Restart, Revision, RunResult, RunSpec, TaskStatus, ToolCall, Usage,
+    AgentId, Answer, AttemptOutcome, BackendErrorKind, Ballot, DecisionReport, FileWrite, Item, Member,
+    PlanProgress, PlanRef, Purpose, Reply, Restart, Revision, RunResult, RunSpec, TaskStatus, ToolCall,
+    Usage,
 };
 use std::sync::Arc;
 
@@ -323,6 +324,8 @@ impl MemberState {
                 self.suspended = Some(ended);
                 None
             }
+            // The agent is not at fault: the run ends at its cost limit.
+            AttemptOutcome::Failed { kind: Some(BackendErrorKind::CostLimit), .. } => None,
             AttemptOutcome::GaveUp { reason } => Some(Dropout { error: reason.clone(), timed_out: false }),
             AttemptOutcome::Failed { error, .. } => Some(Dropout { error: error.clone(), timed_out: false }),
             AttemptOutcome::TimedOut => {
@@ -401,6 +404,8 @@ pub(crate) struct RunState {
     /// answers are missing.
     pub(crate) early: Revision,
     pub(crate) timed_out: bool,
+    /// Why a call was not made: it would have exceeded the cost limit.
+    pub(crate) refused_call: Option<String>,
     pub(crate) cancelled: bool,
     /// A shutdown was requested; nothing begins until a resume.
     pub(crate) halted: bool,

@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "an environment variable sets the size of a test")]
 
 mod answer_checks;
+mod cost_limit;
 mod countdown;
 mod deciding;
 pub(crate) mod harness;

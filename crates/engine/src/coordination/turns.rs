@@ -72,6 +72,9 @@ impl RunState {
         if !member.is_live() || member.attempt.is_some() || member.vote.is_some() || member.abstained {
             return None;
         }
+        if self.refused_call.is_some() {
+            return None;
+        }
         if !member.has_answered() && !self.global_cap_reached() {
             return Some(Purpose::Answer);
         }

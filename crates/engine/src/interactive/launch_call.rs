@@ -6,8 +6,9 @@ use super::rules::NextTurnStep;
 use super::state::{ChatAttempt, ChatTurn, LaunchState};
 use crate::launch::{self, Consent, ResolvedRun};
 use althing_protocol::{
-    Decision, Fact, Interaction, InteractionId, InteractionKind, LaunchRun, ModeChoice, ToolCall,
+    Decision, Fact, Interaction, InteractionId, InteractionKind, LaunchRun, ModeChoice, TeamSpec, ToolCall,
 };
+use std::borrow::Cow;
 
 impl InteractiveSession {
     pub(super) fn launch(&self, turn: &ChatTurn, attempt: &ChatAttempt, call: &ToolCall) -> NextTurnStep {
@@ -68,8 +69,34 @@ impl InteractiveSession {
         }])
     }
 
-    /// Resolves a launch; the flag says whether the user must approve it. Even if approvals are not required, a run
-    /// that needs more access than allowed without approval is shown for approval, or refused if no person is present.
+    /// The team for a turn, with the paths that the user granted in the message (these paths need no further approval)
+    /// and with what the conversation's runs have cost.
+    pub(super) fn team(&self, turn: &ChatTurn) -> Cow<'_, TeamSpec> {
+        let mut team = Cow::Borrowed(&self.spec.team);
+        if let Some(message) = turn.message.as_ref().filter(|message| !message.grants.is_empty())
+            // An invalid grant fails the turn before anything is launched.
+            && let Ok(context_paths) = launch::with_grants(&team, &message.grants)
+        {
+            team.to_mut().context_paths = context_paths;
+        }
+        if team.costs.is_some()
+            && !self.runs.is_empty()
+            && let Some(costs) = &mut team.to_mut().costs
+        {
+            for run in &self.runs {
+                costs.past.add(run.coordination_summary.agents.len(), run.usage);
+            }
+        }
+        let limit = self.spec.team.rules.limits.cost_micro_usd;
+        if let Some(left) = self.budget.left().filter(|left| limit.is_none_or(|limit| *left < limit)) {
+            team.to_mut().rules.limits.cost_micro_usd = Some(left);
+        }
+        team
+    }
+
+    /// Resolves a proposed run; also returns whether the user must approve it first. If approvals are not required, a
+    /// run that needs more access than a run may have without approval is still shown for approval, or is refused if
+    /// no person is present.
     fn proposed(&self, turn: &ChatTurn, launch: &LaunchRun) -> Result<(ResolvedRun, bool), String> {
         let resolve = |consent| self.resolve(turn, launch, &self.choice(turn), consent);
         if self.consent() == Consent::Person {

@@ -18,12 +18,11 @@ mod transitions;
 mod wanted_effects;
 
 use crate::decider::Consequence;
-use crate::launch;
 use crate::summary::structural_summary;
 use althing_protocol::{
     AttemptOutcome, ChatSpec, ChatState, Decision, Event, Fact, Interaction, InteractionKind, Item,
     ModeChoice, Notice, NoticeLevel, Op, Phase, Purpose, RunResult, Seq, SessionId, TaskId, TaskSpec,
-    TaskStatus, TeamSpec, Usage, Verdict,
+    TaskStatus, Usage, Verdict,
 };
 use budget::SessionBudget;
 use compaction::CompactedHistory;
@@ -32,7 +31,6 @@ use state::{
     ChatAttempt, ChatStep, ChatTurn, CompactionStep, LaunchState, LaunchedRun, PastTurn, UserMessage,
     merge_choices, state_after_run,
 };
-use std::borrow::Cow;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -169,20 +167,7 @@ impl InteractiveSession {
         merge_choices(of_message, &self.modes)
     }
 
-    /// The team for a turn, with the paths that the user granted in the message; they need no further approval.
-    fn team(&self, turn: &ChatTurn) -> Cow<'_, TeamSpec> {
-        let team = &self.spec.team;
-        match turn.message.as_ref().map(|message| message.grants.as_slice()) {
-            None | Some([]) => Cow::Borrowed(team),
-            // An invalid grant fails the turn before anything is launched.
-            Some(grants) => match launch::with_grants(team, grants) {
-                Ok(context_paths) => Cow::Owned(TeamSpec { context_paths, ..team.clone() }),
-                Err(_) => Cow::Borrowed(team),
-            },
-        }
-    }
-
-    /// Folds an event into the state. Events of unrelated tasks are ignored.
+    /// Folds one event into the state. Events of unrelated tasks are ignored.
     pub fn apply(&mut self, event: &Event) {
         match (&event.fact, &event.task) {
             (Fact::OpAccepted { op, .. }, _) => self.accept(event.seq, op),

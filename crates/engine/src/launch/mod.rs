@@ -19,8 +19,8 @@ pub(crate) use result_text::result_text;
 
 use crate::summary::excerpt;
 use althing_protocol::{
-    AgentMode, ContextPath, LaunchRun, ModeChoice, Modes, PathGrant, PlanRun, Proposal, RunResult, RunSpec,
-    TeamSpec,
+    AgentMode, ContextPath, KnownCosts, LaunchRun, ModeChoice, Modes, PathGrant, PlanRun, Proposal,
+    RunResult, RunSpec, TeamSpec,
 };
 use althing_text::{hex, nearest};
 use sha2::{Digest, Sha256};
@@ -115,9 +115,23 @@ pub fn resolve_launch(
         execution,
         tie_break_seed,
     };
-    let digest = String::new();
-    let mut proposal =
-        Proposal { launch: resolved, members, modes, chosen: chosen(choice), may_read, may_write, digest };
+    let costs = team.costs.as_ref().map(|costs| {
+        Box::new(KnownCosts {
+            max_answers_per_agent: spec.rules.max_new_answers_per_agent,
+            limit_micro_usd: spec.rules.limits.cost_micro_usd,
+            ..KnownCosts::clone(costs)
+        })
+    });
+    let mut proposal = Proposal {
+        launch: resolved,
+        members,
+        modes,
+        chosen: chosen(choice),
+        may_read,
+        may_write,
+        costs,
+        digest: String::new(),
+    };
     proposal.digest = digest_of(&proposal)?;
     Ok(ResolvedRun { spec, proposal })
 }

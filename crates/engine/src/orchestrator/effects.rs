@@ -220,6 +220,12 @@ impl Effects {
         });
     }
 
+    /// Ends a model call without making it.
+    pub(super) fn refuse_call(&mut self, id: EffectId, error: BackendError) {
+        self.spawn(id, CallOutcome::unsent(internal_error()), async move { CallOutcome::unsent(error) });
+    }
+
+    /// Starts a program.
     pub(super) fn program(&mut self, id: EffectId, job: ProgramJob, programs: Option<Arc<dyn Programs>>) {
         let (inbox, feed, mask) = (self.inbox.clone(), self.feed.clone(), self.mask.clone());
         let (alive, observer) = self.new_alive();

@@ -4,6 +4,7 @@
 
 mod answer_reader;
 mod call_record;
+mod cost_limit;
 mod effects;
 mod ending;
 mod envs;

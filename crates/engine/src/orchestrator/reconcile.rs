@@ -50,6 +50,12 @@ impl Session {
             Some(EffectRequest::Call { request, agent, env }) => {
                 let env = env.map(|(owner, visibility)| (self.envs.handle(&self.deps, owner), visibility));
                 let backend = agent.and_then(|agent| self.deps.backends.get(&agent)).cloned();
+                if let Some(backend) = &backend
+                    && let Err(refusal) = self.reserve_cost(&id, &**backend, &request)
+                {
+                    self.effects.refuse_call(id, refusal);
+                    return;
+                }
                 self.effects.call(id, Call { work, request: *request, backend, env });
             }
             Some(EffectRequest::SideTask { kind, access, env }) => {

@@ -1,6 +1,7 @@
 //! The thread that owns a session's state: it turns inputs into facts, makes the facts durable, and then publishes
 //! them. While the disk is full, the session waits, at most for `journal_retry_timeout`.
 
+use super::cost_limit::ReservedCosts;
 use super::effects::{EffectId, Effects};
 use super::envs::AgentEnvCache;
 use super::feed::Feed;
@@ -46,7 +47,9 @@ pub(super) struct Session {
     questions: BTreeMap<InteractionId, Seq>,
     /// Answers that are sent to programs once the corresponding facts are durable.
     pub(super) program_answers: Vec<ProgramAnswer>,
-    /// The ids of accepted ops, for deduplication.
+    /// What the running calls cost at least.
+    pub(super) reserved: ReservedCosts,
+    /// The ids of the accepted ops, for deduplication.
     accepted_ids: BTreeSet<OpId>,
     current_id: Option<OpId>,
     opening: Option<SessionOpened>,
@@ -80,6 +83,7 @@ impl Session {
             pending: Vec::new(),
             questions: BTreeMap::new(),
             program_answers: Vec::new(),
+            reserved: ReservedCosts::default(),
             accepted_ids: BTreeSet::new(),
             current_id: None,
             opening,

@@ -202,6 +202,7 @@ fn named_by_others(text: &str) -> Vec<Arc<Event>> {
         chosen: vec![text.into()],
         may_read: vec![text.into()],
         may_write: vec![text.into()],
+        costs: None,
         digest: "0".repeat(64),
     };
     let option = AskOption { id: text.into(), label: text.into() };

@@ -200,11 +200,13 @@ fn messages(request: &ModelRequest, states: &ProviderStates) -> Vec<Value> {
     for (_, blocks) in turns.iter_mut().filter(|(role, _)| *role == "user") {
         blocks.sort_by_key(|block| block.get("type").is_some_and(|kind| kind == "text"));
     }
-    if let (Some(("user", blocks)), false) = (turns.last_mut(), request.tools.is_empty())
-        && let Some(block) = blocks.last_mut()
-    {
-        // An agent with tools will send this prefix again with a few more messages.
-        put(block, "cache_control", cache_mark());
+    if !request.tools.is_empty() && turns.last().is_some_and(|(role, _)| *role == "user") {
+        // An agent with tools will send this prefix again with a few more messages. The mark of the last call is repeated:
+        // the provider looks for a cached prefix at the marks, and only up to 20 blocks before each of them.
+        let of_user = turns.iter_mut().rev().filter(|(role, _)| *role == "user").take(2);
+        for block in of_user.filter_map(|(_, blocks)| blocks.last_mut()) {
+            put(block, "cache_control", cache_mark());
+        }
     }
     turns.into_iter().map(|(role, content)| json!({"role": role, "content": content})).collect()
 }

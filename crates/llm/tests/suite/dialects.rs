@@ -73,7 +73,7 @@ async fn a_messages_request_is_exact() {
         "model": "claude-sonnet-4-5",
         "system": [{"type": "text", "text": "You are an agent.", "cache_control": cache}],
         "messages": [
-            {"role": "user", "content": [{"type": "text", "text": "Read both."}]},
+            {"role": "user", "content": [{"type": "text", "text": "Read both.", "cache_control": cache}]},
             {"role": "assistant", "content": [
                 {"type": "tool_use", "id": "a", "name": "read", "input": {"path": "x"}},
                 {"type": "tool_use", "id": "b", "name": "read", "input": {"invalid_arguments": "{\"path\": oops"}},

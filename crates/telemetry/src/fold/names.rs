@@ -85,6 +85,7 @@ pub(super) fn failure(kind: BackendErrorKind) -> &'static str {
         BackendErrorKind::Protocol => "protocol",
         BackendErrorKind::TooLarge => "too_large",
         BackendErrorKind::Empty => "empty",
+        BackendErrorKind::CostLimit => "cost_limit",
     }
 }
 

@@ -11,8 +11,8 @@ use crate::paint::Canvas;
 use crate::theme::Tone;
 use althing_protocol::{Ask, AskKind, FileDiff, FileWrite, LaunchRun, Member, Proposal, TaskId};
 use althing_text::sanitize;
-use althing_view::labels;
 use althing_view::money::exact_money;
+use althing_view::{cost_estimate, labels};
 use ratatui::layout::Rect;
 
 const MANY_PATHS: usize = 4;
@@ -57,6 +57,7 @@ fn paths(label: &str, paths: &[String], end: &str, width: usize) -> Vec<Line> {
 }
 
 impl RunParts<'_> {
+    /// Who takes part, how and at what cost: agents, modes, added prompts, changed rules and the estimate.
     fn team(&self, app: &App, width: usize) -> Vec<Line> {
         let members = approval_members::members(self.proposal, self.edited, &app.model.team);
         let agents: Vec<String> =
@@ -70,6 +71,9 @@ impl RunParts<'_> {
             if !text.is_empty() {
                 lines.extend(dialog::value(label, &text, width));
             }
+        }
+        if let Some(cost) = cost_estimate(self.proposal, self.edited, &members) {
+            lines.extend(dialog::value("Cost", &cost, width));
         }
         lines
     }

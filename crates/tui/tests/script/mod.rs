@@ -136,6 +136,7 @@ impl Script {
                 rules: RunRules::default(),
                 context_paths: Vec::new(),
                 readable_dirs: Vec::new(),
+                costs: None,
             },
             project: Some("/home/me/.althing/projects/my-app".into()),
             modes: ModeChoice::default(),
@@ -345,6 +346,7 @@ impl Script {
             chosen: vec!["agent_mode".into()],
             may_read: Vec::new(),
             may_write: vec!["./my-app".into()],
+            costs: None,
             digest: "d1g3st".into(),
         }
     }

@@ -3,8 +3,8 @@
 use super::support::TestScreen;
 use crate::script::{self, START, Script, team};
 use althing_protocol::{
-    AgentId, AgentMode, ChatState, Decision, Event, Fact, FeedItem, InteractionKind, LaunchRun, Modes,
-    Notice, NoticeLevel, Op, Proposal, Seq,
+    AgentId, AgentMode, ChatState, Decision, Event, Fact, FeedItem, InteractionKind, KnownCosts, LaunchRun,
+    Modes, Notice, NoticeLevel, Op, Price, Proposal, Seq,
 };
 use crossterm::event::{Event as TerminalEvent, KeyCode};
 use std::sync::Arc;
@@ -171,6 +171,20 @@ fn edited(screen: &TestScreen) -> LaunchRun {
 
 fn ids(names: &[&str]) -> Vec<AgentId> {
     names.iter().map(|name| AgentId::from(*name)).collect()
+}
+
+#[test]
+fn the_dialog_shows_what_the_run_may_cost_and_the_estimate_follows_the_chosen_agents() {
+    let price = Price { input_per_million: 10.0, output_per_million: 10.0, cached_input_per_million: None };
+    let prices = ["gem", "gpt"].map(|id| (AgentId::from(id), price)).into();
+    let costs = KnownCosts { prices, ..KnownCosts::default() };
+    let mut screen = asked_about(|proposal| proposal.costs = Some(Box::new(costs)));
+    assert!(screen.shows("Cost      about ") && screen.shows("plus "), "{}", screen.text());
+    assert!(screen.shows("(price unknown)"), "{}", screen.text());
+    screen.press_alone('m');
+    assert!(screen.shows("Cost      about ") && !screen.shows("unknown"), "gem alone:\n{}", screen.text());
+    let old = asked_about(|_| {});
+    assert!(!old.shows("Cost "), "{}", old.text());
 }
 
 #[test]

@@ -25,7 +25,8 @@ fn proposed(launch: LaunchRun, agents: &[&str]) -> InteractionKind {
     };
     let (modes, chosen) = (Modes::default(), Vec::new());
     let members = agents.iter().map(member).collect();
-    let proposal = Proposal { launch, members, modes, chosen, may_read, may_write, digest: "d".into() };
+    let (costs, digest) = (None, "d".into());
+    let proposal = Proposal { launch, members, modes, chosen, may_read, may_write, costs, digest };
     InteractionKind::RunApproval { proposal: Box::new(proposal) }
 }
 

@@ -19,6 +19,7 @@ pub(super) fn reason(outcome: &AttemptOutcome) -> Option<&'static str> {
             Some(BackendErrorKind::Protocol) => "unreadable reply",
             Some(BackendErrorKind::TooLarge) => "reply too large",
             Some(BackendErrorKind::Empty) => "empty reply",
+            Some(BackendErrorKind::CostLimit) => "cost limit",
             None => "failed",
         },
         AttemptOutcome::GaveUp { .. } => "gave up",

@@ -15,7 +15,8 @@ use std::collections::BTreeMap;
 
 pub(crate) fn team(agents: &[&str]) -> TeamSpec {
     let members = agents.iter().map(|id| member(id)).collect();
-    TeamSpec { members, rules: RunRules::default(), context_paths: Vec::new(), readable_dirs: Vec::new() }
+    let (context_paths, readable_dirs) = (Vec::new(), Vec::new());
+    TeamSpec { members, rules: RunRules::default(), context_paths, readable_dirs, costs: None }
 }
 
 pub(crate) fn agent() -> InteractiveAgent {
