@@ -64,8 +64,11 @@ pub struct ChatRequest {
     /// Whether a person is present who can be asked about a run that needs more access than runs have without
     /// approval.
     pub can_ask: bool,
-    /// What was said in the session that the conversation continues, if that session was a run.
+    /// What was said in the session that the conversation continues, if that session was a run; for a branch, what was
+    /// said before it.
     pub history: Vec<Exchange>,
+    /// The session of which the conversation is a branch.
+    pub branch_of: Option<SessionId>,
 }
 
 /// Starts the session that a request describes.

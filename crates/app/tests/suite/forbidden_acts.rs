@@ -520,7 +520,14 @@ fn chat(backend: &str, run: &RunSpec) -> ChatSpec {
     };
     let (members, context_paths) = (run.members.clone(), run.context_paths.clone());
     let team = TeamSpec { members, rules: RunRules::default(), context_paths, readable_dirs: Vec::new() };
-    ChatSpec { agent: Some(agent), team, project: None, modes: ModeChoice::default(), history: Vec::new() }
+    ChatSpec {
+        agent: Some(agent),
+        team,
+        project: None,
+        modes: ModeChoice::default(),
+        history: Vec::new(),
+        branch_of: None,
+    }
 }
 
 /// Tries every act that is forbidden in this phase, and some allowed ones; returns those with the wrong outcome.

@@ -36,6 +36,7 @@ async fn start_chat(sessions: &LocalSessions, app: &AppContext) -> SessionId {
         attended: false,
         can_ask: false,
         history: Vec::new(),
+        branch_of: None,
     };
     sessions.launch(SessionRequest::Chat(chat)).await.expect("a conversation")
 }

@@ -40,7 +40,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-pub use continued::{NothingToContinue, inherited_history, session_history};
+pub use continued::{NothingToContinue, history_before, inherited_history, session_history};
 
 /// The decider of one conversation.
 #[derive(Clone, Debug, PartialEq)]

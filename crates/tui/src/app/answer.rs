@@ -12,6 +12,9 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 impl App {
     /// Handles a key while a modal is open.
     pub(crate) fn modal_key(&mut self, key: KeyEvent) {
+        if matches!(self.modal, Some(Modal::Sessions(_))) {
+            return self.session_picker_key(key);
+        }
         if super::dialog_typing::is_chord(key) && !self.box_field_has_focus() {
             return;
         }
@@ -47,6 +50,7 @@ impl App {
                 KeyCode::Esc | KeyCode::Enter | KeyCode::Char(_) => self.modal = None,
                 _ => {}
             },
+            Some(Modal::Sessions(_)) => self.session_picker_key(key),
             Some(Modal::Pick { .. }) => self.pick_key(key),
             Some(Modal::Problems | Modal::Cost | Modal::Agents | Modal::Help) => match key.code {
                 KeyCode::Esc | KeyCode::Enter | KeyCode::Char('q') => {
@@ -205,9 +209,6 @@ impl App {
             KeyCode::PageDown => *chosen = (*chosen + 10).min(last),
             KeyCode::Enter => {
                 let exit = match picker {
-                    Picker::Sessions(entries) => {
-                        entries.get(*chosen).map(|entry| TuiExit::OpenSession(entry.id.clone()))
-                    }
                     Picker::Projects(entries) => {
                         entries.get(*chosen).map(|entry| TuiExit::OpenProject(entry.path.clone()))
                     }

@@ -1,8 +1,8 @@
 //! Questions and pickers on top of the screen: when they open and close.
 
-use super::{App, Effect, TuiScreen};
+use super::{App, Effect, SessionPicker, TuiScreen};
 use crate::editor::Editor;
-use crate::host::{ProjectEntry, SessionEntry};
+use crate::host::ProjectEntry;
 use crate::theme::Theme;
 use althing_protocol::{
     Ask, Candidate, Decision, InteractionId, InteractionKind, LaunchRun, Op, PlanRef, Proposal, TaskId,
@@ -34,8 +34,6 @@ pub enum ConfirmedAction {
 /// What a picker offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Picker {
-    /// Sessions to resume.
-    Sessions(Vec<SessionEntry>),
     Projects(Vec<ProjectEntry>),
     /// Themes, with the previous one to restore on Esc.
     Themes(Theme),
@@ -44,7 +42,6 @@ pub enum Picker {
 impl Picker {
     pub fn len(&self) -> usize {
         match self {
-            Self::Sessions(entries) => entries.len(),
             Self::Projects(entries) => entries.len(),
             Self::Themes(_) => Theme::ALL.len(),
         }
@@ -108,7 +105,9 @@ pub enum Modal {
     Trust { would: Vec<String> },
     /// Confirmation of an irreversible action.
     Confirm(ConfirmedAction),
-    /// A picker.
+    /// The picker of sessions.
+    Sessions(SessionPicker),
+    /// Another picker.
     Pick { picker: Picker, chosen: usize },
     /// Problems of the config.
     Problems,
@@ -132,6 +131,7 @@ impl Modal {
             | Self::Budget { id, .. } => Some(id),
             Self::Trust { .. }
             | Self::Confirm(_)
+            | Self::Sessions(_)
             | Self::Pick { .. }
             | Self::Problems
             | Self::Cost

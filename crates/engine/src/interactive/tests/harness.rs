@@ -37,6 +37,7 @@ pub(crate) fn chat() -> ChatSpec {
         project: None,
         modes: ModeChoice::default(),
         history: Vec::new(),
+        branch_of: None,
     }
 }
 
