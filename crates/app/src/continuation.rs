@@ -8,7 +8,7 @@ use crate::project::{self, Project};
 use crate::resume;
 use crate::team::{self, Team};
 use crate::trust;
-use althing_engine::{NothingToContinue, session_history};
+use althing_engine::{NothingToContinue, history_before, session_history};
 use althing_protocol::{Checkpoint, Exchange, Seq, SessionId, SessionKind, SessionOpened, SessionSummary};
 use std::sync::Arc;
 
@@ -43,6 +43,23 @@ pub fn of(app: &AppContext) -> Result<Option<Continuation>, Failure> {
     app.notify(&format!("continuing session {id}: {}", althing_text::truncate_chars(&opened.goal, 80)));
     let is_own = trust::is_own_session(&app.session_dir(&id), app);
     Ok(Some(Continuation { opened, is_own, history }))
+}
+
+/// What a branch of a conversation continues: everything before one of its messages.
+pub(crate) fn before_message(
+    id: &SessionId,
+    message: Seq,
+    app: &AppContext,
+) -> Result<Continuation, Failure> {
+    let stored = resume::existing_store(app)?.read(id, Seq(0)).map_err(Failure::stored)?;
+    if stored.is_owned {
+        return Err(Failure::usage(format!("session {id} is still running")));
+    }
+    trust::require_own_session(&app.session_dir(id), app)?;
+    let opened = resume::opening(&stored.events)?;
+    let history = history_before(&stored.events, message)
+        .ok_or_else(|| Failure::usage(format!("session {id} has no such message")))?;
+    Ok(Continuation { opened, history })
 }
 
 fn refusal(id: &SessionId, why: NothingToContinue) -> Failure {

@@ -78,6 +78,7 @@ pub fn assemble(
         team: team_spec,
         project: project.map(Project::dir),
         modes: request.selection.modes(app),
+        branch_of: request.branch_of.clone(),
     };
     Ok(Conversation { spec, backends })
 }

@@ -40,6 +40,7 @@ pub mod session;
 pub mod session_launch;
 pub mod settings;
 mod simulated;
+pub mod stored_sessions;
 pub mod team;
 pub mod trust;
 pub mod trust_question;

@@ -13,7 +13,7 @@ use crate::service::LocalSessions;
 use crate::session_launch::{ChatRequest, RunRequest};
 use crate::team::Team;
 use althing_engine::Consent;
-use althing_protocol::LaunchRun;
+use althing_protocol::{LaunchRun, Seq, SessionId};
 use althing_workspace::StoredPlan;
 use std::sync::Arc;
 
@@ -124,7 +124,28 @@ pub fn conversation(
     first_message: Option<String>,
     attended: bool,
 ) -> Result<(LocalSessions, ChatRequest), Failure> {
-    let continued = continuation::of(app)?;
+    new_conversation(continuation::of(app)?, None, first_message, attended, app)
+}
+
+/// The service and the request for a branch of a conversation: a new conversation that begins with what was said before
+/// `message`. Otherwise like [`conversation`].
+pub fn branch(
+    app: &AppContext,
+    origin: &SessionId,
+    message: Seq,
+    first_message: Option<String>,
+) -> Result<(LocalSessions, ChatRequest), Failure> {
+    let continued = continuation::before_message(origin, message, app)?;
+    new_conversation(Some(continued), Some(origin.clone()), first_message, true, app)
+}
+
+fn new_conversation(
+    continued: Option<Continuation>,
+    branch_of: Option<SessionId>,
+    first_message: Option<String>,
+    attended: bool,
+    app: &AppContext,
+) -> Result<(LocalSessions, ChatRequest), Failure> {
     let mut team = continuation::team(continued.as_ref(), app)?;
     let selection = AgentSelection::of(app, first_message, &team)?;
     selection.narrow(&mut team);
@@ -133,5 +154,5 @@ pub fn conversation(
     let project = continuation::project(continued.as_ref(), app)?;
     let sessions = LocalSessions::with_team(app.clone(), Arc::new(team), project);
     let history = continued.map(|continued| continued.history).unwrap_or_default();
-    Ok((sessions, ChatRequest { selection, goal, attended, can_ask: attended, history }))
+    Ok((sessions, ChatRequest { selection, goal, attended, can_ask: attended, history, branch_of }))
 }

@@ -382,6 +382,9 @@ mod tests {
         fn list(&self) -> Result<Vec<SessionSummary>, JournalError> {
             Ok(Vec::new())
         }
+        fn rename(&self, _: &SessionId, _: &str) -> Result<(), JournalError> {
+            Ok(())
+        }
         fn remove(&self, _: &SessionId) -> Result<(), JournalError> {
             Ok(())
         }

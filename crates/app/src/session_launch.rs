@@ -64,8 +64,11 @@ pub struct ChatRequest {
     /// Whether a person is present who can be asked about a run that needs more access than runs get without
     /// approval.
     pub can_ask: bool,
-    /// The messages and answers of the session that the conversation continues.
+    /// What was said in the session that the conversation continues, if that session was a run; for a branch, what was
+    /// said before it.
     pub history: Vec<Exchange>,
+    /// The session of which the conversation is a branch.
+    pub branch_of: Option<SessionId>,
 }
 
 pub(crate) async fn start(

@@ -5,8 +5,7 @@ use althing_app::eval::NamedRule;
 use althing_app::{Failure, Settings, SingleAgent};
 use althing_view::report::CostGroup;
 use clap::{Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum};
-use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::{ffi::OsStr, path::PathBuf};
 use tracing::level_filters::LevelFilter;
 
 /// The version, followed by what this program was built from (build.rs).
@@ -411,6 +410,13 @@ pub enum SessionsAction {
         /// How the costs are grouped
         #[arg(long, value_enum, default_value_t = CostBy::Model)]
         by: CostBy,
+    },
+    /// Give a session a title for lists of sessions
+    Rename {
+        /// The session; `latest` is the session that changed last
+        id: String,
+        /// The title; an empty one restores the title that is made from the first messages
+        title: String,
     },
     /// Delete sessions
     Remove {

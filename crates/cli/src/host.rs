@@ -1,13 +1,13 @@
 //! What the screen needs from the host: sessions, paths, the user's editor and pager, undo, message history.
 
 use crate::path_search::PathSearch;
-use althing_app::{AppContext, SystemClock, trust, user_notify};
+use althing_app::{AppContext, SystemClock, stored_sessions, trust, user_notify};
 use althing_protocol::{
     Clock, NotifyConfig, PathGrant, PlanRef, SessionId, SessionKind, SessionSummary, TaskId, Timestamp,
 };
 use althing_text::{count, sanitize};
 use althing_tui::{ProjectEntry, SessionEntry, TuiHost};
-use althing_view::labels;
+use althing_view::{labels, session_list};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -91,7 +91,17 @@ impl LocalHost {
     }
 }
 
-/// The first line of a project's `CONTEXT.md` that is neither empty nor a heading.
+/// A path with `~` for the home directory.
+pub fn shown_path(path: &str, app: &AppContext) -> String {
+    let home = app.environment.variable("HOME").map(PathBuf::from);
+    match home.as_ref().and_then(|home| Path::new(path).strip_prefix(home).ok()) {
+        Some(below) if below.as_os_str().is_empty() => "~".to_owned(),
+        Some(below) => format!("~/{}", below.display()),
+        None => path.to_owned(),
+    }
+}
+
+/// The first line of a project's description; empty if there is none, or if it is not a text file.
 fn about(project: &Path) -> String {
     match althing_workspace::read_confined_path(project, "CONTEXT.md", MAX_ABOUT_BYTES) {
         Ok(althing_workspace::PathContents::Text(text)) => first_line(&text),
@@ -150,12 +160,26 @@ impl TuiHost for LocalHost {
             let checkpoint = session.checkpoint.as_ref()?;
             Some(SessionEntry {
                 id: session.id.clone(),
-                goal: checkpoint.goal.clone(),
+                title: session_list::title(&session),
+                directory: shown_path(&checkpoint.cwd, &self.app),
                 state: labels::session_state(checkpoint.state).to_owned(),
                 updated: checkpoint.updated_at,
+                preview: session_list::preview(&session),
             })
         };
         Ok(newest.map_err(|error| error.message)?.into_iter().filter_map(entry).collect())
+    }
+
+    fn rename_session(&self, session: Option<&SessionId>, title: &str) -> Result<String, String> {
+        let session = session.or(self.session.as_ref()).ok_or("this is a recording: it can only be shown")?;
+        stored_sessions::rename(session, title, &self.app).map_err(|failure| failure.message)
+    }
+
+    fn remove_session(&self, session: &SessionId) -> Result<(), String> {
+        if Some(session) == self.session.as_ref() {
+            return Err("this session is open, so it is not deleted".into());
+        }
+        stored_sessions::remove(session, &self.app).map_err(|failure| failure.message)
     }
 
     fn projects(&self) -> Result<Vec<ProjectEntry>, String> {

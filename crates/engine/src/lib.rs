@@ -17,7 +17,9 @@ mod workspaces;
 
 pub use coordination::Coordination;
 pub use decider::{CallKey, Consequence, ProgramAnswer, ProgramKey, SideTask, SideTaskKind, WantedEffects};
-pub use interactive::{InteractiveSession, NothingToContinue, inherited_history, session_history};
+pub use interactive::{
+    InteractiveSession, NothingToContinue, history_before, inherited_history, session_history,
+};
 pub use launch::{
     Consent, LAUNCH_RUN, ResolvedRun, check_texts, launch_run_spec, read_launch, resolve_launch,
     result_for_client,

@@ -104,6 +104,7 @@ impl CheckpointFold {
             id: head.session.clone(),
             kind: head.kind,
             goal: self.goal(head),
+            cwd: head.cwd.clone(),
             state: self.state(),
             current_stage_index: self.stage,
             stages: self.stages(),

@@ -20,6 +20,7 @@ mod sessions;
 mod state_dir_mapping;
 mod store;
 mod summary;
+mod title;
 mod writer;
 
 #[cfg(test)]

@@ -48,6 +48,10 @@ impl SessionStore for SessionManager {
         Ok(self.summary(id)?)
     }
 
+    fn rename(&self, id: &SessionId, title: &str) -> Result<(), JournalError> {
+        Ok(self.rename(id, title)?)
+    }
+
     fn remove(&self, id: &SessionId) -> Result<(), JournalError> {
         Ok(self.remove(id)?)
     }

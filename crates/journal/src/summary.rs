@@ -126,7 +126,8 @@ impl SessionManager {
         };
         let known = checkpoint.as_ref().map(|c| c.updated_at);
         let updated_at = known.or_else(|| creation_time(&id)).unwrap_or_default();
-        SessionSummary { id, checkpoint, size, is_owned, damage, updated_at }
+        let title = self.title(&id);
+        SessionSummary { id, checkpoint, title, size, is_owned, damage, updated_at }
     }
 
     /// The position of a log's last line; `None` if that line is bad or cannot be read.

@@ -2,7 +2,7 @@
 
 use crate::{
     AgentId, AgentMode, ContextCompaction, ContextPath, Exchange, KnownCosts, MAX_ROW_NAMES, Member, Modes,
-    RunRules, runs_code,
+    RunRules, SessionId, runs_code,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -25,6 +25,9 @@ pub struct ChatSpec {
     /// What was said in the session that the conversation continues.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<Exchange>,
+    /// The session of which the conversation is a branch: the user edited one of its messages and sent it again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch_of: Option<SessionId>,
 }
 
 /// The chat agent: the agent that the user talks to.

@@ -46,6 +46,10 @@ pub trait SessionStore: Send + Sync {
         Ok(newest)
     }
 
+    /// Stores the title that the user gives a session; an empty title removes it. Possible while a process owns the
+    /// session, because the title is not part of the log.
+    fn rename(&self, id: &SessionId, title: &str) -> Result<(), JournalError>;
+
     /// Deletes a session. Fails while a process owns it.
     fn remove(&self, id: &SessionId) -> Result<(), JournalError>;
 }
@@ -86,6 +90,8 @@ pub struct SessionSummary {
     pub id: SessionId,
     /// Kind, state, goal, tasks, times; None if they cannot be read.
     pub checkpoint: Option<Checkpoint>,
+    /// The title that the user gave the session, if any.
+    pub title: Option<String>,
     /// The size of the log in bytes.
     pub size: u64,
     /// Whether a live process owns the session.

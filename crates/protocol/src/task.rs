@@ -242,6 +242,9 @@ pub struct Checkpoint {
     pub kind: SessionKind,
     /// The goal of the session, in the user's words; for a conversation, the first line of its first message.
     pub goal: String,
+    /// The directory in which the session was started; empty in checkpoints of earlier versions.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub cwd: String,
     /// The state of the session.
     pub state: SessionState,
     /// The current stage of a workflow; 0 for other sessions.

@@ -57,6 +57,7 @@ mod signal;
 mod small_model;
 pub mod svg;
 pub mod terminal;
+mod tmux;
 pub mod wait;
 mod wire;
 
@@ -75,4 +76,5 @@ pub use script::{Action, OnModel, Script};
 pub use server::{FakeModel, FakeModelOptions, refused_base_url};
 pub use small_model::{CallStyle, SmallModel};
 pub use terminal::Terminal;
+pub use tmux::Tmux;
 pub use vt100;

@@ -392,6 +392,11 @@ impl EventLoop {
                     self.app.notify(done.unwrap_or_else(|reason| reason));
                     self.app.find_undone_runs();
                 }
+                Effect::RemoveSession(id) => {
+                    let removed = id.clone();
+                    let result = self.run_blocking(move |host| host.remove_session(&removed)).await?;
+                    self.app.session_removed(&id, result);
+                }
                 Effect::Bell => {
                     let mut out = io::stdout();
                     out.write_all(b"\x07")?;

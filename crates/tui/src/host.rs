@@ -1,14 +1,20 @@
 //! The port to the host machine, and the options of the screen. The crate `cli` provides both.
 
 use crate::theme::Theme;
-use althing_protocol::{Member, ModeChoice, PathGrant, PlanRef, SessionId, TaskId, Timestamp};
+use althing_protocol::{Member, ModeChoice, PathGrant, PlanRef, Seq, SessionId, TaskId, Timestamp};
+use althing_view::session_list::PreviewMessage;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionEntry {
     pub id: SessionId,
-    pub goal: String,
+    pub title: String,
+    /// The directory in which the session was started; empty if that is not known.
+    pub directory: String,
+    /// The session's state as a label.
     pub state: String,
     pub updated: Timestamp,
+    /// The first and the last messages.
+    pub preview: Vec<PreviewMessage>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +32,18 @@ pub trait TuiHost: Send + Sync {
         Ok(Vec::new())
     }
 
+    /// Gives a session (None: the one on the screen) a title; an empty title restores the one that is made from the first
+    /// messages. Returns the title that lists show from now on.
+    fn rename_session(&self, _session: Option<&SessionId>, _title: &str) -> Result<String, String> {
+        Err("renaming is not available here: use `althing sessions rename`".into())
+    }
+
+    /// Deletes a session. The one on the screen and one that a process uses are not deleted.
+    fn remove_session(&self, _session: &SessionId) -> Result<(), String> {
+        Err("deleting is not available here: use `althing sessions remove`".into())
+    }
+
+    /// The project workspaces; or why they cannot be listed.
     fn projects(&self) -> Result<Vec<ProjectEntry>, String> {
         Ok(Vec::new())
     }
@@ -161,6 +179,9 @@ pub enum TuiExit {
     Ended,
     OpenSession(SessionId),
     OpenProject(String),
+    /// Start a branch of this session before this message, with another message in its place.
+    Branch { before: Seq, text: String },
+    /// Start another session.
     NewSession,
     /// Retry this task of a workflow that has ended.
     Retry(TaskId),

@@ -22,6 +22,7 @@ mod terminal;
 mod theme;
 mod view;
 
+pub use althing_view::session_list::PreviewMessage;
 pub use app::{App, Effect, TrustChoice};
 pub use event_loop::{ask_trust, run};
 pub use host::{

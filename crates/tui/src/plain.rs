@@ -155,6 +155,9 @@ fn execute(engine: &Arc<dyn Engine>, app: &mut App, effects: Vec<Effect>) -> io:
                 }
             }
             Effect::Undo(run) => print(&app.host.undo(run.as_ref()).unwrap_or_else(|reason| reason))?,
+            Effect::RemoveSession(id) => {
+                print(&app.host.remove_session(&id).map_or_else(|reason| reason, |()| "deleted".into()))?;
+            }
             Effect::WriteConfig => print(&app.host.write_config().unwrap_or_else(|reason| reason))?,
             Effect::Say(text) => print(&text)?,
             Effect::Leave(exit) => return Ok(Some(exit)),

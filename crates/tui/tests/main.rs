@@ -30,6 +30,7 @@ mod suite {
     mod replay;
     mod runs;
     mod screens;
+    mod session_picker;
     mod size;
     mod speed;
     mod support;

@@ -10,6 +10,7 @@ mod lines;
 pub mod money;
 pub mod report;
 mod session;
+pub mod session_list;
 
 pub use changed_files::ChangedFiles;
 pub use estimate::cost_estimate;

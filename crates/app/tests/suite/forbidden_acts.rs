@@ -501,9 +501,15 @@ fn chat(backend: &str, run: &RunSpec) -> ChatSpec {
         limits: ChatLimits::default(),
     };
     let (members, context_paths) = (run.members.clone(), run.context_paths.clone());
-    let readable_dirs = Vec::new();
-    let team = TeamSpec { members, rules: RunRules::default(), context_paths, readable_dirs, costs: None };
-    ChatSpec { agent: Some(agent), team, project: None, modes: ModeChoice::default(), history: Vec::new() }
+    let team = TeamSpec { members, rules: RunRules::default(), context_paths, readable_dirs: Vec::new(), costs: None };
+    ChatSpec {
+        agent: Some(agent),
+        team,
+        project: None,
+        modes: ModeChoice::default(),
+        history: Vec::new(),
+        branch_of: None,
+    }
 }
 
 async fn try_acts(world: &World, kind: Kind, sandbox_name: SandboxName) -> Vec<String> {

@@ -35,6 +35,7 @@ async fn start_chat(sessions: &LocalSessions, app: &AppContext) -> SessionId {
         attended: false,
         can_ask: false,
         history: Vec::new(),
+        branch_of: None,
     };
     sessions.launch(SessionRequest::Chat(chat)).await.expect("a conversation")
 }

@@ -1,4 +1,4 @@
-//! `althing sessions`: lists, shows, repairs and deletes sessions.
+//! `althing sessions`: lists, shows, renames, repairs and deletes sessions.
 
 use super::session_cost;
 use super::session_prompt::{self, PromptRequest};
@@ -6,15 +6,16 @@ use super::session_report::{self, Form};
 use crate::args::{Options, SessionsAction};
 use crate::exit::Exit;
 use crate::show::{self, print, print_json};
-use althing_app::{AppContext, Failure, SystemClock, trust};
+use althing_app::{AppContext, Failure, SystemClock, stored_sessions, trust};
 use althing_journal::SessionManager;
 use althing_protocol::{Clock, SessionId, SessionStore, SessionSummary, Timestamp};
 use althing_text::count;
 use althing_text::sanitize;
-use althing_view::labels;
+use althing_view::{labels, session_list};
 use serde_json::{Value, json};
 
-const GOAL_CHARS: usize = 60;
+/// The maximum number of characters of a session's title that its line shows.
+const TITLE_CHARS: usize = 60;
 const DAY_MS: u64 = 86_400_000;
 
 const LATEST: &str = "latest";
@@ -57,9 +58,15 @@ pub fn run(
         Some(SessionsAction::Cost { since, by }) => session_cost::run(since, by, options.json, Some(&state)),
         Some(SessionsAction::Remove { ids }) => {
             for id in ids {
-                remove(&state, &SessionId::new(id.as_str()), app)?;
+                stored_sessions::remove(&SessionId::new(id.as_str()), app)?;
                 print(&format!("removed {id}"));
             }
+            Ok(Exit::Answered)
+        }
+        Some(SessionsAction::Rename { id, title }) => {
+            let id = find(&id, &state)?.session;
+            let title = stored_sessions::rename(&id, &title, app)?;
+            print(&format!("{id}  {}", sanitize::line(&title)));
             Ok(Exit::Answered)
         }
         Some(SessionsAction::Repair { id }) => {
@@ -102,10 +109,10 @@ fn list(store: &dyn SessionStore, limit: Option<usize>, as_json: bool) -> Result
         print("no sessions");
     }
     for session in &sessions {
-        let goal = session.checkpoint.as_ref().map(|checkpoint| checkpoint.goal.as_str()).unwrap_or_default();
-        let goal: String = sanitize::line(goal).chars().take(GOAL_CHARS).collect();
+        let title = session_list::title(session);
+        let title: String = sanitize::line(&title).chars().take(TITLE_CHARS).collect();
         let damage = if session.damage.is_some() { "  damaged" } else { "" };
-        print(&format!("{}  {:11}  {goal}{damage}", session.id, word(session)));
+        print(&format!("{}  {:11}  {title}{damage}", session.id, word(session)));
     }
     let older = ids.len().saturating_sub(most);
     if older > 0 {
@@ -130,6 +137,7 @@ fn brief(session: &SessionSummary) -> Value {
         "status": word(session),
         "kind": checkpoint.map(|checkpoint| checkpoint.kind),
         "state": checkpoint.map(|checkpoint| checkpoint.state),
+        "title": session_list::title(session),
         "goal": checkpoint.map(|checkpoint| &checkpoint.goal),
         "created_at": checkpoint.map(|checkpoint| checkpoint.created_at),
         "updated_at": session.updated_at,
@@ -155,13 +163,6 @@ pub fn find(name: &str, store: &dyn SessionStore) -> Result<SessionName, Failure
         id => SessionId::new(id),
     };
     Ok(SessionName { session, task: task.map(str::to_owned) })
-}
-
-fn remove(state: &SessionManager, id: &SessionId, app: &AppContext) -> Result<(), Failure> {
-    let dir = trust::remembered_path(&state.session_dir(id));
-    state.remove(id)?;
-    trust::forget(&dir, &app.environment);
-    Ok(())
 }
 
 fn prune(state: &SessionManager, days: u64, app: &AppContext) -> Result<Exit, Failure> {

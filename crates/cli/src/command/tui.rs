@@ -4,7 +4,7 @@
 use crate::args::Options;
 use crate::exit::Exit;
 use crate::follow::Follower;
-use crate::host::LocalHost;
+use crate::host::{LocalHost, shown_path};
 use crate::show::{self, HeldNotices};
 use althing_app::{AppContext, Failure, LocalSessions, SessionEnd, SessionRequest, SessionService};
 use althing_app::{continuation, detect_backends, prepare, session};
@@ -32,9 +32,10 @@ pub fn run(task: Option<String>, app: &AppContext) -> Result<Exit, Failure> {
     let runtime = session::runtime()?;
     let mut app = app.clone();
     let mut first_message = task;
-    let mut next = continuation::conversation_to_resume(&app)?;
+    let mut next = continuation::conversation_to_resume(&app)?.map_or(Next::New, Next::Resume);
     loop {
-        let launched = LaunchedConversation::open(next.take(), first_message.take(), &mut app, &runtime)?;
+        let next_now = std::mem::replace(&mut next, Next::New);
+        let launched = LaunchedConversation::open(next_now, first_message.take(), &mut app, &runtime)?;
         let LaunchedConversation { sessions, id, screen, held } = launched;
         let (left, _) = show_screen(&sessions, &id, screen, held, &app, &runtime)?;
         if matches!(left, TuiExit::Quit | TuiExit::Stopped) {
@@ -46,7 +47,10 @@ pub fn run(task: Option<String>, app: &AppContext) -> Result<Exit, Failure> {
         match left {
             TuiExit::Quit | TuiExit::Ended => return Ok(Exit::Answered),
             TuiExit::Stopped => return Ok(Exit::Interrupted),
-            TuiExit::OpenSession(id) => next = Some(id),
+            TuiExit::OpenSession(id) => next = Next::Resume(id),
+            TuiExit::Branch { before, text } => {
+                (next, first_message) = (Next::Branch { origin: id, before }, Some(text));
+            }
             TuiExit::OpenProject(path) => app.settings.project = Some(PathBuf::from(path)),
             // Only a workflow has tasks to retry; a conversation has none.
             TuiExit::NewSession | TuiExit::Reload | TuiExit::Retry(_) => {}
@@ -86,6 +90,18 @@ pub fn watch(
     follower.report_end(facts, stopped, runtime)
 }
 
+/// Which conversation is shown next.
+enum Next {
+    New,
+    Resume(SessionId),
+    /// A branch of a conversation that begins before one of its messages.
+    Branch {
+        origin: SessionId,
+        before: Seq,
+    },
+}
+
+/// A conversation that was launched, and the options of its screen.
 struct LaunchedConversation {
     sessions: LocalSessions,
     id: SessionId,
@@ -96,13 +112,13 @@ struct LaunchedConversation {
 
 impl LaunchedConversation {
     fn open(
-        id: Option<SessionId>,
+        next: Next,
         first_message: Option<String>,
         app: &mut AppContext,
         runtime: &Runtime,
     ) -> Result<Self, Failure> {
         let held = show::hold_notices();
-        if let Some(id) = id {
+        if let Next::Resume(id) = next {
             let sessions = LocalSessions::new(app.clone());
             runtime.block_on(sessions.launch(SessionRequest::Resume(id.clone())))?;
             let recorded = sessions.take_recorded(&id);
@@ -110,8 +126,11 @@ impl LaunchedConversation {
             (screen.first_message, screen.notes) = (first_message, held.take());
             return Ok(Self { sessions, id, screen, held });
         }
-        let (sessions, chat) = prepare::conversation(app, first_message, true)?;
-        // If the word after `--single-agent` was the first message, the next session must not use it again.
+        let (sessions, chat) = match next {
+            Next::Branch { origin, before } => prepare::branch(app, &origin, before, first_message)?,
+            Next::Resume(_) | Next::New => prepare::conversation(app, first_message, true)?,
+        };
+        // If the word after `--single-agent` was the first message, it must not be used again in the next session.
         app.settings.single_agent.clone_from(&chat.selection.single);
         let (first_message, team) = (chat.selection.task.clone(), sessions.team()?);
         let (problems, notes) = (team.problems.clone(), team.notes.clone());
@@ -178,16 +197,7 @@ fn notifications(app: &AppContext) -> Option<Notifications> {
     wanted.then(|| Notifications { form, in_tmux: variable("TMUX").is_some() })
 }
 
-fn shown_directory(app: &AppContext) -> String {
-    let cwd = &app.environment.cwd;
-    let home = app.environment.variable("HOME").map(PathBuf::from);
-    match home.as_ref().and_then(|home| cwd.strip_prefix(home).ok()) {
-        Some(below) if below.as_os_str().is_empty() => "~".to_owned(),
-        Some(below) => format!("~/{}", below.display()),
-        None => cwd.display().to_string(),
-    }
-}
-
+/// The options of the screen, from the environment and the conversation's spec.
 pub fn screen_options(spec: Option<&ChatSpec>, app: &AppContext) -> TuiOptions {
     let set = |name: &str| app.environment.variable(name).is_some();
     let theme = match app.environment.variable("ALTHING_THEME").as_deref().and_then(Theme::by_name) {
@@ -213,7 +223,7 @@ pub fn screen_options(spec: Option<&ChatSpec>, app: &AppContext) -> TuiOptions {
         mouse: app.environment.variable("ALTHING_MOUSE").is_none_or(|value| value != "0"),
         notifications: notifications(app),
         project: spec.and_then(|spec| spec.project.as_ref()).and_then(name),
-        directory: Some(shown_directory(app)),
+        directory: Some(shown_path(&app.environment.cwd.to_string_lossy(), app)),
         interactive: spec.is_some_and(|spec| spec.agent.is_some()),
         team,
         modes: spec.map_or_else(ModeChoice::default, |spec| spec.modes.clone()),

@@ -33,6 +33,8 @@ fn the_vote_window_closes_when_its_run_is_stopped() {
     terminal.keys("\x03");
     terminal.wait_gone(OVERRIDE_HINT, LIMIT);
     terminal.wait_for("Status: Idle", LIMIT);
+    // The run has ended, so nothing says any more that it is being stopped.
+    terminal.wait_gone("stopping the run", LIMIT);
     // The chat agent's reply and the answer so far are written below the card.
     wait::until(LIMIT, || terminal.keys("\x1b[5~").screen().contains("Cancelled"));
     let events = althing.events();

@@ -2,7 +2,7 @@
 
 use super::InteractiveSession;
 use super::history::{MAX_HISTORY, bounded};
-use althing_protocol::{Event, Exchange, Fact, Op, SessionOpened, TaskSpec, Verdict};
+use althing_protocol::{Event, Exchange, Fact, Op, Seq, SessionOpened, TaskSpec, Verdict};
 use std::sync::Arc;
 
 /// Why a session cannot be continued.
@@ -49,6 +49,29 @@ pub fn session_history(events: &[Arc<Event>]) -> Result<Vec<Exchange>, NothingTo
 }
 
 fn conversation(opened: &SessionOpened, events: &[Arc<Event>]) -> Result<Vec<Exchange>, NothingToContinue> {
+    let history = fold(opened, events, |_| false).map(|conversation| conversation.history());
+    history.filter(|history| !history.is_empty()).ok_or(NothingToContinue::Empty)
+}
+
+/// What was said in a conversation before the turn of one of its messages, for a branch that starts there. `None` if
+/// the session is not a conversation, or has no turn of this message.
+pub fn history_before(events: &[Arc<Event>], message: Seq) -> Option<Vec<Exchange>> {
+    let Some(Fact::SessionOpened(opened)) = events.first().map(|event| &event.fact) else { return None };
+    let has_begun = |conversation: &InteractiveSession| {
+        let turn = conversation.turn.as_ref();
+        turn.and_then(|turn| turn.message.as_ref()).is_some_and(|begun| begun.seq == message)
+    };
+    let conversation = fold(opened, events, has_begun)?;
+    has_begun(&conversation).then(|| conversation.history())
+}
+
+/// Folds the events of a conversation up to the first state that satisfies `until`. `None` if the session is not a
+/// conversation.
+fn fold(
+    opened: &SessionOpened,
+    events: &[Arc<Event>],
+    until: impl Fn(&InteractiveSession) -> bool,
+) -> Option<InteractiveSession> {
     let mut conversation = None;
     for event in events {
         match (&event.fact, &mut conversation) {
@@ -59,9 +82,11 @@ fn conversation(opened: &SessionOpened, events: &[Arc<Event>]) -> Result<Vec<Exc
             (_, Some(conversation)) => conversation.apply(event),
             (_, None) => {}
         }
+        if conversation.as_ref().is_some_and(&until) {
+            break;
+        }
     }
-    let history = conversation.map(|conversation| conversation.history()).unwrap_or_default();
-    if history.is_empty() { Err(NothingToContinue::Empty) } else { Ok(history) }
+    conversation
 }
 
 /// The exchanges that a conversation inherits. They are part of every request, so they may take only a quarter of the

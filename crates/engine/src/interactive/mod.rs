@@ -34,7 +34,7 @@ use state::{
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-pub use continued::{NothingToContinue, inherited_history, session_history};
+pub use continued::{NothingToContinue, history_before, inherited_history, session_history};
 
 /// The decider of one conversation.
 #[derive(Clone, Debug, PartialEq)]

@@ -175,3 +175,23 @@ fn sessions_are_listed_removed_and_pruned_but_not_while_in_use() {
     disk.reboot();
     assert_eq!(ids(), [new]);
 }
+
+#[test]
+fn a_title_is_stored_while_the_session_is_in_use_and_goes_with_the_session() {
+    let disk = SimDisk::new(0);
+    let sessions = manager(&disk);
+    let id = make(&disk, "a", 1000);
+    let title = || sessions.summary(&id).unwrap().unwrap().title;
+    assert_eq!(title(), None);
+    let held = sessions.open(&id).unwrap();
+    sessions.rename(&id, "  Caching\nand more  ").unwrap();
+    drop(held);
+    disk.reboot();
+    assert_eq!(title().as_deref(), Some("Caching"), "one line, and it survives a power cut");
+    sessions.rename(&id, &"é".repeat(5000)).unwrap();
+    assert_eq!(title().unwrap().chars().count(), 200);
+    sessions.rename(&id, " ").unwrap();
+    assert_eq!(title(), None, "an empty title removes it");
+    sessions.remove(&id).unwrap();
+    assert!(matches!(sessions.rename(&id, "gone"), Err(SessionError::NotFound { .. })));
+}

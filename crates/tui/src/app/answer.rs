@@ -11,6 +11,9 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 impl App {
     pub(crate) fn modal_key(&mut self, key: KeyEvent) {
+        if matches!(self.modal, Some(Modal::Sessions(_))) {
+            return self.session_picker_key(key);
+        }
         if super::dialog_typing::is_chord(key) && !self.box_field_has_focus() {
             return;
         }
@@ -57,6 +60,7 @@ impl App {
                 KeyCode::Esc | KeyCode::Enter | KeyCode::Char(_) => self.modal = None,
                 _ => {}
             },
+            Some(Modal::Sessions(_)) => self.session_picker_key(key),
             Some(Modal::Pick { .. }) => self.pick_key(key),
             Some(Modal::Problems | Modal::Cost | Modal::Agents | Modal::Help) => match key.code {
                 KeyCode::Esc | KeyCode::Enter | KeyCode::Char('q') => {
@@ -214,9 +218,6 @@ impl App {
             KeyCode::PageDown => *chosen = (*chosen + 10).min(last),
             KeyCode::Enter => {
                 let exit = match picker {
-                    Picker::Sessions(entries) => {
-                        entries.get(*chosen).map(|entry| TuiExit::OpenSession(entry.id.clone()))
-                    }
                     Picker::Projects(entries) => {
                         entries.get(*chosen).map(|entry| TuiExit::OpenProject(entry.path.clone()))
                     }

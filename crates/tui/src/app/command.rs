@@ -25,7 +25,8 @@ pub const COMMANDS: &[(&str, &str)] = &[
     ("/cost", "show the cost so far"),
     ("/find", "search the conversation: /find WORDS"),
     ("/model", "the models in use, and how to change them"),
-    ("/sessions", "resume another session (/resume)"),
+    ("/sessions", "resume, rename or delete sessions (/resume)"),
+    ("/rename", "give this session a title: /rename TITLE"),
     ("/projects", "switch to another project"),
     ("/new", "start a new session (/clear)"),
     ("/config", "write a starter config here"),
@@ -133,8 +134,8 @@ impl App {
                 None => self.toast = Some("there is nothing to copy yet".into()),
             },
             "cost" | "usage" | "stats" | "status" | "context" => self.modal = Some(Modal::Cost),
-            "sessions" | "resume" | "continue" => self
-                .pick(self.host.sessions().map(Picker::Sessions), "there is no other conversation to open"),
+            "sessions" | "resume" | "continue" => self.pick_session(),
+            "rename" => self.rename_this_session(argument),
             "projects" => self.pick(
                 self.host.projects().map(Picker::Projects),
                 "you have no projects yet; `althing --project DIR` creates one",

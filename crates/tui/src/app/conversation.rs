@@ -48,7 +48,11 @@ impl App {
         {
             return self.command(line);
         }
-        self.send_message(text.strip_prefix('/').filter(|rest| rest.starts_with('/')).unwrap_or(&text));
+        let message = text.strip_prefix('/').filter(|rest| rest.starts_with('/')).unwrap_or(&text);
+        match self.resending.take() {
+            Some(before) => self.leave(TuiExit::Branch { before, text: message.trim().to_owned() }),
+            None => self.send_message(message),
+        }
     }
 
     pub(crate) fn send_message(&mut self, text: &str) {
@@ -89,7 +93,7 @@ impl App {
             KeyCode::Esc => {
                 if self.esc_stops_reply() {
                     self.stop_reply();
-                } else if self.completion.take().is_none() {
+                } else if self.completion.take().is_none() && !self.stop_resending() {
                     self.scroll.go_end();
                 }
                 return;
@@ -139,6 +143,8 @@ impl App {
                 instructions.insert(text)
             }
             Some(Modal::PlanApproval { changes, field: super::Field::Changes, .. }) => changes.insert(text),
+            Some(Modal::Sessions(picker)) => picker.paste(text),
+            // Unless a text field of a dialog has the focus, pasted text goes to the input.
             _ => {
                 self.type_pending_letter();
                 self.browsing = false;
@@ -300,6 +306,7 @@ impl App {
                     self.submit(Op::Pin { message: Some(entry.seq) });
                 }
             }
+            KeyCode::Char('e') => self.edit_sent(at),
             KeyCode::Char('x') => self.cancel_entry(at),
             KeyCode::Char('/') => self.start_find(),
             KeyCode::Char('n') if self.scroll.search_label().is_some() => self.find_again(1),

@@ -26,6 +26,11 @@ pub(crate) const WELCOME_CHOICES: &[(WelcomeChoice, &str)] = &[
 /// Keys that follow each other within this many milliseconds count as continuous typing.
 pub(crate) const TYPING_PAUSE_MS: u64 = 1000;
 
+/// The messages of Ctrl+C.
+const STOPPING_RUN: &str = "stopping the run · Ctrl+C again leaves";
+const STOPPING_REPLY: &str = "stopping · Ctrl+C again leaves";
+
+/// Applies a key to an editor.
 pub(crate) fn apply_editor_key(editor: &mut Editor, key: KeyEvent, width: usize) {
     let control = key.modifiers.contains(KeyModifiers::CONTROL);
     let alt = key.modifiers.contains(KeyModifiers::ALT);
@@ -133,7 +138,7 @@ impl App {
         self.type_pending_letter();
         if !self.input.is_empty() && (self.modal.is_none() || self.input_has_focus_under_box()) {
             self.input.clear();
-            self.completion = None;
+            (self.completion, self.resending) = (None, None);
             self.toast = Some("cleared · ctrl+_ brings it back".into());
             return;
         }
@@ -153,17 +158,30 @@ impl App {
         match live {
             Some(task) => {
                 self.submit(Op::Cancel { task });
-                self.toast = Some("stopping the run · Ctrl+C again leaves".into());
+                self.toast = Some(STOPPING_RUN.into());
             }
             None if self.model.state != ChatState::Idle => {
                 self.submit(Op::Cancel { task: TaskId::chat() });
-                self.toast = Some("stopping · Ctrl+C again leaves".into());
+                self.toast = Some(STOPPING_REPLY.into());
             }
             None => self.toast = Some("Ctrl+C again leaves".into()),
         }
     }
 
-    /// Returns false for keys that belong to the input.
+    /// Removes the message of `interrupt` once what it stops has ended. Then another Ctrl+C asks again before it leaves.
+    pub(crate) fn forget_stopping(&mut self) {
+        let is_over = match self.toast.as_deref() {
+            Some(STOPPING_RUN) => self.model.live_run().is_none(),
+            Some(STOPPING_REPLY) => self.model.state == ChatState::Idle,
+            _ => false,
+        };
+        if is_over {
+            (self.toast, self.leaving) = (None, false);
+        }
+    }
+
+    /// Handles a key on the welcome screen while the input is empty. Returns false for keys of the input, such as
+    /// letters.
     fn welcome_key(&mut self, key: KeyEvent) -> bool {
         match key.code {
             KeyCode::Up => self.welcome_choice = self.welcome_choice.saturating_sub(1),

@@ -18,6 +18,7 @@ mod reading;
 mod replying;
 mod screen;
 mod selection;
+mod session_picker;
 mod tasks;
 mod trust;
 mod undone;
@@ -27,6 +28,7 @@ pub(crate) use keys::WELCOME_CHOICES;
 pub use modal::{ConfirmedAction, Field, Modal, Picker};
 pub(crate) use reading::{DialogReading, HiddenRows};
 pub use screen::{ReaderText, RunScreen, TextReader, TuiScreen};
+pub use session_picker::{PickerAction, SessionPicker};
 pub(crate) use tasks::is_retryable;
 pub use trust::TrustChoice;
 
@@ -38,7 +40,7 @@ use crate::paint::Canvas;
 use crate::theme::Theme;
 use crate::view;
 use althing_protocol::{
-    AgentId, FeedItem, InteractionId, Member, ModeChoice, Op, PlanRef, TaskId, Timestamp,
+    AgentId, FeedItem, InteractionId, Member, ModeChoice, Op, PlanRef, Seq, SessionId, TaskId, Timestamp,
 };
 use althing_view::SessionView;
 use crossterm::event::{Event as TerminalEvent, KeyCode};
@@ -56,6 +58,9 @@ pub enum Effect {
     WriteConfig,
     /// Restores the files that a task changed. `None` means the last task that changed files.
     Undo(Option<TaskId>),
+    /// Delete a session.
+    RemoveSession(SessionId),
+    /// Ring the bell.
     Bell,
     Notify(String),
     Say(String),
@@ -128,7 +133,9 @@ pub struct App {
     pub(crate) recalled: Option<(usize, String)>,
     /// Messages whose sent text differs from the typed one, as pairs: the sent text, and the typed text.
     pub(crate) sent_as: Vec<(String, String)>,
-    /// Whether the last key was a Ctrl+C that did not clear the input. A second Ctrl+C leaves.
+    /// The message of the conversation that is edited in the input, to be sent again in a branch.
+    pub(crate) resending: Option<Seq>,
+    /// Whether the last key was a Ctrl+C that did not clear the input; a second Ctrl+C leaves.
     pub(crate) leaving: bool,
     /// When a key last went somewhere else than to a dialog, or answered a dialog.
     pub(crate) last_typed: Timestamp,
@@ -211,6 +218,7 @@ impl App {
             history: host.history(),
             recalled: None,
             sent_as: Vec::new(),
+            resending: None,
             leaving: false,
             last_typed: Timestamp(0),
             last_typed_key: None,
@@ -280,6 +288,8 @@ impl App {
         }
         self.waiting_at_bell = waiting;
         self.notice_changes();
+        self.forget_stopping();
+        // A task that has ended has no terminal any more.
         if let Some(TuiScreen::Attached(id)) = self.screens.last()
             && self.model.task(id).is_none_or(|task| task.status.is_final())
         {

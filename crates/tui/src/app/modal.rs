@@ -1,8 +1,8 @@
 //! Questions, pickers and information on top of the screen: when they open and close.
 
-use super::{App, Effect, TuiScreen};
+use super::{App, Effect, SessionPicker, TuiScreen};
 use crate::editor::Editor;
-use crate::host::{ProjectEntry, SessionEntry};
+use crate::host::ProjectEntry;
 use crate::theme::Theme;
 use althing_protocol::{
     Ask, Candidate, Decision, EditPreview, InteractionId, InteractionKind, LaunchRun, Op, PlanRef, Proposal,
@@ -28,7 +28,6 @@ pub enum ConfirmedAction {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Picker {
-    Sessions(Vec<SessionEntry>),
     Projects(Vec<ProjectEntry>),
     /// The theme that Esc restores.
     Themes(Theme),
@@ -37,7 +36,6 @@ pub enum Picker {
 impl Picker {
     pub fn len(&self) -> usize {
         match self {
-            Self::Sessions(entries) => entries.len(),
             Self::Projects(entries) => entries.len(),
             Self::Themes(_) => Theme::ALL.len(),
         }
@@ -101,10 +99,11 @@ pub enum Modal {
         would: Vec<String>,
     },
     Confirm(ConfirmedAction),
-    Pick {
-        picker: Picker,
-        chosen: usize,
-    },
+    /// The picker of sessions.
+    Sessions(SessionPicker),
+    /// Another picker.
+    Pick { picker: Picker, chosen: usize },
+    /// Problems of the config.
     Problems,
     Cost,
     Agents,
@@ -123,6 +122,7 @@ impl Modal {
             | Self::Budget { id, .. } => Some(id),
             Self::Trust { .. }
             | Self::Confirm(_)
+            | Self::Sessions(_)
             | Self::Pick { .. }
             | Self::Problems
             | Self::Cost

@@ -104,6 +104,7 @@ impl App {
                 *chosen = at;
                 return;
             }
+            Some(Modal::Sessions(_)) => return self.click_session(at),
             Some(_) => return,
             None => {}
         }

@@ -66,6 +66,7 @@ impl Modal {
             | Self::Trust { .. }
             | Self::Confirm(_) => true,
             Self::Override { .. }
+            | Self::Sessions(_)
             | Self::Pick { .. }
             | Self::Problems
             | Self::Cost

@@ -2,7 +2,7 @@
 //! bar and the input. It stays below the conversation and below everything that is opened over it.
 
 use super::{bars, input, pinned};
-use crate::app::{App, Field, Modal, Target, TuiScreen};
+use crate::app::{App, Field, Modal, PickerAction, Target, TuiScreen};
 use crate::line::{self, Line};
 use crate::paint::Canvas;
 use crate::theme::Tone;
@@ -61,8 +61,14 @@ fn hint(app: &App, area: Rect) -> String {
         return match app.scroll.selected.and_then(|at| app.model.entries.get(at)).map(|entry| &entry.body) {
             Some(althing_view::EntryBody::Run(_)) => "enter open · x cancel · ↑↓ move · esc back".into(),
             Some(althing_view::EntryBody::Final(_)) => "enter open · d diff · u undo · esc back".into(),
+            Some(althing_view::EntryBody::User { .. }) => {
+                "enter open · e edit · c copy · p pin · / search · esc back".into()
+            }
             _ => "enter open · c copy · p pin · / search · esc back".into(),
         };
+    }
+    if app.resending.is_some() {
+        return "enter branch from here · esc cancel".into();
     }
     if app.model.waiting() > 0 {
         return "^T tasks · enter send · ^G help".into();
@@ -97,6 +103,11 @@ fn box_hint(app: &App) -> Option<&'static str> {
         Modal::Program { .. } => "↑↓ choose · enter answer · esc later",
         Modal::Interrupted { .. } => "enter restart · f fail · esc later",
         Modal::Confirm(_) => "y confirm · esc no",
+        Modal::Sessions(picker) => match picker.action {
+            PickerAction::Choose => "↑↓ choose · enter resume · esc close",
+            PickerAction::Rename(_) => "enter keep · esc back",
+            PickerAction::Delete => "y delete · esc no",
+        },
         Modal::Pick { .. } => "↑↓ choose · enter take · esc close",
         _ => "esc close",
     })

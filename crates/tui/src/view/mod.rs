@@ -16,6 +16,7 @@ mod picker;
 mod pinned;
 pub(crate) mod reader;
 pub(crate) mod run;
+mod session_picker;
 mod tasks;
 mod timeline;
 mod welcome;

@@ -1,6 +1,6 @@
 //! Frames of dialogs, and dialogs that only inform.
 
-use super::{approval_dialog, count, picker, tokens};
+use super::{approval_dialog, count, picker, session_picker, tokens};
 use crate::app::{App, COMMANDS, Modal, Target};
 use crate::line::{self, Line};
 use crate::paint::Canvas;
@@ -28,6 +28,7 @@ const KEYS: &[(&str, &str)] = &[
     ("PgUp PgDn", "scroll"),
     ("Del · ↑", "remove the newest queued message · edit it"),
     ("Esc", "stop the reply, never a run"),
+    ("e", "on your message: edit it, and branch from there"),
     ("/ · n N", "while moving through the conversation: search"),
     ("Ctrl+Y · Ctrl+_", "insert what was removed · undo"),
     ("Ctrl+C", "clear the input, else stop the run; twice: leave"),
@@ -52,6 +53,7 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
         | Modal::EditApproval { .. }
         | Modal::Trust { .. }
         | Modal::Confirm(_) => approval_dialog::draw_small(app, canvas, area, &modal),
+        Modal::Sessions(picker) => session_picker::draw(app, canvas, area, picker),
         Modal::Pick { picker, chosen } => picker::draw(app, canvas, area, picker, *chosen),
         Modal::Problems => {
             let lines: Vec<Line> = app

@@ -1,4 +1,4 @@
-//! Pickers: sessions, projects, themes.
+//! Pickers: projects, themes.
 
 use super::modal::centered_frame;
 use super::spread;
@@ -11,7 +11,6 @@ use ratatui::layout::Rect;
 
 pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, picker: &Picker, chosen: usize) {
     let (title, keys) = match picker {
-        Picker::Sessions(_) => ("Sessions", "↑↓ choose · enter resume it · esc stay"),
         Picker::Projects(_) => ("Projects", "↑↓ choose · enter go there · esc stay"),
         Picker::Themes(_) => ("Theme", "↑↓ try · enter keep · esc as before"),
     };
@@ -21,7 +20,7 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, picker: &Picker,
     let width = usize::from(inside.width.saturating_sub(2));
     for (row, at) in (first..picker.len()).take(room).enumerate() {
         let y = inside.y + row as u16;
-        let (left, right) = offer(app, picker, at);
+        let (left, right) = offer(picker, at);
         let mark = if at == chosen { "› " } else { "  " };
         canvas.text(inside.x, y, 2, Tone::AccentBold, mark);
         let tone = if at == chosen { Tone::Bold } else { Tone::Plain };
@@ -32,13 +31,8 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, picker: &Picker,
     canvas.text(inside.x, inside.bottom().saturating_sub(1), inside.width, Tone::Dim, keys);
 }
 
-fn offer(app: &App, picker: &Picker, at: usize) -> (String, String) {
+fn offer(picker: &Picker, at: usize) -> (String, String) {
     match picker {
-        Picker::Sessions(entries) => entries.get(at).map_or_else(Default::default, |entry| {
-            let goal = line::first_line(&entry.goal);
-            let goal = if goal.is_empty() { entry.id.as_str() } else { goal };
-            (goal.to_owned(), format!("{} · {}", entry.state, ago(app.now, entry.updated)))
-        }),
         Picker::Projects(entries) => entries.get(at).map_or_else(Default::default, |entry| {
             (format!("{}  {}", entry.name, line::first_line(&entry.about)), entry.path.clone())
         }),
@@ -53,7 +47,8 @@ fn offer(app: &App, picker: &Picker, at: usize) -> (String, String) {
     }
 }
 
-fn ago(now: Timestamp, then: Timestamp) -> String {
+/// The time since `then`.
+pub fn ago(now: Timestamp, then: Timestamp) -> String {
     let minutes = now.since(then).0 / 60_000;
     match minutes {
         0 => "just now".into(),

@@ -141,6 +141,7 @@ impl Script {
             project: Some("/home/me/.althing/projects/my-app".into()),
             modes: ModeChoice::default(),
             history: Vec::new(),
+            branch_of: None,
         };
         let op = Op::StartChat { spec: Box::new(spec.clone()) };
         self.fact(None, Fact::accepted(op, Origin::User));

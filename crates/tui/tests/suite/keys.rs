@@ -2,7 +2,7 @@
 
 use super::support::{TestScreen, options};
 use crate::script::{self, Script};
-use althing_protocol::{Op, Seq, TaskId, Timestamp};
+use althing_protocol::{Op, RunEnd, RunStatus, Seq, TaskId, Timestamp};
 use althing_tui::{App, Effect, ProjectEntry, SessionEntry, Theme, TuiExit, TuiHost, TuiOptions, Welcome};
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use std::sync::Arc;
@@ -139,6 +139,15 @@ fn ctrl_c_clears_then_cancels_then_leaves() {
     assert!(screen.shows("Ctrl+C again leaves"));
     screen.control('c');
     assert_eq!(screen.effects.last(), Some(&Effect::Leave(TuiExit::Quit)));
+    // When the run has ended, the message goes, and leaving is asked again.
+    let mut script = script::conversation();
+    let mut screen = TestScreen::showing(&script, 80, 24);
+    screen.control('c');
+    let known = script.items.len();
+    let result = Script::result("r2", "Replace JWT", RunStatus::Cancelled);
+    script.finishes("r2", result, RunEnd::Cancelled);
+    screen.feed(&script.items[known..]);
+    assert!(!screen.shows("stopping the run"), "{}", screen.text());
     let mut screen = idle();
     screen.control('c');
     screen.write("x");

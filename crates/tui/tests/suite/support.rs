@@ -2,7 +2,7 @@
 
 use crate::script::{START, Script, team};
 use althing_protocol::{FeedItem, Op, Timestamp};
-use althing_tui::{App, Effect, ProjectEntry, SessionEntry, TuiHost, TuiOptions};
+use althing_tui::{App, Effect, PreviewMessage, ProjectEntry, SessionEntry, TuiHost, TuiOptions};
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -19,10 +19,13 @@ impl TuiHost for FakeHost {
     }
 
     fn sessions(&self) -> Result<Vec<SessionEntry>, String> {
-        let entry = |id: &str, goal: &str, state: &str, minutes: u64| SessionEntry {
+        let message = |by_user: bool, text: &str| PreviewMessage { by_user, text: text.into(), omitted: 0 };
+        let entry = |id: &str, title: &str, state: &str, minutes: u64| SessionEntry {
             id: id.into(),
-            goal: goal.into(),
+            title: title.into(),
+            directory: "~/work/my-app".into(),
             state: state.into(),
+            preview: vec![message(true, title), message(false, "Here is a first draft.")],
             updated: Timestamp(self.now().0 - minutes * 60_000),
         };
         Ok(vec![

@@ -4,7 +4,8 @@ use althing_protocol::{FileDiff, Interaction, NoticeLevel, Seq, TaskId, Timestam
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConversationEntry {
-    /// The number of the event that added the entry; 0 for a note that is not in the log.
+    /// The number of the event that added the entry; 0 for a note that is not in the log, and for what was said in the
+    /// session that this one continues.
     pub seq: Seq,
     pub at: Timestamp,
     pub body: EntryBody,

@@ -215,6 +215,22 @@ impl SessionView {
         self.choice = spec.modes.clone();
     }
 
+    /// Adds what was said in the session that the conversation continues.
+    fn add_inherited(&mut self, spec: &ChatSpec) {
+        if self.without_transcript {
+            return;
+        }
+        let message =
+            |body: EntryBody| ConversationEntry { seq: Seq(0), at: Timestamp(0), body, pinned: false };
+        for exchange in &spec.history {
+            self.entries.push(message(EntryBody::User { text: exchange.user.clone(), planning: false }));
+            self.entries.push(message(EntryBody::Agent { text: exchange.assistant.clone() }));
+        }
+        if let Some(origin) = &spec.branch_of {
+            self.add_note(&format!("a branch of session {origin}, which /sessions opens"));
+        }
+    }
+
     fn add_task(&mut self, event: &Event, id: &TaskId, parent: Option<&TaskId>, spec: &TaskSpec) {
         let (kind, name) = match spec {
             TaskSpec::Work { agent } => {
@@ -251,6 +267,7 @@ impl SessionView {
             }
             TaskSpec::Chat(spec) => {
                 self.set_chat_spec(spec);
+                self.add_inherited(spec);
                 (TaskKind::Chat, "conversation".to_owned())
             }
         };

@@ -38,6 +38,7 @@ pub(crate) fn chat() -> ChatSpec {
         project: None,
         modes: ModeChoice::default(),
         history: Vec::new(),
+        branch_of: None,
     }
 }
 
