@@ -59,7 +59,8 @@ pub(crate) fn before_message(
     let opened = resume::opening(&stored.events)?;
     let history = history_before(&stored.events, message)
         .ok_or_else(|| Failure::usage(format!("session {id} has no such message")))?;
-    Ok(Continuation { opened, history })
+    let is_own = trust::is_own_session(&app.session_dir(id), app);
+    Ok(Continuation { opened, is_own, history })
 }
 
 fn refusal(id: &SessionId, why: NothingToContinue) -> Failure {

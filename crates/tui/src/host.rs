@@ -180,7 +180,10 @@ pub enum TuiExit {
     OpenSession(SessionId),
     OpenProject(String),
     /// Start a branch of this session before this message, with another message in its place.
-    Branch { before: Seq, text: String },
+    Branch {
+        before: Seq,
+        text: String,
+    },
     /// Start another session.
     NewSession,
     /// Retry this task of a workflow that has ended.

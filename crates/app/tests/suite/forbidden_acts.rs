@@ -501,7 +501,13 @@ fn chat(backend: &str, run: &RunSpec) -> ChatSpec {
         limits: ChatLimits::default(),
     };
     let (members, context_paths) = (run.members.clone(), run.context_paths.clone());
-    let team = TeamSpec { members, rules: RunRules::default(), context_paths, readable_dirs: Vec::new(), costs: None };
+    let team = TeamSpec {
+        members,
+        rules: RunRules::default(),
+        context_paths,
+        readable_dirs: Vec::new(),
+        costs: None,
+    };
     ChatSpec {
         agent: Some(agent),
         team,

@@ -72,7 +72,11 @@ pub enum Modal {
         preview: EditPreview,
     },
     /// Choice of the presenter.
-    Override { id: InteractionId, candidates: Vec<Candidate>, chosen: usize },
+    Override {
+        id: InteractionId,
+        candidates: Vec<Candidate>,
+        chosen: usize,
+    },
     /// A question of a program.
     Program {
         id: InteractionId,
@@ -102,7 +106,10 @@ pub enum Modal {
     /// The picker of sessions.
     Sessions(SessionPicker),
     /// Another picker.
-    Pick { picker: Picker, chosen: usize },
+    Pick {
+        picker: Picker,
+        chosen: usize,
+    },
     /// Problems of the config.
     Problems,
     Cost,
