@@ -12,13 +12,16 @@ use tempfile::TempDir;
 use crate::process::Althing;
 use crate::wait;
 
-/// A pane has the whole size, stays when its program ends, gets Esc at once, and keeps what the program copies.
+/// A pane has the whole size, gets Esc at once, and keeps what the program copies.
 const CONFIG: &str = "set -g status off
-set -g remain-on-exit on
 set -g default-terminal tmux-256color
 set -s escape-time 0
 set -s set-clipboard on
 ";
+
+/// Runs the remaining arguments, prints their exit code, and keeps the pane. (tmux itself does not always learn the exit
+/// code of a program in a pane.)
+const SHELL: &str = "\"$@\"; echo \"exit code $?\"; read -r line";
 
 /// A person reads a dialog before answering it; a dialog ignores keys that come sooner.
 const READING: Duration = Duration::from_millis(1200);
@@ -61,8 +64,8 @@ impl Althing {
         let (cols, rows) = (cols.to_string(), rows.to_string());
         let start = ["new-session", "-d", "-x", cols.as_str(), "-y", rows.as_str(), "-c"].map(OsString::from);
         let start = [OsString::from("-f"), config.into()].into_iter().chain(start);
-        let start = start.chain([self.work_dir().into(), OsString::from("--")]).chain(self.command_line());
-        tmux.run(start);
+        let shell = ["--", "/bin/sh", "-c", SHELL, "sh"].map(OsString::from);
+        tmux.run(start.chain([self.work_dir().into()]).chain(shell).chain(self.command_line()));
         Some(tmux)
     }
 }
@@ -134,11 +137,9 @@ impl Tmux {
     /// Waits until the program has ended, and returns its exit code.
     #[track_caller]
     pub fn wait_end(&self, limit: Duration) -> i32 {
-        // The status may be known a moment after the end.
-        wait::until_some(limit, || {
-            let words = self.run(["display-message", "-p", "#{pane_dead} #{pane_dead_status}"]);
-            words.trim().strip_prefix("1 ")?.parse().ok()
-        })
+        let screen = self.wait_for("exit code ", limit);
+        let code = screen.rsplit("exit code ").next().and_then(|rest| rest.split_whitespace().next());
+        code.and_then(|code| code.parse().ok()).expect("an exit code")
     }
 }
 
