@@ -10,6 +10,13 @@ use std::path::{Path, PathBuf};
 
 pub(crate) const MAX_BYTES: u64 = 64 << 20;
 
+/// Whether the `.git` of a directory, or of one above it, leads elsewhere, as in a linked worktree. Programs may then
+/// read settings of the main repository, wherever that is.
+pub(crate) fn is_in_linked_worktree(dir: &Path) -> bool {
+    let leads_elsewhere = |dir: &Path| dir.join(".git").symlink_metadata().is_ok_and(|entry| !entry.is_dir());
+    dir.ancestors().any(leads_elsewhere)
+}
+
 /// Whether a directory with these entries is what git calls a git directory: git runs the hooks in it and the
 /// programs that its config names.
 pub(crate) fn is_git_dir(names: &[(OsString, FileType)]) -> bool {

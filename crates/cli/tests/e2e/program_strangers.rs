@@ -1,7 +1,7 @@
 //! The real CLI agents in a directory that somebody else made: the settings in it start nothing, unless the user trusts
 //! them (row S25 of docs/reliability.md).
 
-use althing_testkit::{FakeModel, RecordedRequest, Reply, Script};
+use althing_testkit::{Althing, FakeModel, RecordedRequest, Reply, Script};
 use serde_json::{Value, json};
 
 use super::programs::{START_TIMEOUT, headless, internal_reply, programs, with_programs};
@@ -90,4 +90,74 @@ fn a_tsconfig_in_a_directory_runs_nothing_in_opencode() {
         let output = command.spawn().wait(START_TIMEOUT).expect_code(0);
         assert!(!ran.exists(), "approvals {approvals}: {output:?}");
     }
+}
+
+/// Makes the working directory a linked worktree of the repository `inner` in it, which has settings of Claude Code.
+fn plant_worktree(althing: &Althing, command: &str) {
+    althing.file(".git", "gitdir: inner/.git/worktrees/w\n");
+    for (name, text) in [
+        ("HEAD", "ref: refs/heads/m\n"),
+        ("objects/none", ""),
+        ("refs/none", ""),
+        ("worktrees/w/HEAD", "ref: refs/heads/m\n"),
+        ("worktrees/w/commondir", "../..\n"),
+        ("worktrees/w/gitdir", "../../../../.git\n"),
+    ] {
+        althing.file(&format!("inner/.git/{name}"), text);
+    }
+    let hook = json!([{"hooks": [{"type": "command", "command": command}]}]);
+    let settings = json!({"hooks": {"SessionStart": hook}});
+    althing.file("inner/.claude/settings.local.json", settings.to_string());
+}
+
+#[test]
+fn settings_of_the_main_repository_of_a_worktree_start_nothing_in_claude_code() {
+    let Some(dir) = programs() else { return };
+    let server = FakeModel::start_on_thread(Script::from_fn(|request: &RecordedRequest| {
+        internal_reply(request).unwrap_or_else(|| Reply::text("all done"))
+    }));
+    for options in [&[][..], &["--trust"]] {
+        let althing = with_programs(&dir, &server);
+        let ran = althing.work_dir().join("ran");
+        plant_worktree(&althing, &format!("touch {}", ran.display()));
+        let stages = json!([{"name": "s", "tasks": [headless("t", "claude", "Say that you are done")]}]);
+        althing.file("flow.yaml", json!({"name": "n", "goal": "g", "stages": stages}).to_string());
+        let args = ["workflow", "run", "flow.yaml", "--offline", "--json"];
+        // The state directory is in the working directory, which is the default.
+        let command = althing.new_command().env("ALTHING_STATE_DIR", "").args(args);
+        let output = command.args(options.iter().copied()).spawn().wait(START_TIMEOUT).expect_code(0);
+        assert_eq!(ran.exists(), !options.is_empty(), "{options:?}: {output:?}");
+    }
+}
+
+#[test]
+fn a_task_outside_the_sandbox_does_not_start_in_a_worktree_after_settings_were_planted_in_its_main_repository()
+ {
+    let Some(dir) = programs() else { return };
+    let server = FakeModel::start_on_thread(Script::from_fn(|request: &RecordedRequest| {
+        internal_reply(request).unwrap_or_else(|| Reply::text("all done"))
+    }));
+    let althing = with_programs(&dir, &server);
+    let ran = althing.home_dir().join("ran");
+    plant_worktree(&althing, "true");
+    std::fs::remove_dir_all(althing.work_dir().join("inner/.claude")).unwrap();
+    std::fs::create_dir(althing.work_dir().join("wt")).unwrap();
+    std::fs::rename(althing.work_dir().join(".git"), althing.work_dir().join("wt/.git")).unwrap();
+    althing.file("wt/.git", "gitdir: ../inner/.git/worktrees/w\n");
+    althing.file("inner/.git/worktrees/w/gitdir", "../../../../wt/.git\n");
+    let hook = json!([{"hooks": [{"type": "command", "command": format!("touch {}", ran.display())}]}]);
+    let settings = json!({"hooks": {"SessionStart": hook}}).to_string();
+    let script = format!("mkdir -p .claude && printf '%s' '{settings}' > .claude/settings.local.json");
+    let first = json!({"id": "plants", "agent": "command", "command": ["sh", "-c", script],
+        "executionMode": "headless", "prompt": "", "sandbox": true, "cwd": "inner"});
+    let mut second = headless("runs", "claude", "Say that you are done");
+    second["approvals"] = true.into();
+    second["cwd"] = "wt".into();
+    let stages = json!([{"name": "a", "tasks": [first]}, {"name": "b", "tasks": [second]}]);
+    althing.file("flow.yaml", json!({"name": "n", "goal": "g", "stages": stages}).to_string());
+    let command = althing.new_command().args(["workflow", "run", "flow.yaml", "--offline", "--json"]);
+    let output = command.spawn().wait(START_TIMEOUT);
+    assert!(!ran.exists(), "{output:?}");
+    assert_ne!(output.code, Some(0), "{output:?}");
+    assert!(output.stdout.contains("could run code here outside the sandbox"), "{output:?}");
 }

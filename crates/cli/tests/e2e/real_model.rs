@@ -109,7 +109,7 @@ fn small_runs_on_a_real_model_end_with_an_answer_and_without_markup() {
             assert!(calls >= 2, "the calls of both agents are understood");
         }
         let answer = result["final_answer"].as_str().unwrap_or_default();
-        for markup in ["<tool_call>", "<tools>", "\"arguments\"", "<|im_", "<END"] {
+        for markup in ["<tool_call>", "<tools>", "\"new_answer\"", "<|im_", "<END"] {
             assert!(!answer.contains(markup), "{markup} is presented: {answer}");
         }
     }

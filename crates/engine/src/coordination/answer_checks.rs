@@ -177,13 +177,15 @@ impl RunState {
     }
 
     pub(super) fn without_markers(&self, answer: &str) -> Option<String> {
-        markup::without_markers(answer, &self.sources(None, &[]))
+        let called = markup::called_answer(answer);
+        markup::without_markers(called.as_deref().unwrap_or(answer), &self.sources(None, &[]))
     }
 
     /// A presentation without the markers that have a token; None if nothing is left. A marker without a token may be
     /// content: `of_presentation` accepts it only if the chosen answer has one, too.
     pub(super) fn without_copied_markers(&self, presentation: &str) -> Option<String> {
-        markup::without_copied_markers(presentation, &self.sources(None, &[]))
+        let called = markup::called_answer(presentation);
+        markup::without_copied_markers(called.as_deref().unwrap_or(presentation), &self.sources(None, &[]))
     }
 
     /// Returns the last plain text or, if it has no content (a model may reply to a reminder with "I have answered

@@ -173,6 +173,8 @@ const POINTED_OUT: &[&str] = &[
     "init.gradle",
     ".bazelrc",
     "package.json",
+    "web/tsconfig.json",
+    "jsconfig.json",
     "a/Makefile",
     "GNUmakefile",
     "justfile",

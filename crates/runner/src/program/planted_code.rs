@@ -4,6 +4,7 @@
 
 use super::stored_code::{TaskCode, Told, load, store};
 use crate::code_watch::{CodeWatch, MAX_NAMED, WrittenCode, name_files};
+use crate::repositories::is_in_linked_worktree;
 use althing_protocol::{Notice, ProgramReport, ReportSink, RunsCode, runs_code_in};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -188,12 +189,15 @@ impl State {
     }
 }
 
-/// The written files that still exist and that a program in `cwd` may run by itself. Files that are not protected are
-/// left out: they run code only in other places, or when somebody builds or tests what the agent wrote.
+/// The written files that still exist and that a program in `cwd` may run by itself. Other files that are not protected
+/// are left out: they run code only in other places, or when somebody builds or tests what the agent wrote.
 fn used_in(cwd: &Path, written: &WrittenCode) -> Vec<(PathBuf, &'static RunsCode)> {
+    let is_linked = is_in_linked_worktree(cwd);
     let is_used = |(path, row): &&(PathBuf, &'static RunsCode)| {
         let dir = used_dir(path, row, &written.roots);
-        row.protected && (path.starts_with(cwd) || cwd.starts_with(dir)) && path.symlink_metadata().is_ok()
+        (row.protected || is_bun_setting(path))
+            && (is_linked || path.starts_with(cwd) || cwd.starts_with(dir))
+            && path.symlink_metadata().is_ok()
     };
     written.files.iter().filter(is_used).cloned().collect()
 }

@@ -14,6 +14,7 @@ use crate::adapter::{
 };
 use crate::guard_protocol::Input;
 use crate::guarded::GuardLauncher;
+use crate::repositories::is_in_linked_worktree;
 use crate::sandbox::Sandbox;
 use crate::structured::StructuredProtocol;
 use althing_disk::{create_real_dir, with_real_base};
@@ -178,12 +179,17 @@ impl ProgramStarter {
         (dir.join(format!("{:016x}", hasher.finish())), dir.join("shared"))
     }
 
+    /// Whether a CLI agent may read settings of its project: the user trusts them, or the program asks a person.
+    fn uses_project_settings(&self, spec: &ProgramSpec) -> bool {
+        self.trusts_project_settings || spec.approvals || spec.mode == ExecutionMode::Interactive
+    }
+
     /// The settings that a CLI agent would read from its working directory and the directories above it, although the
     /// user has not said that they can be trusted. Empty if the program asks a person. Althing's state directory and
     /// the home directory do not count.
     fn untrusted_settings(&self, request: &StartRequest<'_>, is_sandboxed: bool) -> Vec<PathBuf> {
         let spec = request.spec;
-        if self.trusts_project_settings || spec.approvals || spec.mode == ExecutionMode::Interactive {
+        if self.uses_project_settings(spec) {
             return Vec::new();
         }
         let (cwd, home) = (Path::new(&spec.cwd), std::env::var_os("HOME").map(PathBuf::from));
@@ -248,8 +254,14 @@ impl ProgramStarter {
         };
         let (mut config, structured_protocol) = launch_config(&**adapter, &task)?;
         let project_settings = self.untrusted_settings(request, sandbox.is_some());
-        if !project_settings.is_empty() && !ignore_project_settings(adapter.name(), &mut config) {
-            return Err(untrusted_error(adapter.name(), &project_settings));
+        let may_be_elsewhere = || is_in_linked_worktree(Path::new(&spec.cwd));
+        if !project_settings.is_empty() {
+            if !ignore_project_settings(adapter.name(), &mut config) {
+                return Err(untrusted_error(adapter.name(), &project_settings));
+            }
+        } else if !self.uses_project_settings(spec) && may_be_elsewhere() {
+            // Claude Code reads settings of the main repository. The other CLI agents do not.
+            ignore_project_settings(adapter.name(), &mut config);
         }
         // In the sandbox, a program that may only read gets the same restrictions as the program of a planning agent.
         let grant = Grant { planning: read_only, ..request.grant.clone() };

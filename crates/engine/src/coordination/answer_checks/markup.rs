@@ -70,11 +70,21 @@ fn is_marker(inner: &str) -> bool {
     is_answer || is_end || UNUSUAL_NAMES.contains(&name) || (has_token && USUAL_NAMES.contains(&name))
 }
 
+/// A marker at the end of a text that was cut off before the closing bracket, for example by a token limit.
+fn cut_off_marker(text: &str) -> Option<&str> {
+    let text = text.trim_end();
+    let at = text.rfind('<')?;
+    let (marker, inner) = (text.get(at..)?, text.get(at + 1..)?);
+    let is_begun = inner.starts_with("END OF ") || UNUSUAL_NAMES.iter().any(|name| inner.starts_with(name));
+    (is_begun && inner.len() <= MAX_MARKER_BYTES && !inner.contains(['>', '\n'])).then_some(marker)
+}
+
 /// Markers inside code, and markers that a source contains, do not count.
 pub(super) fn has_marker(text: &str, sources: &Sources<'_>) -> bool {
     let prose = without_code(text);
     let markers: BTreeSet<&str> = tags(&prose).filter(|inner| is_marker(inner)).collect();
     markers.into_iter().any(|inner| !sources.contain(&format!("<{inner}>")))
+        || cut_off_marker(&prose).is_some_and(|marker| !sources.contain(marker))
 }
 
 pub(super) fn without_markers(text: &str, sources: &Sources<'_>) -> Option<String> {
@@ -90,10 +100,13 @@ pub(super) fn without_copied_markers(text: &str, sources: &Sources<'_>) -> Optio
 }
 
 fn without(text: &str, sources: &Sources<'_>, is_removed: impl Fn(&str) -> bool) -> Option<String> {
+    let cut_off = cut_off_marker(text).filter(|marker| !sources.contain(marker));
+    let kept = cut_off.and_then(|marker| text.trim_end().strip_suffix(marker));
     let markers: BTreeSet<&str> = tags(text).filter(|inner| is_removed(inner)).take(MAX_TAGS).collect();
-    if markers.is_empty() {
+    if markers.is_empty() && kept.is_none() {
         return Some(text.to_owned());
     }
+    let text = kept.unwrap_or(text);
     let markers = markers.into_iter().map(|inner| format!("<{inner}>"));
     let foreign = markers.filter(|marker| !sources.contain(marker));
     let rest = foreign.fold(text.to_owned(), |text, marker| text.replace(&marker, ""));
@@ -130,6 +143,27 @@ pub(super) fn names_agent(text: &str) -> bool {
         }
     }
     false
+}
+
+/// The answer in a call of `new_answer` that was written as text, also if the call was cut off; `None` if the text is
+/// no such call.
+pub(super) fn called_answer(text: &str) -> Option<String> {
+    if !is_tool_call(text) {
+        return None;
+    }
+    let (_, rest) = unwrapped(text).split_once("\"content\"")?;
+    let rest = rest.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')?;
+    let mut is_escaped = false;
+    let end = rest.find(|c| {
+        let ends = c == '"' && !is_escaped;
+        is_escaped = c == '\\' && !is_escaped;
+        ends
+    });
+    let written = rest.get(..end.unwrap_or(rest.len()))?;
+    // The cut may have left a half escape sequence.
+    let whole = [written, written.rsplit_once('\\').map_or(written, |(start, _)| start)];
+    let read = |text: &str| serde_json::from_str::<String>(&format!("\"{text}\"")).ok();
+    whole.into_iter().find_map(read).filter(|answer| answer.chars().any(char::is_alphanumeric))
 }
 
 /// Also true if the text consists only of the arguments of such a call.

@@ -306,3 +306,27 @@ fn markers_that_the_winner_copied_do_not_come_back_with_its_presentation() {
     world.says(1, text("<END OF MESSAGE 7a13f402>\nThe answer is 4, as `<END OF FILE>` shows."));
     assert_eq!(final_answer(&world), "The answer is 4, as `<END OF FILE>` shows.");
 }
+
+#[test]
+fn what_a_small_model_copied_or_cut_off_is_not_presented() {
+    let rules =
+        RunRules { final_answer_strategy: Some(FinalAnswerStrategy::WinnerReuse), ..RunRules::default() };
+    for (written, shown) in [
+        ("The answer is 4.\n\n<END OF MESSAGE 44a", "The answer is 4."),
+        ("The answer is 4.\n<ORIGINAL MESSAGE", "The answer is 4."),
+        (
+            "{\"name\": \"new_answer\", \"arguments\": {\"content\": \"It is \\\"4\\\".\\nReally",
+            "It is \"4\".\nReally",
+        ),
+        ("```json\n{\"name\": \"new_answer\", \"arguments\": {\"content\": \"It is 4.\", \"conc", "It is 4."),
+        ("{\"name\": \"new_answer\", \"arguments\": {\"content\": \"It is 4.\\", "It is 4."),
+        ("Compare `a <END` and b.", "Compare `a <END` and b."),
+    ] {
+        let mut world = World::start(&["a"], rules.clone());
+        while world.run.answers().is_empty() {
+            world.says(0, text(written));
+        }
+        world.says(0, vote("agent1"));
+        assert_eq!(final_answer(&world), shown, "{written}");
+    }
+}
