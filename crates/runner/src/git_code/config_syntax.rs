@@ -1,5 +1,5 @@
 //! The syntax of git's config files, as git reads it (`git help config`, section "Syntax"). Where git stops with an
-//! error, this parser goes on with the next line: an extra setting does no harm here.
+//! error, this parser continues with the next line: an extra setting does no harm here.
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Setting {
