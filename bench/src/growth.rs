@@ -6,7 +6,8 @@
 //! part makes up more than a third of the cost of the largest size.
 //!
 //! Costs are CPU time, the minimum of several rounds, because wall time would hide the growth. Fixed costs would hide
-//! it as well, so where each measurement starts a process, the cost of a minimal size is subtracted.
+//! it as well, so where each measurement starts a process, a fixed cost is subtracted: for costs that must be linear,
+//! the cost of the smallest size (see `increments`), otherwise the cost of a minimal size.
 
 use crate::build_log::block;
 use crate::conversation::{ChatSession, echo};
@@ -18,6 +19,7 @@ use crate::team::{Server, config};
 use crate::verdict::report;
 use althing_protocol::ExecutionMode;
 use althing_runner::Cleaner;
+use althing_testkit::{Althing, FakeModel, Reply, Script};
 use std::hint::black_box;
 use std::path::Path;
 use std::time::Duration;
@@ -33,10 +35,14 @@ pub fn all(programs: &Programs, rounds: usize) {
     agents(programs, rounds);
     stream(programs, rounds);
     conversation_growth(programs, rounds);
-    transcript(programs, rounds.min(3));
     replay(rounds);
     cleaning(rounds);
     output(programs, rounds.min(3));
+}
+
+pub fn on_the_screen(programs: &Programs, rounds: usize) {
+    transcript(programs, rounds.clamp(1, 5));
+    streamed_message(programs, rounds.clamp(1, 2));
 }
 
 /// The minimum, because other load on the machine only adds time.
@@ -58,6 +64,29 @@ fn report_exponent(what: &str, unit: &str, points: &[(usize, f64)], at_most: f64
     report(what, got, &format!("at most {at_most:.2}"), exponent <= at_most);
 }
 
+/// Measures the sizes in turn in every round, so that other load on the machine hits them alike.
+fn minima<const N: usize>(
+    rounds: usize,
+    sizes: [usize; N],
+    mut cpu: impl FnMut(usize) -> f64,
+) -> Vec<(usize, f64)> {
+    let mut points = sizes.map(|size| (size, f64::MAX));
+    for _ in 0..rounds {
+        for (size, least) in &mut points {
+            *least = least.min(cpu(*size));
+        }
+    }
+    points.to_vec()
+}
+
+/// What each size costs more than the smallest, by how much it is larger. The cost of a minimal size, such as a
+/// conversation of one reply, is not subtracted: an error of a few milliseconds in this one number would change the
+/// logarithm of the smallest cost, and with it the exponent, more than a real growth of the larger ones.
+fn increments(points: &[(usize, f64)]) -> Vec<(usize, f64)> {
+    let Some(((smallest, fixed), larger)) = points.split_first() else { return Vec::new() };
+    larger.iter().map(|(size, cost)| (size - smallest, cost - fixed)).collect()
+}
+
 fn minus_fixed(fixed: f64, points: Vec<(usize, f64)>) -> Vec<(usize, f64)> {
     points.into_iter().map(|(size, cost)| (size, cost - fixed)).collect()
 }
@@ -68,24 +97,17 @@ fn agents(programs: &Programs, rounds: usize) {
     const TEAMS: [usize; 5] = [32, 64, 128, 256, 512];
     let dir = TempDir::new().unwrap();
     let server = Server::start(programs, 8, None);
-    let cpu = |agents: usize, extra: &str| {
+    let once = |agents: usize, extra: &str| {
         let file = config(dir.path(), agents, &server.url);
         let text = std::fs::read_to_string(&file).unwrap() + extra;
         std::fs::write(&file, text).unwrap();
-        minimum(rounds, || {
-            measure(&programs.althing, &["--config", &file, "--automation", "task"], dir.path()).cpu_ms
-        })
+        measure(&programs.althing, &["--config", &file, "--automation", "task"], dir.path()).cpu_ms
     };
     let alone = "orchestrator: {skip_voting: true}\n";
-    let points = TEAMS.map(|agents| (agents, cpu(agents, alone))).to_vec();
-    report_exponent(
-        "agents that answer and do not vote: a run",
-        "agents",
-        &minus_fixed(cpu(1, alone), points),
-        LINEAR,
-    );
-    let points = TEAMS.map(|agents| (agents, cpu(agents, ""))).to_vec();
-    let ours = minus_fixed(cpu(1, ""), points);
+    let points = minima(rounds, TEAMS, |agents| once(agents, alone));
+    report_exponent("agents that answer and do not vote: a run", "agents", &increments(&points), LINEAR);
+    let points = minima(rounds, TEAMS, |agents| once(agents, ""));
+    let ours = minus_fixed(minimum(rounds, || once(1, "")), points);
     let bare = |agents: usize| {
         let recorded = dir.path().join("requests.jsonl");
         let recording = Server::start(programs, 8, Some(&recorded));
@@ -104,19 +126,13 @@ fn agents(programs: &Programs, rounds: usize) {
 
 fn stream(programs: &Programs, rounds: usize) {
     let dir = TempDir::new().unwrap();
-    let cpu = |chunks: usize| {
+    let points = minima(rounds, [4000, 8000, 16_000, 32_000, 64_000], |chunks| {
         let server = Server::start(programs, chunks, None);
         let file = config(dir.path(), 1, &server.url);
         let args = ["--config", &file, "--automation", "--quick", "task"];
-        minimum(rounds, || measure(&programs.althing, &args, dir.path()).cpu_ms)
-    };
-    let points = [4000, 8000, 16_000, 32_000, 64_000].map(|chunks| (chunks, cpu(chunks))).to_vec();
-    report_exponent(
-        "length of a stream: a quick run of one agent",
-        "chunks",
-        &minus_fixed(cpu(1), points),
-        LINEAR,
-    );
+        measure(&programs.althing, &args, dir.path()).cpu_ms
+    });
+    report_exponent("length of a stream: a quick run of one agent", "chunks", &increments(&points), LINEAR);
 }
 
 /// The cost of one more turn, which sends the whole conversation to the model, and of opening the conversation again.
@@ -152,20 +168,62 @@ fn conversation_growth(programs: &Programs, rounds: usize) {
 }
 
 fn transcript(programs: &Programs, rounds: usize) {
-    let cpu = |replies: usize| {
-        let (althing, id) = screen::transcript(programs, replies, screen::LINES);
-        minimum(rounds, || {
-            let terminal =
-                althing.new_command().args(["--config", "team.yaml", "--session", &id]).terminal(120, 40);
-            terminal.wait_for(&format!("Re: Message {}.", replies - 1), LIMIT);
-            cpu_of(terminal.id())
-        })
-    };
-    let points = [10, 20, 40, 80, 160].map(|replies| (replies * screen::LINES, cpu(replies))).to_vec();
+    const REPLIES: [usize; 5] = [20, 40, 80, 160, 320];
+    let stored = REPLIES.map(|replies| (replies, screen::transcript(programs, replies, screen::LINES)));
+    let points = minima(rounds, REPLIES, |replies| {
+        let (_, (althing, id)) = stored.iter().find(|(size, _)| *size == replies).expect("it is stored");
+        let terminal =
+            althing.new_command().args(["--config", "team.yaml", "--session", id]).terminal(120, 40);
+        terminal.wait_for(&format!("Re: Message {}.", replies - 1), LIMIT);
+        settled_cpu(terminal.id())
+    });
+    let points: Vec<_> = points.into_iter().map(|(replies, cost)| (replies * screen::LINES, cost)).collect();
     report_exponent(
         "length of a transcript: opening it on the screen",
         "lines",
-        &minus_fixed(cpu(1), points),
+        &increments(&points),
+        LINEAR,
+    );
+}
+
+/// The CPU time of a process after it has become idle, so that work after the first frame counts, however soon the frame
+/// is noticed.
+fn settled_cpu(process: u32) -> f64 {
+    const QUIET: Duration = Duration::from_millis(150);
+    let mut before = cpu_of(process);
+    loop {
+        std::thread::sleep(QUIET);
+        let now = cpu_of(process);
+        if now - before < 0.5 {
+            return now;
+        }
+        before = now;
+    }
+}
+
+/// The cost of a reply on the screen while it is being written. The pace is the same for every length, so that a longer
+/// reply takes more frames, and each frame must cost the same.
+fn streamed_message(programs: &Programs, rounds: usize) {
+    let once = |chunks: usize| {
+        let text = |n: usize| if n % 12 == 11 { format!("word{n}\n\n") } else { format!("word{n} ") };
+        let reply = move || {
+            let text = (0..chunks).map(text).chain(["The end.".to_owned()]);
+            Reply::default().text_chunks(text).pace(Duration::from_millis(1))
+        };
+        let server = FakeModel::start_on_thread(Script::from_fn(move |_| reply()));
+        let althing = Althing::new(programs.althing.clone());
+        althing.file("team.yaml", crate::conversation::config(&server.base_url(), 1));
+        let mut terminal = althing.new_command().args(["--config", "team.yaml"]).terminal(120, 40);
+        terminal.wait_for(screen::READY, LIMIT);
+        let before = settled_cpu(terminal.id());
+        terminal.keys("go\r").wait_for("The end.", LIMIT);
+        settled_cpu(terminal.id()) - before
+    };
+    let points = minima(rounds, [1000, 2000, 4000, 8000, 16_000], once);
+    report_exponent(
+        "length of a message: showing it while it is written",
+        "chunks",
+        &increments(&points),
         LINEAR,
     );
 }
@@ -214,31 +272,19 @@ fn cleaning(rounds: usize) {
 
 fn output(programs: &Programs, rounds: usize) {
     let dir = TempDir::new().unwrap();
-    let cpu = |mode: ExecutionMode, mebibytes: usize| taken(programs, dir.path(), mode, mebibytes, rounds);
+    let cpu = |mode: ExecutionMode, mebibytes: usize| taken(programs, dir.path(), mode, mebibytes);
     let (pipe, terminal) = (ExecutionMode::Headless, ExecutionMode::Interactive);
-    let points = [16, 32, 64, 128, 256].map(|mebibytes| (mebibytes, cpu(pipe, mebibytes))).to_vec();
-    report_exponent(
-        "length of output: a program on a pipe",
-        "MiB",
-        &minus_fixed(cpu(pipe, 0), points),
-        LINEAR,
-    );
-    let points = [4, 8, 16, 32, 64].map(|mebibytes| (mebibytes, cpu(terminal, mebibytes))).to_vec();
-    report_exponent(
-        "length of output: a program in a terminal",
-        "MiB",
-        &minus_fixed(cpu(terminal, 0), points),
-        LINEAR,
-    );
+    let points = minima(rounds, [16, 32, 64, 128, 256], |mebibytes| cpu(pipe, mebibytes));
+    report_exponent("length of output: a program on a pipe", "MiB", &increments(&points), LINEAR);
+    let points = minima(rounds, [4, 8, 16, 32, 64], |mebibytes| cpu(terminal, mebibytes));
+    report_exponent("length of output: a program in a terminal", "MiB", &increments(&points), LINEAR);
 }
 
-fn taken(programs: &Programs, dir: &Path, mode: ExecutionMode, mebibytes: usize, rounds: usize) -> f64 {
+fn taken(programs: &Programs, dir: &Path, mode: ExecutionMode, mebibytes: usize) -> f64 {
     let runner = runner(programs);
     let job = job("t", mode, &flood(programs, mebibytes, true), dir);
-    minimum(rounds, || {
-        let before = own_cpu();
-        let (end, _) = run(&runner, &job);
-        assert!(end.ok, "{end:?}");
-        own_cpu() - before
-    })
+    let before = own_cpu();
+    let (end, _) = run(&runner, &job);
+    assert!(end.ok, "{end:?}");
+    own_cpu() - before
 }

@@ -114,7 +114,8 @@ fn first_request(programs: &Programs, rounds: usize) {
     below_ms("start to first model request", median(times), 30.0);
 }
 
-/// A unanimous run of N agents, 2N + 1 requests, compared to a client that makes the same requests.
+/// A run of N agents that each answer and vote once (2N + 1 requests), compared to a client that makes the same
+/// requests.
 fn compare(programs: &Programs, agents: usize, chunks: usize, rounds: usize) -> (Measurement, Measurement) {
     let dir = TempDir::new().unwrap();
     let recorded = dir.path().join("requests.jsonl");

@@ -7,7 +7,7 @@ use althing_testkit::{Althing, FakeModel, Reply, Script, Terminal};
 use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(60);
-const READY: &str = "Type a message...";
+pub const READY: &str = "Type a message...";
 const AGENTS: usize = 16;
 /// The pause between two tokens of an agent: 200 tokens per second.
 const PACE: Duration = Duration::from_millis(5);

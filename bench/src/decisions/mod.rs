@@ -1,17 +1,18 @@
 //! Compares the rules by which a run decides: simulated agents of known skill and known weaknesses answer and vote in
 //! runs of the real decider. The benchmark `decisions` prints the tables of docs/decisions.md.
 
-mod worlds;
+mod orders;
 
 use althing_engine::Coordination;
 use althing_engine::tally::{self, Rule};
 use althing_protocol::{
-    AgentId, DecisionRule, DecisionRules, Event, Fact, FinalAnswerStrategy, Item, JudgeOrder, Member, Modes,
-    RunRules, RunSpec, Seq, TaskId, TaskSpec, Timestamp,
+    AgentId, DecisionRule, DecisionRules, Event, Fact, FinalAnswerStrategy, Item, JudgeOrder, Member,
+    Message, ModelRequest, Modes, Reply, RunRules, RunSpec, Seq, TaskId, TaskSpec, Timestamp, ToolCall,
 };
+use althing_testkit::worlds::{Task, WORLDS, World};
+use serde_json::json;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use worlds::{Task, WORLDS, World};
 
 const TEAMS: [usize; 5] = [1, 2, 3, 5, 8];
 
@@ -79,7 +80,7 @@ impl Paired {
     }
 }
 
-/// What the default counts, and what 0.1 and MassGen count.
+/// The default rule. It is compared with [`Rule::PLURALITY`], the rule of 0.1 and MassGen.
 const DEFAULT: Rule = Rule { method: DecisionRule::Borda, merge_conclusions: true, unanimity: true };
 
 /// Runs many tasks of a world with a team, and counts the ballots of each run by both rules.
@@ -102,7 +103,8 @@ fn paired(world: World, agents: usize, runs: u32) -> Paired {
 
 /// A task of a world.
 fn task(world: World, agents: usize, seed: u64) -> Task {
-    Task::new(world, althing_text::pseudo_random(althing_text::fnv1a(world.name), seed), agents)
+    let seed = althing_text::pseudo_random(althing_text::fnv1a(world.name), seed);
+    Task::new(world, seed, agents, althing_text::pseudo_random)
 }
 
 /// The index of a simulated agent.
@@ -156,11 +158,37 @@ fn run(task: &Task, agents: usize, rules: &DecisionRules, seed: u64) -> (Coordin
         started.extend(wanted.iter().copied());
         let next = wanted[althing_text::pseudo_random(seed, replies) as usize % wanted.len()];
         let request = decider.request(next.member_index).expect("the member is asked");
-        let reply = task.reply(next.member_index, &request);
+        let reply = reply(task, next.member_index, &request);
         replies += 1;
         let work = decider.work(next.member_index);
         record(&mut decider, work, Fact::ItemAdded { attempt: next.attempt, item: Item::Reply(reply) });
     }
+}
+
+/// An agent knows what it is asked from the tools that it is offered.
+fn reply(task: &Task, agent: usize, request: &ModelRequest) -> Reply {
+    let offers = |name: &str| request.tools.iter().find(|tool| tool.name == name);
+    let call = |name: &str, arguments: &serde_json::Value| {
+        let call = ToolCall { id: "call".into(), name: name.into(), arguments: arguments.to_string() };
+        Reply { tool_calls: vec![call], ..Reply::default() }
+    };
+    if offers("vote").is_some() {
+        let texts = request.messages.iter().filter_map(|message| match message {
+            Message::User(text) => Some(text.as_str()),
+            Message::Assistant { .. } | Message::Tool { .. } => None,
+        });
+        let prompt = texts.collect::<Vec<_>>().join("\n");
+        return call("vote", &json!({"ranking": task.ranking(agent, &prompt), "reason": "better"}));
+    }
+    let conclusion = task.conclusion(agent);
+    let Some(new_answer) = offers("new_answer") else {
+        return Reply { text: format!("The result is {conclusion}."), ..Reply::default() };
+    };
+    let mut arguments = json!({"content": format!("Agent {agent}: the result is {conclusion}.")});
+    if new_answer.parameters.pointer("/properties/conclusion").is_some() {
+        arguments["conclusion"] = conclusion.to_string().into();
+    }
+    call("new_answer", &arguments)
 }
 
 fn spec(agents: usize, decision: &DecisionRules, seed: u64) -> RunSpec {
@@ -195,13 +223,53 @@ fn spec(agents: usize, decision: &DecisionRules, seed: u64) -> RunSpec {
     }
 }
 
-pub fn print() {
-    println!("{}", tables(4000));
+/// The number of tasks of a table's cell: few enough that the tables take minutes, enough that differences of more than
+/// about three points are hardly chance.
+fn table_runs(agents: usize) -> u32 {
+    if agents < 4 { 1000 } else { 400 }
 }
 
-fn tables(runs: u32) -> String {
+/// The number of tasks whose ballots are counted by both rules, in the table and in tests at nightly size.
+fn paired_runs(agents: usize) -> u32 {
+    if agents < 4 { 2000 } else { 1000 }
+}
+
+pub fn print() {
+    println!("{}", tables());
+}
+
+/// Compares the tables with those of docs/decisions.md. Returns whether they are the same.
+pub fn check() -> bool {
+    let difference = difference(&page(), &tables());
+    match &difference {
+        None => println!("docs/decisions.md shows the tables of this command"),
+        Some(difference) => {
+            println!("docs/decisions.md does not show the tables of this command: {difference}")
+        }
+    }
+    difference.is_none()
+}
+
+/// The text of docs/decisions.md.
+fn page() -> String {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/decisions.md");
+    std::fs::read_to_string(path).expect("docs/decisions.md can be read")
+}
+
+/// The first line of the tables that differs from the page; None if the page contains all of them, in one piece.
+fn difference(page: &str, tables: &str) -> Option<String> {
+    let first = tables.lines().next().unwrap_or_default();
+    let shown = page.lines().skip_while(|line| *line != first);
+    let mut pairs = tables.trim_end().lines().zip(shown.map(Some).chain(std::iter::repeat(None)));
+    let (printed, shown) = pairs.find(|(printed, shown)| Some(*printed) != *shown)?;
+    Some(format!("`{printed}` is printed, and the page has `{}`", shown.unwrap_or_default()))
+}
+
+fn tables() -> String {
     let mut text = String::new();
+    let mut plots = String::new();
     for agents in TEAMS.into_iter().filter(|agents| *agents > 1) {
+        let runs = table_runs(agents);
         writeln!(
             text,
             "Teams of {agents}: right answers in % (calls without the presentation), {runs} tasks each\n"
@@ -210,22 +278,18 @@ fn tables(runs: u32) -> String {
         let names: Vec<&str> = WAYS.iter().map(|way| way.name).collect();
         writeln!(text, "| world | some agent right | {} |", names.join(" | ")).unwrap();
         writeln!(text, "| --- | --- |{}", " --- |".repeat(WAYS.len())).unwrap();
+        writeln!(plots, "\nTeams of {agents}").unwrap();
         for world in WORLDS {
-            let scores: Vec<Score> =
-                WAYS.iter().map(|way| score(world, agents, &(way.rules)(), runs)).collect();
-            let cells: Vec<String> = scores
-                .iter()
-                .map(|score| {
-                    let calls = f64::from(score.calls) / f64::from(score.runs);
-                    format!("{:.1} ({calls:.1})", score.percent(score.right))
-                })
-                .collect();
-            let possible = scores[0].percent(scores[0].possible);
-            writeln!(text, "| {} | {possible:.1} | {} |", world.name, cells.join(" | ")).unwrap();
+            let (row, gain) = row(world, agents);
+            text.push_str(&row);
+            plots.push_str(&bar(world.name, gain));
         }
         text.push('\n');
     }
-    text.push_str(&paired_table(runs));
+    text.push_str("Points that the default gains (█) or loses (░) compared with 0.1; a block is half a point:\n\n```text");
+    writeln!(text, "{plots}```\n").unwrap();
+    text.push_str(&paired_table());
+    text.push_str(&orders::table());
     text.push_str("The worlds:\n\n");
     for World { name, about, .. } in WORLDS {
         writeln!(text, "- {name}: {about}").unwrap();
@@ -233,18 +297,41 @@ fn tables(runs: u32) -> String {
     text
 }
 
+/// The row of a world in the table of a team, and how many points the default gains compared with 0.1.
+fn row(world: World, agents: usize) -> (String, f64) {
+    let scores = WAYS.map(|way| score(world, agents, &(way.rules)(), table_runs(agents)));
+    let cells = scores.map(|score| {
+        let calls = f64::from(score.calls) / f64::from(score.runs);
+        format!("{:.1} ({calls:.1})", score.percent(score.right))
+    });
+    let [first, .., default] = scores;
+    let possible = first.percent(first.possible);
+    let gain = default.percent(default.right) - first.percent(first.right);
+    (format!("| {} | {possible:.1} | {} |\n", world.name, cells.join(" | ")), gain)
+}
+
+/// A line of a plot.
+fn bar(world: &str, gain: f64) -> String {
+    let block = if gain < 0.0 { "░" } else { "█" };
+    format!("  {world:<16} {gain:+5.1} {}", block.repeat((2.0 * gain.abs()).round() as usize))
+        .trim_end()
+        .to_owned()
+        + "\n"
+}
+
 /// The table of the default and plurality, counted from the same ballots.
-fn paired_table(runs: u32) -> String {
-    let teams = TEAMS.into_iter().filter(|agents| *agents > 1);
-    let mut text =
-        format!("Only the default right / only plurality right, {runs} tasks each, on the same ballots\n\n");
-    let names: Vec<String> = teams.clone().map(|agents| format!("{agents} agents")).collect();
+fn paired_table() -> String {
+    // With two agents, the rules cannot differ in what is right.
+    let teams = TEAMS.into_iter().filter(|agents| *agents > 2);
+    let mut text = "Only the default right / only plurality right, on the same ballots:\n\n".to_owned();
+    let names: Vec<String> =
+        teams.clone().map(|agents| format!("{agents} agents, {} tasks", paired_runs(agents))).collect();
     writeln!(text, "| world | {} |", names.join(" | ")).unwrap();
     writeln!(text, "| --- |{}", " --- |".repeat(names.len())).unwrap();
     for world in WORLDS {
         let cells: Vec<String> = teams
             .clone()
-            .map(|agents| paired(world, agents, runs))
+            .map(|agents| paired(world, agents, paired_runs(agents)))
             .map(|paired| format!("{} / {}", paired.only_default, paired.only_plurality))
             .collect();
         writeln!(text, "| {} | {} |", world.name, cells.join(" | ")).unwrap();

@@ -1,7 +1,6 @@
 //! The default way to decide, compared with plurality in the simulated worlds.
 
-use super::worlds::WORLDS;
-use super::{Paired, Score, TEAMS, WAYS, paired, score};
+use super::{Paired, Score, TEAMS, WAYS, WORLDS, difference, orders, page, paired, paired_runs, row, score};
 use althing_protocol::DecisionRules;
 use althing_testkit::scale;
 
@@ -17,7 +16,7 @@ fn scores(agents: usize, way: &str) -> Vec<(&'static str, Score)> {
 
 /// The number of tasks in each world whose ballots are counted by both rules.
 fn counted_runs(agents: usize) -> u32 {
-    if agents < 4 { scale(400, 2000) as u32 } else { scale(150, 1000) as u32 }
+    scale(if agents < 4 { 400 } else { 150 }, paired_runs(agents) as usize) as u32
 }
 
 /// How many standard deviations a difference is away from none, if only chance decided which of the two rules is right
@@ -77,4 +76,39 @@ fn the_rules_of_a_run_are_the_ones_that_are_recorded() {
     assert_eq!(recorded["rule"], "borda");
     assert_eq!(recorded["judge_order"], "rotated");
     assert_eq!(recorded["prompts"], 2);
+}
+
+#[test]
+fn the_page_shows_rows_and_worlds_of_the_benchmark() {
+    let page = page();
+    // All tables take too long here; `scripts/nightly` compares them with `decisions --check`.
+    let (row, _) = row(WORLDS[0], 2);
+    for row in [row, orders::row(WORLDS[0])] {
+        assert!(page.contains(&format!("\n{row}")), "{row}");
+    }
+    for world in WORLDS {
+        let about = format!("\n- {}: {}\n", world.name, world.about);
+        assert!(page.contains(&about), "{about}");
+    }
+}
+
+#[test]
+fn a_page_that_differs_from_the_tables_is_noticed() {
+    let tables = "Teams of 2\n\n| a | 1.0 |\n| b | 2.0 |\n\n";
+    let page = format!("# Title\n\n{tables}More\n");
+    assert_eq!(difference(&page, tables), None);
+    for changed in [page.replace("2.0", "2.1"), page.replace("| b | 2.0 |\n", ""), String::new()] {
+        assert!(difference(&changed, tables).is_some(), "{changed}");
+    }
+}
+
+#[test]
+fn no_order_that_hides_the_author_is_better_for_two_agents_than_the_rotated_one() {
+    for world in WORLDS {
+        let [last, rotated, common, first] = orders::shares(world);
+        // Two standard deviations of such a difference are less than a point.
+        assert!(rotated > common - 1.0, "{}: {rotated} against {common}", world.name);
+        let middle = f64::midpoint(last, first);
+        assert!((rotated - middle).abs() < 1.0, "{}: {rotated}, between {last} and {first}", world.name);
+    }
 }

@@ -65,7 +65,8 @@ async fn backends(http: &HttpClient, app: &AppContext) -> Vec<Availability> {
         if app.settings.offline {
             return adapters.all().filter_map(|adapter| unasked(&**adapter, &path)).collect();
         }
-        find_agents(&adapters, &launcher, (&path, &agents_write), VERSION_LIMIT).await
+        let cache = app.environment.user_state_dir();
+        find_agents(&adapters, &launcher, (&path, &agents_write), VERSION_LIMIT, cache.as_deref()).await
     };
     let servers = join_all(BACKENDS.iter().map(|backend| server(backend, http, app)));
     let (programs, servers) = join(programs, servers).await;

@@ -9,6 +9,7 @@ use crate::team;
 use crate::trust::{self, Acceptance};
 use crate::trust_question::AskTrust;
 use althing_disk::real_path;
+use althing_engine::CostAccount;
 use althing_protocol::{SessionId, SessionStore, TaskId};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,12 +29,14 @@ pub struct AppContext {
     pub(crate) acceptance: Arc<Acceptance>,
     /// `None` if there is no person to ask.
     pub(crate) ask_trust: Option<AskTrust>,
+    /// The cost limit of all sessions together that are started with this context; `None` if they share none.
+    pub(crate) account: Option<Arc<CostAccount>>,
 }
 
 impl AppContext {
     /// Creates a context that asks no person for trust.
     pub fn new(settings: Settings, environment: Environment, notify: Notify) -> Self {
-        Self { settings, environment, notify, acceptance: Arc::default(), ask_trust: None }
+        Self { settings, environment, notify, acceptance: Arc::default(), ask_trust: None, account: None }
     }
 
     /// Adds a callback that asks a person before something that was found is used.
@@ -62,9 +65,11 @@ impl AppContext {
         Ok(store.map(|store| Arc::new(store) as Arc<dyn SessionStore>))
     }
 
-    /// Fails if the user did not name the state directory, and it, a directory above it or an entry in it is a
-    /// symbolic link: the author of a foreign project could have chosen the target. A link into the user's own state
-    /// directory is allowed.
+    /// Refuses symbolic links of a state directory that the user did not name, because the author of a foreign project
+    /// could have made them. Fails if
+    /// - the state directory itself is a link, unless the link leads into the user's own state directory;
+    /// - a directory above the state directory is a link that leads out of the working directory;
+    /// - an entry of the state directory is a link.
     pub fn refuse_linked_state(&self) -> Result<(), Failure> {
         let dir = self.state_dir();
         if self.environment.state_dir_is_named(self.settings.state_dir.as_deref()) {

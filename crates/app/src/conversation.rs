@@ -8,6 +8,7 @@ use crate::failure::Failure;
 use crate::known_costs;
 use crate::launch_links;
 use crate::past_runs;
+use crate::programs;
 use crate::project::{Project, with_project};
 use crate::session::{self, TeamBackends};
 use crate::session_launch::ChatRequest;
@@ -189,5 +190,6 @@ pub fn team_spec(
     let readable_dirs = dirs.iter().map(|dir| dir.display().to_string()).collect();
     let members = backends.members.clone();
     let costs = Some(Box::new(known_costs::of_team(team, &members)));
-    TeamSpec { members, rules, context_paths, readable_dirs, costs }
+    let not_signed_in = programs::missing_sign_ins(&members, app);
+    TeamSpec { members, rules, context_paths, readable_dirs, costs, not_signed_in }
 }

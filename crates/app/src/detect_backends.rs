@@ -6,19 +6,22 @@ use crate::environment::Environment;
 use crate::session;
 use crate::team::Team;
 use althing_config::{DetectedBackends, DetectedModel, DetectedServer};
-use althing_llm::{HttpClient, HttpOptions, LocalServer};
+use althing_llm::{HttpClient, HttpOptions, LocalServer, NoServer};
 use althing_protocol::AGENT_KINDS;
+use althing_text::sanitize;
 use std::os::unix::fs::MetadataExt;
 
 const OLLAMA: &str = "http://localhost:11434";
 
 /// Detects API keys, CLI agents and local model servers, and the free memory.
 pub fn detect_backends(environment: &Environment) -> DetectedBackends {
+    let (servers, unusable_servers) = servers(environment);
     DetectedBackends {
         providers: althing_config::detect_providers(&|name| environment.secret(name)),
         programs: althing_config::detect_cli_agents(&|name| environment.has_program(name)),
-        servers: servers(environment),
+        servers,
         memory: std::fs::read_to_string("/proc/meminfo").ok().as_deref().and_then(free_memory),
+        unusable_servers,
     }
 }
 
@@ -74,79 +77,143 @@ pub fn overview(team: &Team, app: &AppContext) -> Option<(Vec<String>, Vec<Strin
     Some((known, missing))
 }
 
-fn servers(environment: &Environment) -> Vec<DetectedServer> {
-    let Ok(http) = HttpClient::new(&HttpOptions::default()) else { return Vec::new() };
+/// The usable model servers, and for the user: which other servers could not be used, and why.
+fn servers(environment: &Environment) -> (Vec<DetectedServer>, Vec<String>) {
+    let Ok(http) = HttpClient::new(&HttpOptions::default()) else { return (Vec::new(), Vec::new()) };
     let ollama = ollama_url(environment);
     let others = environment.variable(SERVERS_VARIABLE).unwrap_or_else(|| USUAL_SERVERS.to_owned());
-    let listeners = Listeners::read();
     let is_named = ["OLLAMA_HOST", SERVERS_VARIABLE].map(|name| environment.variable(name).is_some());
-    let found = session::block_on_thread(async move {
+    let answers = session::block_on_thread(async move {
         let http = &http;
-        let urls =
-            others.split(',').map(|url| url.trim().trim_end_matches('/')).filter(|url| !url.is_empty());
-        let others = urls.map(|url| async move {
-            althing_llm::local_server(http, url).await.map(|server| (url.to_owned(), server))
-        });
+        let urls = others.split(',').map(|url| url.trim().trim_end_matches('/'));
+        let urls = urls.filter(|url| !url.is_empty() && *url != "none");
+        let others =
+            urls.map(|url| async move { (url.to_owned(), althing_llm::local_server(http, url).await) });
         let first = althing_llm::ollama_server(http, &ollama);
         let (first, others) = futures_util::future::join(first, futures_util::future::join_all(others)).await;
-        let first = first.map(|server| (ollama.clone(), server));
-        std::iter::once(first).chain(others).flatten().collect::<Vec<_>>()
+        let first = first.map(|server| (ollama.clone(), Ok(server), is_named[0]));
+        let others = others.into_iter().map(|(url, answer)| (url, answer, is_named[1]));
+        // Only now, while the connections exist: before, a server could have hidden from the table.
+        (first.into_iter().chain(others).collect::<Vec<_>>(), ServerSockets::read())
     });
-    let mut servers: Vec<DetectedServer> = Vec::new();
-    for (base_url, LocalServer { kind, title, models }) in found.unwrap_or_default() {
-        let is_named = if kind == "ollama" { is_named[0] } else { is_named[1] };
-        if !is_named && listeners.as_ref().is_some_and(|listeners| listeners.are_of_another_user(&base_url)) {
-            tracing::warn!(base_url, "a server of another user is not used");
-            continue;
-        }
-        let models = models.into_iter().map(|model| DetectedModel {
-            name: model.name,
-            bytes: model.bytes,
-            parameters: model.parameters,
-            is_loaded: model.is_loaded,
-        });
-        let server = DetectedServer { kind, title, base_url, models: models.collect() };
-        if !server.models.is_empty() && !servers.iter().any(|known| known.base_url == server.base_url) {
-            servers.push(server);
+    let Some((answers, sockets)) = answers else { return (Vec::new(), Vec::new()) };
+    let (mut servers, mut unusable): (Vec<DetectedServer>, _) = (Vec::new(), Vec::new());
+    for (base_url, answer, is_named) in answers {
+        let owner = match &sockets {
+            Some(sockets) if !is_named => sockets.owner_at(&base_url),
+            _ => Owner::Trusted,
+        };
+        match answer {
+            Ok(_) | Err(NoServer::Loading) if owner != Owner::Trusted => {
+                unusable.push(describe_owner(&base_url, owner));
+            }
+            Ok(server) => {
+                let server = detected_server(base_url, server);
+                if !server.models.is_empty() && servers.iter().all(|known| known.base_url != server.base_url)
+                {
+                    servers.push(server);
+                }
+            }
+            Err(problem) => unusable.extend(describe_problem(&base_url, problem, is_named)),
         }
     }
-    servers
+    (servers, unusable)
 }
 
-/// The TCP ports on which programs of this machine listen, with the users of the programs.
-struct Listeners {
+fn detected_server(base_url: String, LocalServer { kind, title, models }: LocalServer) -> DetectedServer {
+    let models = models.into_iter().map(|model| DetectedModel {
+        name: model.name,
+        bytes: model.bytes,
+        parameters: model.parameters,
+        is_loaded: model.is_loaded,
+    });
+    DetectedServer { kind, title, base_url, models: models.collect() }
+}
+
+/// For the user; `None` for a usual address at which there is no model server.
+fn describe_problem(base_url: &str, problem: NoServer, is_named: bool) -> Option<String> {
+    let address = sanitize::line(base_url);
+    match problem {
+        NoServer::Loading => {
+            Some(format!("the model server at {address} is loading its model: try again when it is ready"))
+        }
+        NoServer::Silent if is_named => {
+            Some(format!("no model server answers at {address}, which {SERVERS_VARIABLE} names"))
+        }
+        NoServer::Unknown if is_named => Some(format!(
+            "the server at {address}, which {SERVERS_VARIABLE} names, is none that Althing recognizes: name its models in a config"
+        )),
+        NoServer::Silent | NoServer::Unknown => None,
+    }
+}
+
+fn describe_owner(base_url: &str, owner: Owner) -> String {
+    let who = match owner {
+        Owner::AnotherPerson => "another user of this machine runs it",
+        Owner::Unknown | Owner::Trusted => "it cannot be seen who runs it",
+    };
+    let variable = if base_url.ends_with(":11434/v1") { "OLLAMA_HOST" } else { SERVERS_VARIABLE };
+    let address = sanitize::line(base_url);
+    format!("the model server at {address} is not used, because {who}; to use it, name it in {variable}")
+}
+
+/// Whose program serves a port of this machine. It would get the tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    /// This user or a system account.
+    Trusted,
+    AnotherPerson,
+    Unknown,
+}
+
+/// The TCP sockets of this machine: local port, whether the socket listens or is connected, user.
+struct ServerSockets {
     user: u32,
-    ports: Vec<(u16, u32)>,
+    sockets: Vec<(u16, bool, u32)>,
 }
 
-impl Listeners {
-    /// Accounts of the system have smaller numbers; Ollama's own service runs in one.
+impl ServerSockets {
+    /// The smallest user id of a person. System accounts have smaller ids; Ollama's own service runs as one of them.
     const FIRST_PERSON: u32 = 1000;
 
     /// `None` if the kernel does not tell, as on macOS.
     fn read() -> Option<Self> {
         let user = std::fs::metadata("/proc/self").ok()?.uid();
         let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(std::fs::read_to_string);
-        let ports = tables.iter().flatten().flat_map(|table| table.lines().filter_map(listener)).collect();
-        Some(Self { user, ports })
+        let sockets = tables.iter().flatten().flat_map(|table| table.lines().filter_map(socket)).collect();
+        Some(Self { user, sockets })
     }
 
-    /// Whether another person's program listens on the port of this address. It would get the tasks.
-    fn are_of_another_user(&self, base_url: &str) -> bool {
+    fn owner_at(&self, base_url: &str) -> Owner {
         let authority = base_url.split('/').nth(2).unwrap_or_default();
         let port = authority.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+        self.owner_of(port.unwrap_or(80))
+    }
+
+    /// Trusted only if a socket of a trusted user is there, and none of another person: a server whose listening socket
+    /// is gone for a moment must not pass.
+    fn owner_of(&self, port: u16) -> Owner {
         let is_another = |user: u32| user != self.user && user >= Self::FIRST_PERSON;
-        self.ports.iter().any(|(listening, user)| Some(*listening) == port && is_another(*user))
+        let mut owner = Owner::Unknown;
+        for (_, is_open, user) in self.sockets.iter().filter(|(local, ..)| *local == port) {
+            if is_another(*user) {
+                return Owner::AnotherPerson;
+            }
+            if *is_open {
+                owner = Owner::Trusted;
+            }
+        }
+        owner
     }
 }
 
-/// The port and the user of a line of `/proc/net/tcp` in the state LISTEN (`0A`).
-fn listener(line: &str) -> Option<(u16, u32)> {
+/// A line of `/proc/net/tcp`. Of the states, `0A` means listening, `01` connected and `08` closed by the other side; in
+/// the other states, the kernel may no longer know the user and say 0.
+fn socket(line: &str) -> Option<(u16, bool, u32)> {
     let fields: Vec<&str> = line.split_whitespace().collect();
     let (_, port) = fields.get(1)?.rsplit_once(':')?;
-    let is_listening = *fields.get(3)? == "0A";
-    let found = (u16::from_str_radix(port, 16).ok()?, fields.get(7)?.parse().ok()?);
-    is_listening.then_some(found)
+    let is_open = matches!(*fields.get(3)?, "0A" | "01" | "08");
+    Some((u16::from_str_radix(port, 16).ok()?, is_open, fields.get(7)?.parse().ok()?))
 }
 
 fn free_memory(text: &str) -> Option<u64> {
@@ -173,21 +240,26 @@ fn address(host: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Listeners, address, free_memory, listener};
+    use super::{Owner, ServerSockets, address, free_memory, socket};
 
     #[test]
     fn a_server_of_another_person_on_this_machine_is_recognized() {
         let line = "   1: 0100007F:2CAA 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1001        0 4711 1";
-        assert_eq!(listener(line), Some((11434, 1001)));
-        assert_eq!(listener(&line.replace(" 0A ", " 01 ")), None, "a connection");
-        assert_eq!(listener("  sl  local_address rem_address   st"), None);
-        let is_refused = |user: u32, of: u32| {
-            Listeners { user, ports: vec![(11434, of)] }.are_of_another_user("http://localhost:11434/v1")
+        assert_eq!(socket(line), Some((11434, true, 1001)));
+        assert_eq!(socket(&line.replace(" 0A ", " 06 ")), Some((11434, false, 1001)), "no longer connected");
+        assert_eq!(socket("  sl  local_address rem_address   st"), None);
+        let owner = |user: u32, sockets: &[(u16, bool, u32)]| {
+            ServerSockets { user, sockets: sockets.to_vec() }.owner_at("http://localhost:11434/v1")
         };
-        assert!(is_refused(1000, 1001) && is_refused(0, 1001));
-        assert!(!is_refused(1001, 1001) && !is_refused(1000, 0) && !is_refused(1000, 998));
-        let elsewhere = Listeners { user: 1000, ports: vec![(1234, 1001)] };
-        assert!(!elsewhere.are_of_another_user("http://localhost:11434/v1"));
+        for (user, of) in [(1000, 1001), (0, 1001)] {
+            assert_eq!(owner(user, &[(11434, true, of)]), Owner::AnotherPerson);
+        }
+        for (user, of) in [(1001, 1001), (1000, 0), (1000, 998)] {
+            assert_eq!(owner(user, &[(11434, true, of)]), Owner::Trusted);
+        }
+        // Of the other person, only an old connection is left, or nothing at all.
+        assert_eq!(owner(1000, &[(11434, true, 0), (11434, false, 1001)]), Owner::AnotherPerson);
+        assert_eq!(owner(1000, &[(11434, false, 0), (1234, true, 1000)]), Owner::Unknown);
     }
 
     #[test]

@@ -60,14 +60,20 @@ pub fn start(
     Ok(())
 }
 
-/// Hides the task and every argument with white space: they may contain a secret that is only known once the config
-/// is read.
+/// Hides the task, every argument with white space, and everything but the host of an address: they may contain a
+/// secret that is only known later or not at all.
 fn redact_argument(arg: String, task: Option<&str>) -> String {
+    let hidden = |text: &str| format!("({} characters)", text.chars().count());
     if task == Some(&arg) || arg.contains(char::is_whitespace) {
-        format!("({} characters)", arg.chars().count())
-    } else {
-        arg
+        return hidden(&arg);
     }
+    let Some((scheme, rest)) = arg.split_once("://") else { return arg };
+    let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let (user, host) = authority
+        .rsplit_once('@')
+        .map_or((String::new(), authority), |(user, host)| (format!("{}@", hidden(user)), host));
+    let path = if path.len() > 1 { format!("/{}", hidden(path)) } else { path.to_owned() };
+    format!("{scheme}://{user}{host}{path}")
 }
 
 /// Writes the last line, and reports a write error to the user.

@@ -62,7 +62,8 @@ pub(crate) struct EditTrustRecorder {
 }
 
 impl EditTrustRecorder {
-    /// The recorder of a session. What the history allowed was remembered then; the user may have taken it back since.
+    /// Permissions in the session's history are not recorded again: they were recorded when they were given, and the
+    /// user may have revoked them since.
     pub(crate) fn new(trust: EditTrust, notify: Notify, history: &[Arc<Event>]) -> Self {
         let mut recorder = Self { trust, notify, open: None };
         for event in history {

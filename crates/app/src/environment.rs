@@ -1,7 +1,10 @@
 //! The environment of the process: variables, `.env` files, directories, terminals. Read once, at start.
 
 use crate::failure::Failure;
-use althing_config::{Variables, may_be_found_secret, secrets_in_found_variable, secrets_in_variable};
+use althing_config::{
+    Variables, dotenv_assignments, may_be_found_secret, parse_dotenv, secrets_in_found_variable,
+    secrets_in_variable,
+};
 use althing_protocol::{Clock, Secret, Timestamp};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,6 +33,11 @@ pub struct Environment {
     /// The variables from `.env` in the working directory. Another person may have written that file, so it is used
     /// only for secrets.
     found: BTreeMap<String, String>,
+    /// What is only masked: values that do not count because their variable is set elsewhere, and those of names that
+    /// Althing does not use but that other programs may accept.
+    masked: Vec<(String, String)>,
+    /// Like `masked`, from `.env` in the working directory.
+    masked_found: Vec<(String, String)>,
 }
 
 impl Environment {
@@ -54,25 +62,43 @@ impl Environment {
             Failure::usage(format!("the current directory cannot be used: {error}"))
                 .hint("change to a directory that exists")
         })?;
-        let text = |name: OsString| name.into_string().ok();
-        let variables =
-            std::env::vars_os().filter_map(|(name, value)| Some((text(name)?, text(value)?))).collect();
+        let (mut variables, mut masked) = (BTreeMap::new(), Vec::new());
+        for (name, value) in std::env::vars_os() {
+            match (name.into_string(), value.into_string()) {
+                (Ok(name), Ok(value)) => {
+                    variables.insert(name, value);
+                }
+                // Texts that are not UTF-8 are read like this in outputs, too.
+                (name, value) => {
+                    let lossy = |text: Result<String, OsString>| {
+                        text.unwrap_or_else(|text| text.to_string_lossy().into_owned())
+                    };
+                    masked.push((lossy(name), lossy(value)));
+                }
+            }
+        }
         let mut found = Self {
             cwd,
             variables,
             found: BTreeMap::new(),
+            masked,
+            masked_found: Vec::new(),
             stdin_is_terminal: std::io::stdin().is_terminal(),
             stdout_is_terminal: std::io::stdout().is_terminal(),
             stderr_is_terminal: std::io::stderr().is_terminal(),
         };
         if let Some(dir) = found.config_dir() {
-            for (name, value) in read_dotenv(&dir.join(".env"), MAX_DOTENV_BYTES)? {
+            let text = read_dotenv(&dir.join(".env"), MAX_DOTENV_BYTES)?;
+            for (name, value) in parse_dotenv(&text) {
                 found.variables.entry(name).or_insert(value);
             }
+            found.masked.extend(dotenv_assignments(&text));
         }
-        for (name, value) in read_found_dotenv(&found.cwd.join(".env"))? {
+        let text = read_found_dotenv(&found.cwd.join(".env"))?;
+        for (name, value) in parse_dotenv(&text) {
             found.found.entry(name).or_insert(value);
         }
+        found.masked_found = dotenv_assignments(&text);
         Ok(found)
     }
 
@@ -137,19 +163,31 @@ impl Environment {
         self.variables.iter().map(|(name, value)| (name.into(), value.into())).collect()
     }
 
-    /// The secrets in all variables, also in those from `.env` in the working directory.
-    pub fn secrets(&self) -> Vec<Secret> {
-        let own = self.variables.iter().flat_map(|(name, value)| secrets_in_variable(name, value));
-        let found = self.found.iter().flat_map(|(name, value)| secrets_in_found_variable(name, value));
-        own.chain(found).collect()
+    /// The secrets in the user's own variables.
+    pub fn own_secrets(&self) -> Vec<Secret> {
+        let masked = self.masked.iter().map(|(name, value)| (name, value));
+        let own = self.variables.iter().chain(masked);
+        own.flat_map(|(name, value)| secrets_in_variable(name, value)).collect()
     }
 
     /// The secrets that only `.env` in the working directory contains.
     pub fn found_secrets(&self) -> Vec<Secret> {
-        let own = self.variables.iter().flat_map(|(name, value)| secrets_in_variable(name, value));
-        let own: BTreeSet<String> = own.map(|secret| secret.reveal().to_owned()).collect();
-        let found = self.found.iter().flat_map(|(name, value)| secrets_in_found_variable(name, value));
+        let own: BTreeSet<String> =
+            self.own_secrets().iter().map(|secret| secret.reveal().to_owned()).collect();
+        let masked = self.masked_found.iter().map(|(name, value)| (name, value));
+        let found = self.found.iter().chain(masked);
+        let found = found.flat_map(|(name, value)| secrets_in_found_variable(name, value));
         found.filter(|secret| !own.contains(secret.reveal())).collect()
+    }
+
+    /// Whether `.env` in the working directory gives this value, and the user's own variables do not.
+    pub(crate) fn is_value_of_found(&self, secret: &Secret) -> bool {
+        let gives = |value: &String| value.trim() == secret.reveal();
+        let has_part = |(name, value): (&String, &String)| {
+            secrets_in_variable(name, value).iter().any(|part| part == secret)
+        };
+        let is_found = self.found.values().any(gives) || self.found.iter().any(has_part);
+        is_found && !self.variables.values().any(gives) && !self.own_secrets().contains(secret)
     }
 
     /// The directory of the user's configs; None if neither `XDG_CONFIG_HOME` nor `HOME` gives one.
@@ -200,9 +238,9 @@ pub fn create_private_dir(dir: &Path) -> std::io::Result<()> {
 const MAX_DOTENV_BYTES: u64 = 1_000_000;
 const MAX_FOUND_DOTENV_BYTES: u64 = 64 * 1024;
 /// Every secret is searched for in everything that is stored, so thousands of them would delay the start by minutes.
-const MAX_FOUND_SECRETS: usize = 200;
+pub(crate) const MAX_FOUND_SECRETS: usize = 200;
 
-fn read_found_dotenv(file: &Path) -> Result<Vec<(String, String)>, Failure> {
+fn read_found_dotenv(file: &Path) -> Result<String, Failure> {
     let too_many = |what: String| {
         Failure::usage(format!("{} {what}", file.display())).hint(
             "keep in it only what Althing needs, or move it and set the variables in the environment or in \
@@ -212,24 +250,25 @@ fn read_found_dotenv(file: &Path) -> Result<Vec<(String, String)>, Failure> {
     if file.metadata().is_ok_and(|data| data.is_file() && data.len() > MAX_FOUND_DOTENV_BYTES) {
         return Err(too_many(format!("is larger than {} KiB", MAX_FOUND_DOTENV_BYTES / 1024)));
     }
-    let variables = read_dotenv(file, MAX_FOUND_DOTENV_BYTES)?;
+    let text = read_dotenv(file, MAX_FOUND_DOTENV_BYTES)?;
+    let variables = dotenv_assignments(&text);
     let secrets = variables.iter().flat_map(|(name, value)| secrets_in_found_variable(name, value)).count();
     if secrets > MAX_FOUND_SECRETS {
         return Err(too_many(format!(
             "has {secrets} secrets; a .env file in the working directory may have at most {MAX_FOUND_SECRETS}"
         )));
     }
-    Ok(variables)
+    Ok(text)
 }
 
-fn read_dotenv(file: &Path, limit: u64) -> Result<Vec<(String, String)>, Failure> {
+fn read_dotenv(file: &Path, limit: u64) -> Result<String, Failure> {
     match althing_disk::read_regular(file, limit) {
-        Ok(bytes) => Ok(althing_config::parse_dotenv(&String::from_utf8_lossy(&bytes))),
+        Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
         // A directory called `.env` is not a `.env` file (Python virtual environments use that name).
         Err(error)
             if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::IsADirectory) =>
         {
-            Ok(Vec::new())
+            Ok(String::new())
         }
         Err(error) => Err(Failure::usage(format!("{} cannot be read: {error}", file.display()))
             .hint("make it readable, or move it")),

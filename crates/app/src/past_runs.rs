@@ -2,6 +2,7 @@
 
 use crate::context::AppContext;
 use crate::failure::Failure;
+use crate::trust;
 use althing_protocol::{
     Event, Fact, Member, PastRuns, Seq, SessionKind, SessionSummary, TaskId, TaskSpec, TeamSpec, Verdict,
 };
@@ -29,7 +30,10 @@ fn past_runs(models: &BTreeSet<&str>, app: &AppContext) -> Result<PastRuns, Fail
     let Some(store) = app.existing_store()? else { return Ok(past) };
     let is_wanted = |session: &SessionSummary| {
         let kind = session.checkpoint.as_ref().map(|checkpoint| checkpoint.kind);
-        matches!(kind, Some(SessionKind::Run | SessionKind::Chat)) && session.size <= MAX_LOG_BYTES
+        matches!(kind, Some(SessionKind::Run | SessionKind::Chat))
+            && session.size <= MAX_LOG_BYTES
+            // A session of somebody else could say that a run costs nothing.
+            && trust::is_own_session(&app.session_dir(&session.id), app)
     };
     for session in store.newest(SESSIONS, &is_wanted).map_err(Failure::stored)? {
         // A session that cannot be read is left out; `althing sessions` reports it.

@@ -9,8 +9,8 @@ use crate::team::Team;
 use crate::work_dirs::{SessionDirs, agents_write, unwritable_dirs};
 use althing_config::Variables;
 use althing_protocol::{
-    BoxFuture, CustomAdapter, ProcessLimits, ProgramEnd, ProgramJob, Programs, ReportSink, Screen, StageBody,
-    TaskId, WorkflowSpec,
+    AgentId, AgentKind, BoxFuture, CustomAdapter, Member, ProcessLimits, ProgramEnd, ProgramJob, Programs,
+    ReportSink, Screen, StageBody, TaskId, WorkflowSpec,
 };
 use althing_runner::adapter::{
     self, Adapters, AskPattern, Pattern, SearchPath, TerminalTraits, find_program,
@@ -19,7 +19,7 @@ use althing_runner::{
     AcceptedByUser, GuardLauncher, PatternTable, ProgramLimits, ProgramRunner, ProgramStarter,
     ProtectedPaths, Sandbox,
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -80,6 +80,15 @@ pub fn sign_in_hint(adapter: &str, app: &AppContext) -> Option<&'static str> {
     let home = PathBuf::from(app.environment.variable("HOME")?);
     let signs = Adapters::default().get(adapter)?.login_signs()?;
     signs.missing(&home, &|name| app.environment.variable(name).map(PathBuf::from))
+}
+
+/// How to sign in to each of these agents to which the user seems not to be signed in.
+pub fn missing_sign_ins(members: &[Member], app: &AppContext) -> BTreeMap<AgentId, String> {
+    let hint = |member: &Member| {
+        let kind = AgentKind::of(&member.backend).filter(|_| !member.offline)?;
+        Some((member.id.clone(), sign_in_hint(kind.adapter, app)?.to_owned()))
+    };
+    members.iter().filter_map(hint).collect()
 }
 
 /// Checks the CLI agents of a workflow's tasks before anything starts, and notifies the user of problems. Fails if a

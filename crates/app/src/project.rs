@@ -5,6 +5,7 @@ use crate::context::AppContext;
 use crate::environment::{Environment, SystemClock};
 use crate::failure::Failure;
 use althing_disk::refuse_replaced;
+use althing_journal::MASK;
 use althing_protocol::{Clock, ContextPath};
 use althing_workspace::{ProjectError, ProjectLock, ProjectRegistry, ProjectWorkspace};
 use std::os::unix::ffi::OsStrExt;
@@ -45,6 +46,13 @@ pub fn from_settings(app: &AppContext) -> Result<Option<Arc<Project>>, Failure> 
 /// by a link.
 pub fn reopen(dir: Option<&str>, app: &AppContext) -> Result<Option<Arc<Project>>, Failure> {
     let reopen = |dir: &str| {
+        if dir.contains(MASK) {
+            let message =
+                format!("the session's project cannot be opened: a secret in its path is masked ({dir})");
+            return Err(
+                Failure::usage(message).hint("name the project with --project, or start a new session")
+            );
+        }
         refuse_replaced(Path::new(dir)).map_err(|replaced| Failure::usage(replaced.to_string()))?;
         open(Path::new(dir), app)
     };

@@ -22,11 +22,16 @@ pub(crate) fn reporter(id: SessionId, store: Arc<dyn SessionStore>, app: &AppCon
     Box::new(move |tasks| {
         // If the log cannot be read, there is no report; it can be rendered later.
         let events = store.read(&id, Seq(0)).map(|stored| stored.events).unwrap_or_default();
-        let Some(report) = report_in(&dir, &events) else { return Vec::new() };
-        let text = |task: &TaskId| match report.run(task.as_str()) {
-            Some(run) => Some(markdown(&run_blocks(run))),
-            None => (*task == TaskId::workflow()).then(|| markdown(&session_blocks(&report))),
-        };
-        tasks.iter().filter_map(|task| Some((task.clone(), text(task)?))).collect()
+        task_reports(&dir, &events, tasks)
     })
+}
+
+/// The reports of those of the tasks that are runs or the workflow.
+pub(crate) fn task_reports(dir: &Path, events: &[Arc<Event>], tasks: &[TaskId]) -> Vec<(TaskId, String)> {
+    let Some(report) = report_in(dir, events) else { return Vec::new() };
+    let text = |task: &TaskId| match report.run(task.as_str()) {
+        Some(run) => Some(markdown(&run_blocks(run))),
+        None => (*task == TaskId::workflow()).then(|| markdown(&session_blocks(&report))),
+    };
+    tasks.iter().filter_map(|task| Some((task.clone(), text(task)?))).collect()
 }

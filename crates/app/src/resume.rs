@@ -5,13 +5,15 @@ use crate::conversation;
 use crate::failure::Failure;
 use crate::programs;
 use crate::project;
+use crate::reports;
+use crate::secrets;
 use crate::service;
 use crate::session::{self, Dependencies, StartedSession, TeamBackends};
 use crate::team;
 use crate::trust;
 use crate::work_dirs::SessionDirs;
 use althing_disk::refuse_replaced;
-use althing_engine::ResultFile;
+use althing_engine::{REPORT, ResultFile};
 use althing_protocol::{
     Event, Fact, JournalError, Op, Origin, SessionId, SessionKind, SessionOpened, SessionState, SessionStore,
     SessionSummary, StageBody, Submission, TaskId, WorkflowSpec,
@@ -46,8 +48,13 @@ pub fn to_resume(id: Option<&str>, app: &AppContext) -> Result<(SessionId, Optio
 }
 
 /// Resumes a session with the recorded team, workspaces and workflow. `op` is `Resume`, or `Retry` for a workflow
-/// that is over.
-pub(crate) async fn resume(id: &SessionId, op: Op, app: &AppContext) -> Result<StartedSession, Failure> {
+/// that is over. `can_ask`: whether a person can be asked now before the chat agent changes files.
+pub(crate) async fn resume(
+    id: &SessionId,
+    op: Op,
+    can_ask: bool,
+    app: &AppContext,
+) -> Result<StartedSession, Failure> {
     let (wanted, store) = (id.clone(), existing_store(app)?);
     let owned = service::blocking(move || store.open(&wanted).map_err(Failure::stored)).await?;
     for notice in &owned.notices {
@@ -60,8 +67,22 @@ pub(crate) async fn resume(id: &SessionId, op: Op, app: &AppContext) -> Result<S
         Failure::usage(format!("session {id} was started in a directory that has changed: {replaced}"))
             .hint("put the directory back, or start a new session")
     })?;
+    if let Some(place) = althing_journal::masked_place(&owned.events) {
+        let message = format!(
+            "session {id} cannot be resumed: `{place}` contained a secret, which is masked in its log, and Althing does not act \
+             on a command, variable or path with a mask in it"
+        );
+        return Err(Failure::usage(message).hint(format!(
+            "start a new session; `althing sessions show {id}` shows what this one has done"
+        )));
+    }
     let is_own = trust::is_own_session(&app.session_dir(id), app);
     let team = team::from_record(&opened, is_own, &app.environment)?;
+    // With other variables than at the start, more may be a secret.
+    let place = opened.op.as_ref().and_then(|op| secrets::session_mask().secret_place(op));
+    if let Some(place) = place {
+        return Err(session::secret_in_op(&place));
+    }
     if app.settings.offline && !team.is_offline() {
         let why = "its agents are models or programs, and --offline sends and starts nothing";
         return Err(Failure::usage(format!("session {id} cannot be continued offline: {why}"))
@@ -71,7 +92,7 @@ pub(crate) async fn resume(id: &SessionId, op: Op, app: &AppContext) -> Result<S
     let project = project::reopen(opened.project.as_deref(), app)?;
     let cwd = Path::new(&opened.cwd);
     let dirs = SessionDirs::new(opened.op.as_ref(), cwd, project.as_deref(), &app.environment);
-    let (backends, programs) = match &opened.op {
+    let (mut backends, programs) = match &opened.op {
         Some(Op::StartWorkflow { spec }) => {
             warn_of_changes(spec, app);
             let mut tasks = spec.stages.iter().flat_map(|stage| &stage.tasks);
@@ -88,6 +109,7 @@ pub(crate) async fn resume(id: &SessionId, op: Op, app: &AppContext) -> Result<S
         Some(Op::StartChat { spec }) => (conversation::resumed_backends(spec, &team, app)?, None),
         _ => (session::team_backends(&team, None, app)?, None),
     };
+    backends.tools.can_ask_now = can_ask;
     // The chat agent works in the directory where the conversation was started.
     let mut there = app.clone();
     there.environment.cwd = PathBuf::from(&opened.cwd);
@@ -105,8 +127,13 @@ pub(crate) async fn resume(id: &SessionId, op: Op, app: &AppContext) -> Result<S
 /// session alone that the user neither started nor accepted.
 pub fn write_missing_files(id: &SessionId, recorded: &[Arc<Event>], app: &AppContext) -> Result<(), Failure> {
     let task_dir = |task: &TaskId| app.task_dir(id, task).display().to_string();
-    let files = althing_engine::result_files(id, recorded, &task_dir)
+    let mut files = althing_engine::result_files(id, recorded, &task_dir)
         .map_err(|error| Failure::no_answer(format!("the result cannot be written as JSON: {error}")))?;
+    let mut ended: Vec<TaskId> = files.iter().map(|(task, ..)| task.clone()).collect();
+    ended.dedup();
+    ended.retain(|task| !app.task_dir(id, task).join(REPORT).is_file());
+    let missing_reports = reports::task_reports(&app.session_dir(id), recorded, &ended).into_iter();
+    files.extend(missing_reports.map(|(task, text)| (task, REPORT, text)));
     let is_missing = |file: &ResultFile| !app.task_dir(id, &file.0).join(file.1).is_file();
     if !files.iter().any(is_missing) || trust::require_known_session(&app.session_dir(id), app).is_err() {
         return Ok(());

@@ -1,104 +1,71 @@
 //! The common cost limit of all runs that one MCP server starts: without it, a client could launch run after run,
-//! each with its own budget.
+//! each with its own budget. Calls that the limit does not allow are not made; this file starts no further runs, and
+//! cancels runs that other runs have made too expensive.
 
-use althing_protocol::{Event, EventStream, FeedItem, SessionId};
-use althing_view::SessionView;
+use althing_engine::{CostAccount, OnRefusal};
+use althing_protocol::{EventStream, SessionId};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 #[derive(Debug)]
 pub(crate) struct RunAccount {
-    /// In millionths of a US dollar.
-    limit: Option<u64>,
-    runs: Mutex<BTreeMap<SessionId, RunCost>>,
-}
-
-/// Amounts are in US dollars.
-#[derive(Clone, Copy, Debug)]
-struct RunCost {
-    cost: f64,
-    /// What the other runs had cost when this run was started; the run's own limit is what was left then.
-    others_at_start: f64,
-    is_running: bool,
-}
-
-fn sum(runs: &BTreeMap<SessionId, RunCost>) -> f64 {
-    runs.values().map(|run| run.cost).sum()
-}
-
-fn cost_of(view: &SessionView) -> f64 {
-    let cost = view.usage().cost_usd;
-    // A CLI agent could report anything.
-    if cost.is_finite() { cost.max(0.0) } else { 0.0 }
+    common: Option<Arc<CostAccount>>,
+    /// The running runs, and what the other runs had cost in US dollars when each was started; a run's own limit is what
+    /// was left then.
+    running: Mutex<BTreeMap<SessionId, f64>>,
 }
 
 impl RunAccount {
+    /// The limit is in millionths of a US dollar.
     pub(crate) fn new(limit: Option<u64>) -> Self {
-        Self { limit, runs: Mutex::default() }
+        let account = |limit: u64| Arc::new(CostAccount::new(limit as f64 / 1e6, OnRefusal::EndRun));
+        Self { common: limit.map(account), running: Mutex::default() }
     }
 
-    fn runs(&self) -> MutexGuard<'_, BTreeMap<SessionId, RunCost>> {
-        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The account from which the sessions of the runs reserve; `None` without a limit.
+    pub(crate) fn common(&self) -> Option<Arc<CostAccount>> {
+        self.common.clone()
     }
 
-    pub(crate) fn is_limited(&self) -> bool {
-        self.limit.is_some()
+    fn running(&self) -> MutexGuard<'_, BTreeMap<SessionId, f64>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What the next run may cost, in millionths of a US dollar; `None` without a limit.
     pub(crate) fn left(&self) -> Option<u64> {
-        let spent = (sum(&self.runs()) * 1e6).ceil() as u64;
-        self.limit.map(|limit| limit.saturating_sub(spent))
+        let left =
+            |account: &Arc<CostAccount>| ((account.limit_usd() - account.spent_usd()) * 1e6).floor() as u64;
+        self.common.as_ref().map(left)
     }
 
     pub(crate) fn problem(&self) -> Option<String> {
-        let limit = self.limit.filter(|_| self.left() == Some(0))?;
+        let account = self.common.as_ref().filter(|_| self.left() == Some(0))?;
         Some(format!(
             "no further run is started: the runs of this server have cost ${:.4}, and the limit for all of them \
              together (`--max-cost` or `budget_usd`) is ${:.4}",
-            sum(&self.runs()),
-            limit as f64 / 1e6
+            account.spent_usd(),
+            account.limit_usd()
         ))
-    }
-
-    pub(crate) fn add(&self, id: &SessionId) {
-        let mut runs = self.runs();
-        let run = RunCost { cost: 0.0, others_at_start: sum(&runs), is_running: true };
-        runs.insert(id.clone(), run);
-    }
-
-    pub(crate) fn running(&self) -> Vec<SessionId> {
-        let runs = self.runs();
-        runs.iter().filter(|(_, run)| run.is_running).map(|(id, _)| id.clone()).collect()
-    }
-
-    pub(crate) fn settle(&self, id: &SessionId, events: &[Arc<Event>]) {
-        let mut view = SessionView::without_transcript();
-        for event in events {
-            view.apply(&FeedItem::Event(event.clone()));
-        }
-        self.set(id, &view, true);
-    }
-
-    fn set(&self, id: &SessionId, view: &SessionView, is_running: bool) {
-        if let Some(run) = self.runs().get_mut(id) {
-            (run.cost, run.is_running) = (run.cost.max(cost_of(view)), run.is_running && is_running);
-        }
     }
 
     /// The running runs that have to be cancelled: the limit is reached, and their own limits are too high, because
     /// other runs have spent something since they were started.
     fn too_expensive(&self) -> Vec<SessionId> {
-        if self.left() != Some(0) {
+        let Some(account) = self.common.as_ref().filter(|_| self.left() == Some(0)) else {
             return Vec::new();
-        }
-        let runs = self.runs();
-        let total = sum(&runs);
-        let is_too_expensive = |run: &RunCost| {
-            let by_others = total - run.cost - run.others_at_start;
-            run.is_running && by_others * 1e6 >= 1.0
         };
-        runs.iter().filter(|(_, run)| is_too_expensive(run)).map(|(id, _)| id.clone()).collect()
+        let total = account.spent_usd();
+        let by_others = |id: &SessionId, at_start: f64| total - account.spent_by(id) - at_start;
+        let is_too_expensive = |(id, at_start): &(&SessionId, &f64)| by_others(id, **at_start) * 1e6 >= 1.0;
+        self.running().iter().filter(is_too_expensive).map(|(id, _)| id.clone()).collect()
+    }
+
+    /// Must be called when the run has just been started.
+    pub(crate) fn add(&self, id: &SessionId) {
+        if let Some(account) = &self.common {
+            let others = account.spent_usd() - account.spent_by(id);
+            self.running().insert(id.clone(), others);
+        }
     }
 
     pub(crate) async fn watch(
@@ -107,12 +74,9 @@ impl RunAccount {
         mut events: Box<dyn EventStream>,
         cancel: impl Fn(&SessionId) + Send,
     ) {
-        let mut view = SessionView::without_transcript();
-        while let Some(Ok(item)) = events.next().await {
-            view.apply(&item);
-            self.set(&id, &view, true);
+        while let Some(Ok(_)) = events.next().await {
             self.too_expensive().iter().for_each(&cancel);
         }
-        self.set(&id, &view, false);
+        self.running().remove(&id);
     }
 }

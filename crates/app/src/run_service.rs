@@ -36,7 +36,7 @@ pub struct LocalRunService {
 
 impl LocalRunService {
     /// A service that starts runs of this team.
-    pub fn new(team: Team, app: AppContext) -> Result<Self, Failure> {
+    pub fn new(team: Team, mut app: AppContext) -> Result<Self, Failure> {
         let project = project::from_settings(&app)?;
         let context_paths = conversation::team_context_paths(&team, project.as_deref(), &app)?;
         let backends = session::team_backends(&team, Some(&context_paths), &app)?;
@@ -45,6 +45,7 @@ impl LocalRunService {
         past_runs::add(&mut team_spec, &app);
         let budget = team.interactive().and_then(|interactive| interactive.budget_usd).map(team::micro_usd);
         let account = Arc::new(RunAccount::new(team::max_cost(&app).into_iter().chain(budget).min()));
+        app.account = account.common();
         let sessions = Arc::new(LocalSessions::with_team(app.clone(), Arc::new(team), project));
         Ok(Self { app, team_spec, sessions, account })
     }
@@ -65,7 +66,9 @@ impl LocalRunService {
 
     async fn start(&self, launch: LaunchRun, approved: bool) -> Result<String, Failure> {
         check_texts(&launch).map_err(Failure::usage)?;
-        self.check_costs().await?;
+        if let Some(problem) = self.account.problem() {
+            return Err(Failure::usage(problem));
+        }
         let context_paths = self.team_spec.context_paths.clone();
         let consent = if approved { Consent::Person } else { Consent::Nobody };
         let cost_micro_usd = self.account.left();
@@ -83,23 +86,9 @@ impl LocalRunService {
         Ok(format!("{id}.{}", TaskId::run(1)))
     }
 
-    async fn check_costs(&self) -> Result<(), Failure> {
-        if !self.account.is_limited() {
-            return Ok(());
-        }
-        for id in self.account.running() {
-            // The account may not have seen the last events of a run yet: a client that has the run's result can
-            // launch the next run at once.
-            if let Ok(stored) = self.sessions.read(&id).await {
-                self.account.settle(&id, &stored.events);
-            }
-        }
-        self.account.problem().map_or(Ok(()), |problem| Err(Failure::usage(problem)))
-    }
-
     /// If the common limit is reached, runs whose own limits are too high are cancelled.
     async fn count_costs(&self, id: &SessionId) -> Result<(), Failure> {
-        if !self.account.is_limited() {
+        if self.account.common().is_none() {
             return Ok(());
         }
         self.account.add(id);
@@ -271,7 +260,9 @@ impl RunService for LocalRunService {
             let live = self.sessions.follow(&id, Seq(0), Interest::Everything).await.ok();
             let events = self.events(run).await?;
             let task = TaskId::from(task);
-            let outcome = outcome(fold(&events).0.session(), &task);
+            let (recorded, _) = fold(&events);
+            recorded.session().runs.get(&task)?;
+            let outcome = outcome(recorded.session(), &task);
             let feed = RunFollower { live, lines: ProgressLines::default(), task, outcome };
             Some(Box::new(feed) as Box<dyn RunFeed>)
         })

@@ -2,104 +2,123 @@
 //! messages.
 
 use crate::environment::Environment;
+use althing_config::may_be_masked_if_found;
 use althing_engine::EventMasker;
 use althing_journal::{Masker, MaskingStream};
-use althing_protocol::{Event, Fact, MaskStream, OutputMasking, Secret};
+use althing_protocol::{Event, Fact, Item, MaskStream, Op, OutputMasking, Secret};
 use althing_text::sanitize;
 use std::borrow::Cow;
 use std::io::Write;
 use std::sync::{Arc, PoisonError, RwLock};
 
-// The masker is static, because the panic hook has no other way to reach it. It is built only when it is needed,
-// because that takes some milliseconds.
-static MASKER: RwLock<Option<Arc<Masker>>> = RwLock::new(None);
-static KNOWN: RwLock<Vec<Secret>> = RwLock::new(Vec::new());
+// The secrets are static, because the panic hook has no other way to reach them. The maskers are built only when they are
+// needed, because that takes some milliseconds.
+static MASKERS: RwLock<Option<Arc<Maskers>>> = RwLock::new(None);
+static KNOWN: RwLock<Known> = RwLock::new(Known { own: Vec::new(), found: Vec::new() });
 
-// The secrets that occur only in `.env`, a config or a session that was found in the working directory. They are not
-// masked in questions to the user: their author could otherwise hide a part of what the user approves.
-static FOUND: RwLock<Vec<Secret>> = RwLock::new(Vec::new());
+#[derive(Clone)]
+struct Known {
+    /// The user's own secrets.
+    own: Vec<Secret>,
+    /// Values that only a `.env` in the working directory says are secrets. Its author may be anybody, so they are
+    /// masked only in free text: never in what the user approves, nor in commands, paths and other parts of events that
+    /// decide what Althing does.
+    found: Vec<Secret>,
+}
+
+impl Known {
+    fn len(&self) -> (usize, usize) {
+        (self.own.len(), self.found.len())
+    }
+}
+
+#[derive(Default)]
+struct Maskers {
+    all: Arc<Masker>,
+    own: Arc<Masker>,
+}
+
+impl Maskers {
+    fn new(known: &Known) -> Self {
+        let own = Arc::new(Masker::new(known.own.iter().map(Secret::reveal)));
+        let all = || Masker::new(known.own.iter().chain(&known.found).map(Secret::reveal));
+        let all = if known.found.is_empty() { own.clone() } else { Arc::new(all()) };
+        Self { all, own }
+    }
+}
 
 /// Registers an environment's secrets to be masked.
 pub fn register_environment(environment: &Environment) {
-    FOUND.write().unwrap_or_else(PoisonError::into_inner).extend(environment.found_secrets());
-    register_secrets(environment.secrets());
+    register(environment.own_secrets(), environment.found_secrets());
 }
 
-/// Shows the secrets of a found config or session in questions to the user, except those that are the user's own.
-pub(crate) fn show_in_questions(secrets: &[Secret], environment: &Environment) {
-    let found = environment.found_secrets();
-    let is_found = |secret: &Secret| found.iter().any(|found| found.reveal() == secret.reveal());
-    let own: Vec<Secret> = environment.secrets().into_iter().filter(|secret| !is_found(secret)).collect();
-    let is_own = |secret: &&Secret| own.iter().any(|own| own.reveal() == secret.reveal());
-    let shown = secrets.iter().filter(|secret| !is_own(secret)).cloned();
-    FOUND.write().unwrap_or_else(PoisonError::into_inner).extend(shown);
-}
-
-/// Registers secrets to be masked.
+/// Registers secrets of the user to be masked.
 pub fn register_secrets(secrets: Vec<Secret>) {
-    KNOWN.write().unwrap_or_else(PoisonError::into_inner).extend(secrets);
-    *MASKER.write().unwrap_or_else(PoisonError::into_inner) = None;
+    register(secrets, Vec::new());
 }
 
-fn masker() -> Option<Arc<Masker>> {
-    if let Some(masker) = &*MASKER.read().unwrap_or_else(PoisonError::into_inner) {
-        return Some(masker.clone());
+/// Registers the secrets of a file that the user named or trusts. Values that it took from a `.env` in the working
+/// directory do not become the user's own.
+pub(crate) fn register_secrets_of_file(secrets: Vec<Secret>, environment: &Environment) {
+    let (found, own): (Vec<Secret>, Vec<Secret>) =
+        secrets.into_iter().partition(|secret| environment.is_value_of_found(secret));
+    register(own, found.into_iter().filter(may_be_masked_if_found).collect());
+}
+
+fn register(own: Vec<Secret>, found: Vec<Secret>) {
+    let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
+    known.own.extend(own);
+    known.found.extend(found);
+    drop(known);
+    *MASKERS.write().unwrap_or_else(PoisonError::into_inner) = None;
+}
+
+fn maskers() -> Option<Arc<Maskers>> {
+    if let Some(maskers) = &*MASKERS.read().unwrap_or_else(PoisonError::into_inner) {
+        return Some(maskers.clone());
     }
-    // No lock is held while the masker is built: if building it panics, the panic hook calls this function again.
+    // No lock is held while the maskers are built: if building them panics, the panic hook calls this function again.
     let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner).clone();
-    if known.is_empty() {
+    if known.len() == (0, 0) {
         return None;
     }
-    let masker = Arc::new(Masker::new(known.iter().map(Secret::reveal)));
-    // The masker is kept only if no secrets were registered meanwhile. None can be registered while `now` is held.
+    let maskers = Arc::new(Maskers::new(&known));
+    // The maskers are kept only if no secrets were registered meanwhile. None can be registered while `now` is held.
     let now = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
     let is_current = now.len() == known.len();
     if is_current {
-        *MASKER.write().unwrap_or_else(PoisonError::into_inner) = Some(masker.clone());
+        *MASKERS.write().unwrap_or_else(PoisonError::into_inner) = Some(maskers.clone());
     }
     drop(now);
     if !is_current {
-        return self::masker();
+        return self::maskers();
     }
-    if !masker.is_searchable() {
+    if !maskers.all.is_searchable() || !maskers.own.is_searchable() {
         tracing::error!("the secret masker could not be built: all output is masked");
     }
-    Some(masker)
+    Some(maskers)
 }
 
 /// The text with known secrets masked.
 pub fn mask(text: &str) -> Cow<'_, str> {
-    match masker() {
-        Some(masker) => Cow::Owned(masker.mask_text(text).into_owned()),
+    match maskers() {
+        Some(maskers) => Cow::Owned(maskers.all.mask_text(text).into_owned()),
         None => Cow::Borrowed(text),
     }
 }
 
-fn question_masker() -> Option<Arc<Masker>> {
-    let found = FOUND.read().unwrap_or_else(PoisonError::into_inner).clone();
-    if found.is_empty() {
-        return masker();
-    }
-    let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner).clone();
-    let is_found = |value: &&str| found.iter().any(|found| found.reveal() == *value);
-    Some(Arc::new(Masker::new(known.iter().map(Secret::reveal).filter(|value| !is_found(value)))))
-}
-
-/// A text that the user has to judge. Known secrets are masked, except those that occur only in something that was found
-/// in the working directory.
-pub fn mask_question(text: &str) -> Cow<'_, str> {
-    match question_masker() {
-        Some(masker) => Cow::Owned(masker.mask_text(text).into_owned()),
+/// A text of Althing's own, which may list paths or commands, or which the user has to judge. Only the user's own secrets
+/// are masked, so that the author of a `.env` in the working directory can hide nothing in it.
+pub fn mask_own(text: &str) -> Cow<'_, str> {
+    match maskers() {
+        Some(maskers) => Cow::Owned(maskers.own.mask_text(text).into_owned()),
         None => Cow::Borrowed(text),
     }
 }
 
 /// Masks a session's events with the secrets known now.
 pub fn session_mask() -> Arc<dyn EventMasker> {
-    Arc::new(SessionMasker {
-        all: masker().unwrap_or_default(),
-        questions: question_masker().unwrap_or_default(),
-    })
+    Arc::new(SessionMasker { maskers: maskers().unwrap_or_default() })
 }
 
 /// Masks the stored output of a program with the secrets that are known when the program starts.
@@ -112,28 +131,36 @@ struct CurrentSecrets;
 
 impl OutputMasking for CurrentSecrets {
     fn stream(&self) -> Box<dyn MaskStream> {
-        Box::new(MaskingStream::new(masker().unwrap_or_default()))
+        Box::new(MaskingStream::new(maskers().unwrap_or_default().all.clone()))
     }
 }
 
 struct SessionMasker {
-    all: Arc<Masker>,
-    questions: Arc<Masker>,
+    maskers: Arc<Maskers>,
 }
 
 impl EventMasker for SessionMasker {
     fn event(&self, event: Event) -> Event {
-        let masker =
-            if matches!(event.fact, Fact::InteractionOpened(_)) { &self.questions } else { &self.all };
-        masker.mask_event(event)
+        // A change that has to be allowed becomes a question with the same words.
+        let is_question = match &event.fact {
+            Fact::InteractionOpened(_) => true,
+            Fact::ItemAdded { item: Item::EditProposed { preview, .. }, .. } => preview.ask,
+            _ => false,
+        };
+        let event = if is_question { event } else { self.maskers.all.mask_free_text(event) };
+        self.maskers.own.mask_event(event)
+    }
+
+    fn secret_place(&self, op: &Op) -> Option<String> {
+        self.maskers.own.secret_place(op)
     }
 
     fn text(&self, text: &str) -> String {
-        self.all.mask_text(text).into_owned()
+        self.maskers.all.mask_text(text).into_owned()
     }
 
     fn unfinished(&self, text: &str) -> usize {
-        self.all.unfinished(text)
+        self.maskers.all.unfinished(text)
     }
 }
 

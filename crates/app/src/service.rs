@@ -76,7 +76,8 @@ fn not_running_here(id: &SessionId) -> Failure {
         .hint("`althing sessions` lists the sessions; `althing resume` continues one")
 }
 
-const GUARDS_TIMEOUT: Duration = Duration::from_secs(2);
+/// Longer than the two seconds that a guard gives its program to end, so that usually no program outlives the exit.
+const GUARDS_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// `None` if the session's thread panicked, or if no thread could be started to wait for it.
 type ThreadEnd = Option<SessionEnd>;

@@ -293,6 +293,9 @@ pub(crate) async fn start(
     programs: Option<Arc<dyn Programs>>,
     app: &AppContext,
 ) -> Result<StartedSession, Failure> {
+    if let Some(place) = secrets::session_mask().secret_place(&new.op) {
+        return Err(secret_in_op(&place));
+    }
     let store = app.store()?;
     let id = new.id.unwrap_or_else(|| althing_journal::new_session_id(SystemClock.now(), fastrand::u64(..)));
     let owned = store.create(&id).map_err(Failure::stored)?;
@@ -317,6 +320,18 @@ pub(crate) async fn start(
     let dependencies = Dependencies { backends, envs: envs.clone(), programs, project: new.project };
     let orchestrator = start_orchestrator(id.clone(), owned, dependencies, Some(opening), app)?;
     Ok(StartedSession { id, orchestrator, envs, recorded: Vec::new() })
+}
+
+/// What is recorded is acted upon, and secrets are masked in it.
+pub(crate) fn secret_in_op(place: &str) -> Failure {
+    Failure::usage(format!(
+        "`{place}` contains one of your secrets. Secrets are masked in the session's log, and Althing does not act on a \
+         command, variable or path with a mask in it.\nNothing was started or sent."
+    ))
+    .hint(
+        "let the program read the secret from a file or from a variable (in `env`, write it as ${VARIABLE}); if it is no \
+         secret, rename the variable that contains it, or start Althing without that variable",
+    )
 }
 
 pub(crate) struct Dependencies {
@@ -359,6 +374,7 @@ pub(crate) fn start_orchestrator(
             edit_recorder.observe(event);
         })),
         reporter: Some(reports::reporter(name.clone(), app.store()?, app)),
+        account: app.account.clone(),
         clock: Arc::new(SystemClock),
         mask: secrets::session_mask(),
         task_dir: Box::new(move |task: &TaskId| {

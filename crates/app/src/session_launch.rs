@@ -30,7 +30,12 @@ pub enum SessionRequest {
     /// A workflow.
     Workflow(Box<Workflow>),
     /// Resumes a session that stopped.
-    Resume(SessionId),
+    Resume {
+        /// The session.
+        id: SessionId,
+        /// Whether a person is present now who can be asked before the chat agent changes files.
+        can_ask: bool,
+    },
     /// Retries a task of a workflow that is over.
     Retry(SessionId, TaskId),
 }
@@ -128,8 +133,8 @@ pub(crate) async fn start(
             let programs = programs::assemble(adapters, protected, dirs, team, app);
             session::start(new, team, backends, Some(programs), app).await
         }
-        SessionRequest::Resume(id) => resume::resume(&id, Op::Resume, app).await,
-        SessionRequest::Retry(id, task) => resume::resume(&id, Op::Retry { task }, app).await,
+        SessionRequest::Resume { id, can_ask } => resume::resume(&id, Op::Resume, can_ask, app).await,
+        SessionRequest::Retry(id, task) => resume::resume(&id, Op::Retry { task }, false, app).await,
     }
 }
 

@@ -1,24 +1,27 @@
 //! The agents and rules of a run: from a config that was named or found, from `--model`, from what was detected on
-//! this machine, or from the offline model.
+//! this machine, or from the offline model. A found config must be trusted first (`require_trust`).
 
 use crate::base_dirs::BaseDirs;
 use crate::context::AppContext;
 use crate::detect_backends;
-use crate::environment::Environment;
+use crate::environment::{Environment, MAX_FOUND_SECRETS};
 use crate::failure::Failure;
 use crate::secrets;
 use crate::simulated;
 use crate::trust::Trust;
 use althing_config::{
     BACKENDS, ConfigReport, DetectedBackends, LoadPurpose, Source, Style, Surroundings, UnknownModel,
-    WorkflowAgent, is_small_local_model, starter_config, workflow_agents,
+    WorkflowAgent, is_small_local_model, may_be_masked_if_found, starter_config, workflow_agents,
 };
+use althing_engine::{CostAccount, OnRefusal};
+use althing_journal::MASK;
 use althing_protocol::{
-    AGENT_KINDS, AgentId, AgentKind, BackendConfig, Config, InteractiveConfig, Millis, RunRules,
+    AGENT_KINDS, AgentId, AgentKind, BackendConfig, Config, InteractiveConfig, Millis, RunRules, Secret,
     SessionOpened, ToolsConfig,
 };
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 const OFFLINE_KIND: &str = "offline";
 /// Sessions record this as the source of the offline team.
@@ -42,13 +45,15 @@ pub struct Team {
     pub notes: Vec<String>,
     /// Whether to show progress as plain lines even on a terminal.
     pub plain: bool,
-    /// The agents for workflows, including those that do not take part.
+    /// Every agent of the config, as a workflow may name it. [`Team::workflow_agents`] returns those that take part.
     workflow_agents: Vec<(AgentId, WorkflowAgent)>,
 }
 
-/// The limit of `--max-cost`, in millionths of a US dollar.
+/// The limit of `--max-cost` on a run, a conversation or a workflow, in millionths of a US dollar. A run of an
+/// evaluation has none of its own: a run that ended at its own limit would count as wrong and could not be continued.
 pub(crate) fn max_cost(app: &AppContext) -> Option<u64> {
-    app.settings.max_cost.map(micro_usd)
+    let is_shared = |account: &Arc<CostAccount>| account.on_refusal() == OnRefusal::StopSession;
+    app.settings.max_cost.filter(|_| !app.account.as_ref().is_some_and(is_shared)).map(micro_usd)
 }
 
 pub(crate) fn micro_usd(dollars: f64) -> u64 {
@@ -143,13 +148,17 @@ pub fn assemble(app: &AppContext) -> Result<Team, Failure> {
     if let Some(path) = &app.settings.config {
         return from_file(&app.environment.named_path(path), ConfigOrigin::Named, app);
     }
-    let here = ["althing.yaml", ".althing/config.yaml"].map(|name| app.environment.cwd.join(name));
-    let here = here.into_iter().map(|path| (path, ConfigOrigin::Found));
+    let here = found_configs(&app.environment.cwd).into_iter().map(|path| (path, ConfigOrigin::Found));
     let own = app.environment.config_dir().map(|dir| (dir.join("config.yaml"), ConfigOrigin::Own));
     match here.chain(own).find(|(path, _)| path.is_file()) {
         Some((path, origin)) => from_file(&path, origin, app),
         None => from_environment(&app.environment),
     }
+}
+
+/// Where a config is looked for in the working directory.
+fn found_configs(cwd: &Path) -> [PathBuf; 2] {
+    ["althing.yaml", ".althing/config.yaml"].map(|name| cwd.join(name))
 }
 
 /// The team of a session that is resumed. If the session is this user's own and its config file is unchanged, the file
@@ -161,7 +170,19 @@ pub fn from_record(opened: &SessionOpened, is_own: bool, environment: &Environme
     let unchanged = current.as_ref().and_then(|read| read.as_deref().ok());
     let unchanged = unchanged.filter(|text| digest(text) == opened.config_digest);
     let text = unchanged.unwrap_or(&opened.config_text);
-    let mut team = load(&opened.config_source, text, environment)?;
+    if unchanged.is_none() && opened.config_text.contains(MASK) {
+        let message = format!(
+            "the recorded config of session {} cannot be used: it contained a secret, which is masked in it",
+            opened.session
+        );
+        return Err(Failure::usage(message)
+            .hint(format!("restore {} as it was, or start a new session", opened.config_source)));
+    }
+    // Who named the config is not recorded.
+    let may_be_found =
+        !is_own || path.is_some_and(|path| found_configs(Path::new(&opened.cwd)).contains(&path.into()));
+    let origin = if may_be_found { ConfigOrigin::Found } else { ConfigOrigin::Named };
+    let mut team = load_from(origin, &opened.config_source, text, environment)?;
     team.digest.clone_from(&opened.config_digest);
     if let (Some(path), Some(read), None) = (path, &current, unchanged) {
         let (path, what) = (path.display(), describe_change(read.as_ref().map(|_| ())));
@@ -188,12 +209,12 @@ fn from_environment(environment: &Environment) -> Result<Team, Failure> {
              provider's key, or write a config with `althing config init`)"
                 .into(),
         );
-        team.notes.extend(found.describe_too_large());
+        team.notes.extend(found.unusable());
         return Ok(team);
     }
     let mut team = load("what is found here", &starter_config(&found), environment)?;
     team.notes.push(format!("no config found: agents from {}", found.describe()));
-    team.notes.extend(found.describe_too_large());
+    team.notes.extend(found.unusable());
     Ok(team)
 }
 
@@ -222,13 +243,13 @@ fn models(models: &[String]) -> Result<String, Failure> {
 fn from_file(path: &Path, origin: ConfigOrigin, app: &AppContext) -> Result<Team, Failure> {
     let text = read_config(path)?;
     let name = path.display().to_string();
-    let (report, notice) = check(&name, &text, &app.environment, LoadPurpose::Run);
-    if origin == ConfigOrigin::Found {
-        secrets::show_in_questions(&report.secrets, &app.environment);
-    }
+    let checked = if origin == ConfigOrigin::Found { check_found } else { check };
+    let (report, notice) = checked(&name, &text, &app.environment, LoadPurpose::Run);
+    let found_secrets = (origin == ConfigOrigin::Found).then(|| report.secrets.clone());
     let UsableConfig { config, trust_needed, problems, plain } = usable_config(report, notice)?;
-    if origin == ConfigOrigin::Found && !trust_needed.is_empty() {
+    if let Some(found_secrets) = found_secrets.filter(|_| !trust_needed.is_empty()) {
         require_trust(path, &text, &trust_needed, app)?;
+        register_trusted(found_secrets, &name, &app.environment)?;
     }
     let redacted = althing_config::redact(&text);
     let using = (origin != ConfigOrigin::Named).then(|| format!("using {name}"));
@@ -275,10 +296,25 @@ pub fn read_config(path: &Path) -> Result<String, Failure> {
 }
 
 fn load(source: &str, text: &str, environment: &Environment) -> Result<Team, Failure> {
+    load_from(ConfigOrigin::Named, source, text, environment)
+}
+
+fn load_from(
+    origin: ConfigOrigin,
+    source: &str,
+    text: &str,
+    environment: &Environment,
+) -> Result<Team, Failure> {
     let offline_config = source.strip_prefix(OFFLINE_CONFIG);
     let purpose = if offline_config.is_some() { LoadPurpose::Offline } else { LoadPurpose::Run };
-    let (report, notice) = check(offline_config.unwrap_or(source), text, environment, purpose);
-    let UsableConfig { mut config, problems, plain, .. } = usable_config(report, notice)?;
+    let name = offline_config.unwrap_or(source);
+    let checked = if origin == ConfigOrigin::Found { check_found } else { check };
+    let (report, notice) = checked(name, text, environment, purpose);
+    let found_secrets = (origin == ConfigOrigin::Found).then(|| report.secrets.clone());
+    let UsableConfig { mut config, trust_needed, problems, plain } = usable_config(report, notice)?;
+    if let Some(found_secrets) = found_secrets.filter(|_| !trust_needed.is_empty()) {
+        register_trusted(found_secrets, name, environment)?;
+    }
     // A workflow task that names a CLI agent stays a program, which is simulated.
     let workflow_agents = workflow_agents(&config, AGENT_KINDS);
     let mut notes = Vec::new();
@@ -328,8 +364,21 @@ fn unknown_model(kind: &str, model: &str) -> Option<UnknownModel> {
 }
 
 /// Checks a config, and registers its secrets before anything about it is printed. Also returns a notice about unused
-/// variables of `.env` in the working directory.
+/// variables of `.env` in the working directory. Not for a config that was found and is not trusted.
 pub fn check(
+    name: &str,
+    text: &str,
+    environment: &Environment,
+    purpose: LoadPurpose,
+) -> (ConfigReport, Option<String>) {
+    let (report, notice) = check_found(name, text, environment, purpose);
+    secrets::register_secrets_of_file(report.secrets.clone(), environment);
+    (report, notice)
+}
+
+/// Like [`check`], but registers no secrets: the author of a config that was found could hide any text by calling it a
+/// secret.
+pub(crate) fn check_found(
     name: &str,
     text: &str,
     environment: &Environment,
@@ -342,7 +391,6 @@ pub fn check(
     let (report, notice) = environment.with_variables(|known| {
         althing_config::load_config_in(Some(surroundings), &BACKENDS, source, known, purpose)
     });
-    secrets::register_secrets(report.secrets.clone());
     tracing::info!(source = name, digest = digest(text), "config read");
     (report, notice)
 }
@@ -374,6 +422,22 @@ fn usable_config(report: ConfigReport, notice: Option<String>) -> Result<UsableC
     Ok(UsableConfig { config, trust_needed, problems, plain })
 }
 
+/// Registers the secrets of a found config that the user trusts. (One that needs no trust can contain no key.) The user
+/// was not shown which values the config calls secrets, so only those that look like secrets are masked.
+fn register_trusted(secrets: Vec<Secret>, name: &str, environment: &Environment) -> Result<(), Failure> {
+    let secrets: Vec<Secret> = secrets.into_iter().filter(may_be_masked_if_found).collect();
+    if secrets.len() > MAX_FOUND_SECRETS {
+        let count = secrets.len();
+        let message = format!(
+            "{name} has {count} secrets; a config that was found, not named, may have at most {MAX_FOUND_SECRETS}"
+        );
+        return Err(Failure::usage(message).hint(format!("read it, then name it: --config {name}")));
+    }
+    secrets::register_secrets_of_file(secrets, environment);
+    Ok(())
+}
+
+/// Refuses a found config that needs trust and is untrusted, unless the user accepts it when asked.
 fn require_trust(path: &Path, text: &str, trust_needed: &[String], app: &AppContext) -> Result<(), Failure> {
     let named = path;
     let path: PathBuf = path.canonicalize().unwrap_or_else(|_| path.to_owned());

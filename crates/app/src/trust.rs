@@ -1,6 +1,6 @@
 //! Trust in configs, sessions and plans that were found rather than named: those of a stranger could start anything.
 //! A config is remembered by path and content; a session or plan by its directory and a random token if this user
-//! made it, or by its directory and contents if this user accepted it.
+//! made it, or by its directory and contents if this user accepted it. An untrusted config is refused in `team.rs`.
 
 use crate::context::AppContext;
 use crate::environment::{Environment, create_private_dir};
@@ -113,7 +113,7 @@ impl Trust<'_> {
             .is_some_and(|store| read_remembered(&store).lines().any(|line| line == self.line()))
     }
 
-    /// Accepts this config for this command and, after [`remember_accepted`], for later ones.
+    /// Notes that the user accepted this config, so that [`remember_accepted`] stores it for later commands.
     pub fn accept(&self, app: &AppContext) {
         app.acceptance.change(|all| all.configs.push((self.path.to_owned(), self.digest.to_owned())));
     }
@@ -197,7 +197,7 @@ pub fn forget(real: &Path, environment: &Environment) {
         rewrite(&file, known.lines().filter(|line| path_of(line) != shown))
     });
     if let Err(error) = forgotten {
-        tracing::warn!(path = %file.display(), %error, "trust in a deleted session cannot be forgotten");
+        tracing::warn!(path = %file.display(), %error, "the record of trust in a deleted session could not be removed");
     }
 }
 
@@ -399,17 +399,21 @@ fn is_agents_file(path: &Path) -> bool {
 /// plan.
 fn refuse_links(dir: &Path) -> Result<(), Failure> {
     let Ok(real) = dir.canonicalize() else { return Ok(()) };
-    let link = match contents_digest(&real) {
-        Err(error) if error.kind() == io::ErrorKind::InvalidInput => error,
-        _ => return Ok(()),
+    let Err(error) = contents_digest(&real) else { return Ok(()) };
+    let (problem, hint) = if error.kind() == io::ErrorKind::InvalidInput {
+        let hint = "a session or plan with links in place of its own files is not used; ask for a copy without links";
+        ("contains a link", hint)
+    } else {
+        (
+            "could not be searched for links",
+            "a session or plan that cannot be searched completely is not used",
+        )
     };
     let message = format!(
-        "{} was not made by you and contains a link: {link}.\nNothing was started or sent.",
+        "{} was not made by you and {problem}: {error}.\nNothing was started or sent.",
         real.display()
     );
-    Err(Failure::usage(message).hint(
-        "a session or plan with links in place of its own files is not used; ask for a copy without links",
-    ))
+    Err(Failure::usage(message).hint(hint))
 }
 
 /// A digest of the names, kinds and contents of everything below a directory. Links are not followed; outside the

@@ -2,7 +2,6 @@
 
 use crate::context::AppContext;
 use crate::failure::Failure;
-use crate::secrets;
 use crate::team;
 use althing_config::{LoadPurpose, quoted_command};
 use althing_protocol::{
@@ -81,8 +80,7 @@ fn session_lines(events: &[Arc<Event>], app: &AppContext) -> Vec<String> {
 fn opening_lines(opened: &SessionOpened, app: &AppContext) -> Vec<String> {
     let mut lines = vec![format!("goal: {}", opened.goal), format!("works in {}", opened.cwd)];
     let (report, _) =
-        team::check(&opened.config_source, &opened.config_text, &app.environment, LoadPurpose::Check);
-    secrets::show_in_questions(&report.secrets, &app.environment);
+        team::check_found(&opened.config_source, &opened.config_text, &app.environment, LoadPurpose::Check);
     if let Some(config) = &report.config {
         lines.extend(config.needs_trust().iter().map(|need| format!("{}: {}", need.location, need.what)));
     } else {

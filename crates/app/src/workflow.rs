@@ -80,6 +80,6 @@ fn load(
     if let Some(notice) = notice {
         app.notify(&notice);
     }
-    secrets::register_secrets(report.secrets.clone());
+    secrets::register_secrets_of_file(report.secrets.clone(), &app.environment);
     (workflow, report)
 }

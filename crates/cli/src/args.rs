@@ -35,7 +35,7 @@ pub struct Args {
 #[derive(Clone, Debug, ClapArgs)]
 pub struct Options {
     /// YAML config; else ./althing.yaml, ./.althing/config.yaml, the user's config directory; else agents are made
-    /// from the API keys, CLI agents and local Ollama found here; else the offline model
+    /// from the API keys, CLI agents and local model servers found here; else the offline model
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
@@ -105,7 +105,7 @@ pub struct Options {
     #[arg(long, global = true, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
 
-    /// An additional context path, repeatable; `:rw` lets the presenter write to it
+    /// An additional context path, repeatable; `:rw` lets the agent that writes the final answer change it
     #[arg(long, global = true, value_name = "PATH[:ro|:rw]")]
     pub context_path: Vec<String>,
 
@@ -282,7 +282,7 @@ pub enum Command {
     },
     /// The conversation without a screen: messages as lines on stdin, replies on stdout (--json: ops and events)
     Chat {
-        /// How to answer when approval is needed: for a run that the agent proposes, a plan, or exceeding the budget
+        /// How to answer when approval is needed: for a run that the agent proposes, a plan, a change of files, or exceeding the budget
         #[arg(long, value_enum, default_value_t = Approve::Ask)]
         approve: Approve,
     },
@@ -336,8 +336,7 @@ pub enum Command {
     },
     /// Restore the files that a run changed in context paths, or that the chat agent changed in its project
     Undo {
-        /// The run: `<session>.<run>`, `<session>.c1` for the chat agent, or `<session>` for the last task of that
-        /// session that changed files
+        /// The run: `<session>.<run>`, `<session>.c1` (the chat agent) or `<session>` (its last task that changed files)
         #[arg(value_name = "RUN")]
         run: String,
         /// Show the changes as a diff, and change nothing
@@ -387,6 +386,7 @@ pub enum SessionsAction {
     /// The report of a session: task, answers, votes, decision, costs, files
     Show {
         /// The session; `<session>.<run>` shows one run, `latest` the session that changed last
+        #[arg(default_value = "latest")]
         id: String,
         /// Print the report as Markdown, like `report.md` beside the files of a run
         #[arg(long, conflicts_with = "json")]

@@ -27,7 +27,7 @@ fn ask(question: &TrustQuestion, app: &AppContext) -> TrustAnswer {
     }
     let head = format!("{}. It would do this:", question.what);
     let lines = std::iter::once(&head).chain(&question.would);
-    let would: Vec<String> = lines.map(|line| secrets::mask_question(line).into_owned()).collect();
+    let would: Vec<String> = lines.map(|line| secrets::mask_own(line).into_owned()).collect();
     let host = Arc::new(LocalHost::of_recording(app.clone()));
     // The caller may run on a runtime, which must not be blocked by another runtime on the same thread.
     let asked = std::thread::spawn(move || {

@@ -359,11 +359,18 @@ impl<'a> Follower<'a> {
         ))
     }
 
+    /// The directory of the run's files. Not `result.log_dir`: a log that an old version wrote may name another
+    /// directory there, the one where the session was started.
+    fn run_dir(&self, result: &RunResult) -> PathBuf {
+        match result.run_id.split_once('.') {
+            Some((_, task)) => althing_journal::task_dir(&self.log_dir, &TaskId::from(task)),
+            None => PathBuf::from(&result.log_dir),
+        }
+    }
+
     /// A failure if the log has an answer of the run, but the file `final_answer.md` is missing.
     fn unsaved(&self, result: &RunResult) -> Option<Failure> {
-        // Not `result.log_dir`: a log that an old version wrote may name another directory there, the one where the
-        // session was started.
-        let dir = althing_journal::task_dir(&self.log_dir, &TaskId::from(result.run_id.split_once('.')?.1));
+        let dir = self.run_dir(result);
         let is_missing = result.final_answer.is_some() && !dir.join("final_answer.md").is_file();
         is_missing.then(|| {
             Failure::no_answer(format!("the result could not be saved in {}", dir.display()))
@@ -375,8 +382,7 @@ impl<'a> Follower<'a> {
         if let Some(error) = result.error.as_ref().filter(|_| end != RunEnd::Answered) {
             show::notice(&format!("althing: {error}"));
         }
-        let (answer, stored) =
-            (result.final_answer.as_ref(), Path::new(&result.log_dir).join("final_answer.md"));
+        let (answer, stored) = (result.final_answer.as_ref(), self.run_dir(result).join("final_answer.md"));
         let unwritten = self.write_output_file(answer, &stored);
         let footer = self.footer(result);
         let printed = match (self.output, answer) {
@@ -398,9 +404,9 @@ impl<'a> Follower<'a> {
     /// The list of files written to context paths, printed below the answer. If this process ran the session, a long
     /// list is also stored in the log directory of the run.
     fn footer(&self, result: &RunResult) -> String {
-        let log_dir = Path::new(&result.log_dir);
         if self.ran_here
-            && let Err(error) = althing_workspace::write_change_list(&result.context_path_writes, log_dir)
+            && let Err(error) =
+                althing_workspace::write_change_list(&result.context_path_writes, &self.run_dir(result))
         {
             show::notice(&format!("the list of written files could not be saved: {error}"));
         }

@@ -72,6 +72,21 @@ impl LocalHost {
         Ok(())
     }
 
+    fn copy_with_tmux(&self, text: &str) -> Result<(), String> {
+        let found = althing_app::programs::find_user_program("tmux", &self.app)?;
+        let mut command = Command::new(found);
+        command.args(["load-buffer", "-w", "-"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| error.to_string())?;
+        // tmux reads everything before it writes, so the pipes cannot block each other.
+        let written = child.stdin.take().map_or(Ok(()), |mut stdin| stdin.write_all(text.as_bytes()));
+        let output = child.wait_with_output().map_err(|error| error.to_string())?;
+        if output.status.success() {
+            return written.map_err(|error| error.to_string());
+        }
+        Err(sanitize::line(String::from_utf8_lossy(&output.stderr).trim()).into_owned())
+    }
+
     /// Runs the user's editor or pager on a file, in the foreground.
     ///
     /// It does not run under the guard, because the guard starts programs in another process session (`setsid`) without
@@ -143,6 +158,13 @@ impl TuiHost for LocalHost {
             });
         }
         self.start_notifier(&notify.command, &text)
+    }
+
+    /// With tmux's default settings, tmux ignores programs that ask the terminal to copy (`set-clipboard external`), but
+    /// copies what its own command is given.
+    fn copy(&self, text: &str) -> Option<Result<(), String>> {
+        self.app.environment.variable("TMUX").filter(|value| !value.is_empty())?;
+        Some(self.copy_with_tmux(text))
     }
 
     fn sessions(&self) -> Result<Vec<SessionEntry>, String> {
@@ -260,15 +282,15 @@ impl TuiHost for LocalHost {
         Ok(file.display().to_string())
     }
 
-    fn undo(&self, run: Option<&TaskId>) -> Result<String, String> {
+    fn last_changed(&self) -> Result<TaskId, String> {
+        let session = self.app.session_dir(self.own_session()?);
+        let last = althing_workspace::last_task_with_changes(&session);
+        last.ok_or_else(|| "nothing in this session changed a file".into())
+    }
+
+    fn undo(&self, run: &TaskId) -> Result<String, String> {
         let id = self.own_session()?;
-        let session = self.app.session_dir(id);
-        let last = || {
-            althing_workspace::last_task_with_changes(&session)
-                .ok_or("nothing in this session changed a file")
-        };
-        let run = run.cloned().map_or_else(last, Ok)?;
-        let report = althing_workspace::undo(&self.app.task_dir(id, &run)).map_err(|error| match error {
+        let report = althing_workspace::undo(&self.app.task_dir(id, run)).map_err(|error| match error {
             althing_workspace::UndoError::Unfinished { report, why } => {
                 let why = why.map_or_else(|| "it was stopped".to_owned(), |why| why.to_string());
                 format!("the undo is not finished: {why}; not restored yet: {}", report.left.join(", "))

@@ -87,6 +87,7 @@ fn require_open_files() -> Result<(), Failure> {
 fn run(args: args::Args) -> Result<Exit, Failure> {
     require_open_files()?;
     let app = AppContext::new(args.options.settings(), Environment::read()?, Arc::new(show::notice));
+    show::keep_on_one_line(&app.environment.cwd);
     let app = ask::asking(app, &args.options);
     secrets::register_environment(&app.environment);
     otlp_export::prepare(&app)?;

@@ -124,7 +124,7 @@ struct Requirements<'a, 'text> {
     env: Variables<'a>,
     purpose: LoadPurpose,
     backends: &'static BackendTypes,
-    /// The same problem of several agents is reported once.
+    /// The same problem of several agents is reported once, except an unsupported option that is an error.
     reported: &'a mut HashSet<(&'static str, String)>,
     sink: &'a mut Sink<'text>,
 }

@@ -3,6 +3,12 @@
 
 /// The variables, in order. A name that is set twice is in the list twice.
 pub fn parse_dotenv(text: &str) -> Vec<(String, String)> {
+    dotenv_assignments(text).into_iter().filter(|(name, _)| is_name(name)).collect()
+}
+
+/// Everything in the form `NAME=value`, also with a name that no variable can have: another program may accept it, so
+/// its value may be a secret.
+pub fn dotenv_assignments(text: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text);
     while !rest.is_empty() {
@@ -13,7 +19,7 @@ pub fn parse_dotenv(text: &str) -> Vec<(String, String)> {
         let line = line.strip_prefix("export").filter(|line| line.starts_with([' ', '\t'])).unwrap_or(line);
         let Some((name, value)) = line.split_once('=') else { continue };
         let name = name.trim();
-        if !is_name(name) {
+        if name.is_empty() || name.starts_with('#') {
             continue;
         }
         let value = value.trim_start_matches([' ', '\t']);
@@ -21,6 +27,8 @@ pub fn parse_dotenv(text: &str) -> Vec<(String, String)> {
             Some(quote @ ('"' | '\'')) => {
                 let whole = format!("{}{after}", value.get(1..).unwrap_or_default());
                 match quoted(&whole, quote) {
+                    // In a line that is no variable, the quote may be a quotation mark in a text.
+                    Some((value, _)) if !is_name(name) => value,
                     Some((value, used)) => {
                         let over = used.saturating_sub(value_length(line));
                         rest = skip_line(after, over);
@@ -75,8 +83,8 @@ fn value_length(line: &str) -> usize {
     value.trim_start_matches([' ', '\t']).len().saturating_sub(1)
 }
 
-/// `text` begins after the variable's line, and its first `bytes` bytes belong to the value. Returns what follows the
-/// line on which the value ends.
+/// `text` begins after the line with the variable's name, and its first `bytes` bytes belong to the value (0 if the
+/// value ends on the line with the name). Returns the text after the line on which the value ends.
 fn skip_line(text: &str, bytes: usize) -> &str {
     if bytes == 0 {
         return text;

@@ -1,5 +1,5 @@
-//! Checks a document against the table of keys, and reports all problems at once. No key is known by name here; rules
-//! that need more than one key are checked elsewhere.
+//! Checks a document against the table of keys, and reports all problems at once: unknown keys (typos) and wrong values.
+//! No key is known by name here; rules that need more than one key are checked elsewhere.
 
 use std::collections::HashSet;
 

@@ -44,14 +44,16 @@ pub use backends::{
     BACKENDS, BackendApi, BackendType, BackendTypes, backend_type, is_loopback as is_on_this_machine,
 };
 pub use diagnostic::{Diagnostic, Severity};
-pub use dotenv::parse_dotenv;
+pub use dotenv::{dotenv_assignments, parse_dotenv};
 pub use local_team::{DetectedModel, DetectedServer};
 pub use memory::memory_bytes;
 pub use reference::reference;
 pub use render::Style;
 pub use report::{ConfigReport, LoadedConfig};
 pub use schema::{schema, workflow_schema};
-pub use secrets::{may_be_found_secret, redact, secrets_in_found_variable, secrets_in_variable};
+pub use secrets::{
+    may_be_found_secret, may_be_masked_if_found, redact, secrets_in_found_variable, secrets_in_variable,
+};
 pub use small_models::is_small_local_model;
 pub use starter_config::{
     DetectedBackends, DetectedProvider, detect_cli_agents, detect_providers, starter_config,

@@ -80,11 +80,11 @@ impl<'a> LocalTeam<'a> {
         Self { agents, too_large: too_large.into_iter().map(|(_, model)| model).collect() }
     }
 
-    /// Judged by the number of parameters or, if that is not known, by the names. Small models judge and present
-    /// poorly.
+    /// Judged by the number of parameters and by the names, as in the check of a config, which knows only names.
+    /// Small models judge and present poorly.
     pub(crate) fn is_small(&self) -> bool {
         let is_small = |LocalAgent { model, .. }: &LocalAgent<'_>| {
-            model.parameters.map_or_else(|| is_small(&model.name), |count| count < SMALL_MODEL)
+            is_small(&model.name) || model.parameters.is_some_and(|count| count < SMALL_MODEL)
         };
         !self.agents.is_empty() && self.agents.iter().all(is_small)
     }
@@ -151,5 +151,12 @@ mod tests {
         assert!(team.is_small());
         let none = LocalTeam::choose(&servers, Some(1_000_000));
         assert!(none.agents.is_empty() && none.too_large.len() == 2 && !none.is_small());
+    }
+
+    #[test]
+    fn a_model_is_small_if_its_name_says_so_as_in_the_check_of_a_config() {
+        let mut servers = [server(&[("qwen3-4b", 1, false)])];
+        servers[0].models[0].parameters = Some(4_020_000_000);
+        assert!(LocalTeam::choose(&servers, None).is_small());
     }
 }

@@ -64,11 +64,11 @@ pub fn secrets_in_variable(name: &str, value: &str) -> Vec<Secret> {
     found.into_iter().filter(|secret| !secret.is_empty()).map(Secret::new).collect()
 }
 
-/// A shorter value (in bytes) from a `.env` in the working directory is not masked.
+/// A shorter value (in bytes) that was found in the working directory is not masked.
 const FOUND_SECRET_BYTES: usize = 8;
-/// A shorter value from such a `.env` is not masked if it lacks a digit or a letter.
+/// A shorter value that was found is not masked if it lacks a digit or a letter.
 const FOUND_WORD_BYTES: usize = 20;
-/// A shorter value from such a `.env` may not contain `/`.
+/// A shorter value that was found may not contain `/`.
 const FOUND_BASE64_BYTES: usize = 32;
 
 /// Whether a value that somebody else may have set may be used as a secret: one word that is neither an address nor a
@@ -90,18 +90,32 @@ pub fn may_be_found_secret(value: &str) -> bool {
         && (!value.contains(['/', '\\']) || is_base64())
 }
 
-/// The secrets in a variable that somebody else may have set. Only a value that looks like a secret is masked:
-/// otherwise the author of the variable could hide words of Althing's questions from the user.
+/// Whether a value with `/` may be a key and is therefore masked. It is not used as a secret: it may be a path, too.
+fn may_be_key_with_slash(value: &str) -> bool {
+    let has = |is: fn(&u8) -> bool| value.bytes().any(|byte| is(&byte));
+    value.len() >= FOUND_WORD_BYTES
+        && value.bytes().all(|byte| byte.is_ascii_graphic())
+        && !value.starts_with(['/', '~', '.'])
+        && !value.contains("://")
+        && has(u8::is_ascii_digit)
+        && has(u8::is_ascii_uppercase)
+        && has(u8::is_ascii_lowercase)
+}
+
+/// Whether a value that somebody else chose is masked. Only a value that looks like a secret is masked: otherwise its
+/// author could hide ordinary words from the user.
+pub fn may_be_masked_if_found(secret: &Secret) -> bool {
+    let text = secret.reveal();
+    let is_plain = !text.bytes().any(|byte| byte.is_ascii_digit())
+        || !text.bytes().any(|byte| byte.is_ascii_alphabetic());
+    (may_be_found_secret(text) || may_be_key_with_slash(text))
+        && text.len() >= FOUND_SECRET_BYTES
+        && (!is_plain || text.len() >= FOUND_WORD_BYTES)
+}
+
+/// The secrets in a variable that somebody else may have set.
 pub fn secrets_in_found_variable(name: &str, value: &str) -> Vec<Secret> {
-    let is_masked = |secret: &Secret| {
-        let text = secret.reveal();
-        let is_plain = !text.bytes().any(|byte| byte.is_ascii_digit())
-            || !text.bytes().any(|byte| byte.is_ascii_alphabetic());
-        may_be_found_secret(text)
-            && text.len() >= FOUND_SECRET_BYTES
-            && (!is_plain || text.len() >= FOUND_WORD_BYTES)
-    };
-    secrets_in_variable(name, value).into_iter().filter(is_masked).collect()
+    secrets_in_variable(name, value).into_iter().filter(may_be_masked_if_found).collect()
 }
 
 /// Passwords of addresses are returned as written and percent-decoded.
@@ -165,7 +179,8 @@ impl Meaning {
     }
 }
 
-/// The secrets written in the file and, after substitution, also those from variables.
+/// The secrets in a parsed file. Before the substitution of variables these are the secrets written in the file; after
+/// it, also those that came from variables.
 pub(crate) fn literals(parsed: &Parsed) -> Vec<Literal> {
     let mut found = Vec::new();
     let mut todo = vec![(&parsed.root, Meaning::of(""))];

@@ -79,7 +79,7 @@ pub(crate) fn check(
     let models: Option<Vec<&Node>> = agents.iter().map(|agent| small_model(agent, env, backends)).collect();
     let Some(first) = models.as_ref().and_then(|models| models.first()) else { return };
     let who = if agents.len() == 1 { "the agent is a small model" } else { "all agents are small models" };
-    let problem = Problem::new(format!("{who}, which may spoil the winner's answer by rewriting it")).hint(
+    let problem = Problem::new(format!("{who}; rewriting the winner's answer may spoil it")).hint(
         "add `final_answer_strategy: winner_reuse` to `orchestrator`: the winner's answer is used unchanged",
     );
     sink.warning(first.span, "orchestrator.final_answer_strategy", problem);

@@ -26,6 +26,8 @@ pub struct DetectedBackends {
     pub servers: Vec<DetectedServer>,
     /// The free memory in bytes, if it is known.
     pub memory: Option<u64>,
+    /// For the user: which model servers could not be used, and why.
+    pub unusable_servers: Vec<String>,
 }
 
 impl DetectedBackends {
@@ -57,8 +59,12 @@ impl DetectedBackends {
         parts.map(|(what, names)| format!("{what} ({})", names.join(", "))).collect::<Vec<_>>().join(", ")
     }
 
-    /// Names the local models that do not fit into the free memory; `None` if all of them fit.
-    pub fn describe_too_large(&self) -> Option<String> {
+    /// What could not be used: model servers, and local models that do not fit into the free memory.
+    pub fn unusable(&self) -> Vec<String> {
+        self.unusable_servers.iter().cloned().chain(self.describe_too_large()).collect()
+    }
+
+    fn describe_too_large(&self) -> Option<String> {
         let team = self.local_team();
         let names: Vec<String> = team.too_large.iter().map(|model| with_size(model)).collect();
         let free = self.memory.unwrap_or_default() as f64 / 1e9;

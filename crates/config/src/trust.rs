@@ -22,9 +22,10 @@ const MAX_SHOWN: usize = 2000;
 /// A part of a found config that needs the user's trust, or a program that a workflow would start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrustRequirement {
-    /// The dotted path of the key.
+    /// The dotted path of the key or of the workflow's task.
     pub location: String,
-    /// What this part would do ("would start …", "sets …").
+    /// What this part of the config would do ("would start …", "sets …"), or what the workflow would start
+    /// ("the command …", "the agent …").
     pub what: String,
 }
 

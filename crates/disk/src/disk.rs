@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::time::SystemTime;
 
-/// What is at a path. A path whose last component is a symbolic link is `Other`, whatever the link points to.
+/// What is at a path. A path whose last component is a symbolic link is a `Link`, whatever the link points to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryKind {
     /// A directory.
@@ -15,8 +15,10 @@ pub enum EntryKind {
         /// The file's length in bytes.
         len: u64,
     },
-    /// A symbolic link, a socket, a FIFO or a device.
-    Other,
+    /// A symbolic link.
+    Link,
+    /// Something else, with what it is: a named pipe, a socket or a device.
+    Special(&'static str),
 }
 
 /// How a file is opened for appending.
@@ -101,7 +103,9 @@ pub trait Disk: Send + Sync {
             let path = path.join(name);
             match self.kind(&path)? {
                 Some(EntryKind::Dir) => self.remove_tree(&path)?,
-                Some(EntryKind::File { .. } | EntryKind::Other) => gone(self.remove_file(&path))?,
+                Some(EntryKind::File { .. } | EntryKind::Link | EntryKind::Special(_)) => {
+                    gone(self.remove_file(&path))?
+                }
                 None => {}
             }
         }

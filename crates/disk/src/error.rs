@@ -30,6 +30,14 @@ pub enum DiskError {
         /// The path of the link.
         path: PathBuf,
     },
+    /// A directory or file was expected in the state directory, but the path is something else.
+    #[error("{} is {what}", path.display())]
+    Special {
+        /// The path.
+        path: PathBuf,
+        /// What it is, with an article.
+        what: &'static str,
+    },
     /// A granted path was replaced by a symbolic link, which is not followed.
     #[error(transparent)]
     Replaced(#[from] ReplacedPath),
@@ -80,7 +88,7 @@ impl DiskError {
     pub fn hint(&self) -> Option<String> {
         let path = match self {
             Self::NotADirectory { .. } => return Some("name a directory with --state-dir".to_owned()),
-            Self::Link { path } => {
+            Self::Link { path } | Self::Special { path, .. } => {
                 let path = path.display();
                 return Some(format!(
                     "replace {path} with a directory, or name another state directory with --state-dir"

@@ -30,6 +30,12 @@ pub fn append_own(path: &Path) -> io::Result<File> {
     let file = file.map_err(|error| {
         if path.is_symlink() { io::Error::new(io::ErrorKind::InvalidInput, "this is a link") } else { error }
     })?;
+    only_own(file)
+}
+
+/// The file if it is a regular file with one name. Writing to a file with a second hard link would change a file that
+/// may be anywhere.
+pub(crate) fn only_own(file: File) -> io::Result<File> {
     let data = file.metadata()?;
     if !data.file_type().is_file() {
         return Err(not_regular());
@@ -101,6 +107,9 @@ mod tests {
             0,
         )
         .unwrap();
+        let kind = |path: &Path| crate::Disk::kind(&crate::RealDisk, path).unwrap();
+        assert_eq!(kind(&fifo), Some(crate::EntryKind::Special("a named pipe")));
+        assert_eq!(kind(Path::new("/dev/zero")), Some(crate::EntryKind::Special("a device")));
         for path in [fifo.as_path(), Path::new("/dev/zero"), Path::new("/dev/tty")] {
             assert!(read_regular(path, 1_000_000).is_err(), "{}", path.display());
         }

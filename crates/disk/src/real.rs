@@ -1,12 +1,12 @@
-//! [`Disk`] on the real file system. Writing and locking fail if the last component of the path is a symbolic link,
-//! because a state directory may come with a project that somebody else wrote.
+//! [`Disk`] on the real file system. Writing and locking fail if the last component of the path is a symbolic link or
+//! a file with a second hard link, because a state directory may come with a project that somebody else wrote.
 
 use crate::disk::{Disk, DiskFile, DiskLock, EntryKind, Lock, OpenMode};
-use crate::read::{not_regular, open_regular, read_regular};
+use crate::read::{not_regular, only_own, open_regular, read_regular};
 use crate::remove::remove_tree;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -82,12 +82,23 @@ fn make_parent_writable(path: &Path, error: io::Error) -> io::Result<()> {
     }
 }
 
+fn special_kind(file_type: fs::FileType) -> &'static str {
+    if file_type.is_fifo() {
+        "a named pipe"
+    } else if file_type.is_socket() {
+        "a socket"
+    } else {
+        "a device"
+    }
+}
+
 impl Disk for RealDisk {
     fn kind(&self, path: &Path) -> io::Result<Option<EntryKind>> {
         match fs::symlink_metadata(path) {
             Ok(meta) if meta.is_dir() => Ok(Some(EntryKind::Dir)),
             Ok(meta) if meta.is_file() => Ok(Some(EntryKind::File { len: meta.len() })),
-            Ok(_) => Ok(Some(EntryKind::Other)),
+            Ok(meta) if meta.is_symlink() => Ok(Some(EntryKind::Link)),
+            Ok(meta) => Ok(Some(EntryKind::Special(special_kind(meta.file_type())))),
             // A path below a regular file does not exist either.
             Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
             Err(e) => Err(e),
@@ -135,9 +146,13 @@ impl Disk for RealDisk {
         let file = match mode {
             OpenMode::New => options.append(true).create_new(true).open(path)?,
             OpenMode::Existing => options.append(true).open(path)?,
-            OpenMode::Truncate => options.write(true).create(true).truncate(true).open(path)?,
+            OpenMode::Truncate => options.write(true).create(true).truncate(false).open(path)?,
         };
-        Ok(Box::new(RealFile(only_regular(file)?)))
+        let file = only_own(file)?;
+        if matches!(mode, OpenMode::Truncate) {
+            file.set_len(0)?;
+        }
+        Ok(Box::new(RealFile(file)))
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
@@ -174,7 +189,7 @@ impl Disk for RealDisk {
         for tried in 1.. {
             let mut file =
                 private_options().read(true).write(true).create(true).truncate(false).open(path)?;
-            file = only_regular(file)?;
+            file = only_own(file)?;
             match file.try_lock() {
                 // The lock file may have been deleted between open and lock. Then the locked file is not the one at
                 // `path`, so try again.

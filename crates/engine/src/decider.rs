@@ -1,5 +1,5 @@
-//! The interface of all deciders. A session has one decider per run, workflow and conversation: it folds facts into the
-//! deciders, records the facts that follow, and runs the effects that they want.
+//! The interface of all deciders. A session has one decider for each run, workflow and conversation. The session folds
+//! facts into its deciders, records the facts that follow, and runs the effects that the deciders want.
 
 use althing_protocol::{
     AgentId, AnswerLabel, ChatSpec, ContextAccess, Decision, Event, Fact, InteractionId, Item, Millis,

@@ -25,9 +25,9 @@ pub use launch::{
     result_for_client,
 };
 pub use orchestrator::{
-    Backends, CallEnd, EngineHandle, EventMasker, Feed, Fidelity, ModelCall, Observer, Orchestrator,
-    Reporter, ResultFile, SessionDeps, SessionEnd, SubmitError, Submitter, Subscription, model_calls,
-    result_files,
+    Backends, CallEnd, CostAccount, EngineHandle, EventMasker, Feed, Fidelity, ModelCall, Observer,
+    OnRefusal, Orchestrator, REPORT, Reporter, ResultFile, SessionDeps, SessionEnd, SubmitError, Submitter,
+    Subscription, model_calls, result_files,
 };
 pub use prompt::{
     AgentNotes, FileExcerpt, Guidance, Planning, ProjectBriefing, SkillEntry, WorkspaceBriefing,

@@ -1,6 +1,6 @@
 //! Properties that must hold for any untrusted bytes: one check per entry point, which panics if a property is
-//! violated. The tests replay every seed and every earlier crash; `scripts/fuzz` searches for new crashes with
-//! libFuzzer. This crate is not part of the product.
+//! violated. The tests check every seed, every earlier crash and simple mutations of the seeds; `scripts/fuzz`
+//! searches for new crashes with libFuzzer. This crate is not part of the product.
 #![expect(clippy::disallowed_methods, reason = "the file tools are tried in a directory of their own")]
 #![allow(
     clippy::unwrap_used,

@@ -150,9 +150,8 @@ impl SessionError {
             Self::InvalidId { .. } | Self::NotFound { .. } => JournalErrorKind::NotFound,
             Self::Exists { .. } => JournalErrorKind::Exists,
             Self::Locked { .. } | Self::Changed { .. } => JournalErrorKind::OwnedElsewhere,
-            Self::Blank { .. } | Self::Damaged { .. } | Self::NewerSchema { .. } => {
-                JournalErrorKind::Unreadable
-            }
+            Self::Blank { .. } => JournalErrorKind::Blank,
+            Self::Damaged { .. } | Self::NewerSchema { .. } => JournalErrorKind::Unreadable,
             Self::Disk(_) | Self::InvalidName { .. } | Self::OutOfOrder { .. } | Self::NotWritable { .. } => {
                 JournalErrorKind::Failed
             }

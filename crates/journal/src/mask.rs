@@ -3,8 +3,11 @@
 //! that cannot be read back is worse than an unmasked value.
 
 use crate::encodings::encoded;
+use crate::visible::Visible;
+use crate::{free_text, structure};
 use aho_corasick::AhoCorasick;
-use althing_protocol::{AnswerLabel, Event};
+use althing_protocol::{AnswerLabel, Event, Op};
+use althing_text::sanitize;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -12,7 +15,8 @@ use std::fmt::{self, Write};
 
 /// The minimum length of a secret in bytes. Shorter values are not masked: they occur in ordinary words.
 const MIN_BYTES: usize = 6;
-pub(crate) const MASK: &str = "[secret]";
+/// What replaces a secret.
+pub const MASK: &str = "[secret]";
 
 /// The mask in ids and names of tool calls, where providers do not allow brackets.
 const NAME_MASK: &str = "secret";
@@ -59,8 +63,9 @@ const OWN_FIELDS: &[&str] = &[
     "config_digest",
 ];
 
-/// Fields whose values are not masked directly below the given parents, where they are Althing's own ids or names of
-/// backends or models from the config. Elsewhere the values may come from a model, a program or a user.
+/// Each field with its parents. Directly below one of these parents, the field's value is not masked: there it is an id
+/// of Althing's own, or the name of a backend or model from the config. Elsewhere it may come from a model, a program
+/// or a user.
 const OWN_FIELDS_BELOW: &[(&str, &[&str])] = &[
     ("id", &["data", "members", "member", "agents", "plan", "stages"]),
     ("backend", &["members", "member"]),
@@ -171,7 +176,7 @@ impl Masker {
         }
     }
 
-    /// The text without secrets; borrowed if it contained none.
+    /// The text without secrets; borrowed if it contained none. Characters that are not shown hide no secret.
     pub fn mask_text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let spans = self.spans(text.as_bytes());
         if spans.is_empty() {
@@ -206,15 +211,31 @@ impl Masker {
         &self.forms
     }
 
-    /// Start and end of each secret, in order; secrets may overlap.
+    /// Start and end of each secret, in order; secrets may overlap. Characters that are not shown hide no secret.
     pub(crate) fn spans(&self, bytes: &[u8]) -> Vec<(usize, usize)> {
         let mut spans = self.in_text.spans(bytes);
+        if let Some(visible) = Visible::of(bytes) {
+            let found = self.in_text.spans(&visible.bytes).into_iter();
+            spans.extend(found.map(|(start, end)| visible.span(start, end)));
+        }
         spans.sort_unstable();
         spans
     }
 
     /// [`Self::unfinished`] for bytes that may not be UTF-8.
     pub(crate) fn unfinished_bytes(&self, bytes: &[u8]) -> usize {
+        if self.forms.is_empty() {
+            return 0;
+        }
+        let raw = self.unfinished_as_is(bytes);
+        let Some(visible) = Visible::of(bytes) else { return raw };
+        match self.unfinished_as_is(&visible.bytes) {
+            0 => raw,
+            shown => raw.max(bytes.len() - visible.origin(visible.bytes.len() - shown)),
+        }
+    }
+
+    fn unfinished_as_is(&self, bytes: &[u8]) -> usize {
         let longest = self.forms.iter().map(String::len).max().unwrap_or(0);
         let from = bytes.len().saturating_sub(longest.saturating_sub(1));
         let begins = |at: &usize| {
@@ -230,6 +251,26 @@ impl Masker {
         (from..bytes.len()).find(begins).map_or(0, |at| bytes.len() - at)
     }
 
+    /// The event with secrets masked only in its free text, so that it still means the same to Althing.
+    pub fn mask_free_text(&self, mut event: Event) -> Event {
+        if !matches!(self.in_text, Search::Nothing) {
+            free_text::each_text(&mut event.fact, &mut |text| {
+                if let Cow::Owned(masked) = self.mask_text(text) {
+                    *text = masked;
+                }
+            });
+        }
+        event
+    }
+
+    /// The first place in an op where a secret is a part of something that is acted upon, such as a command or a path.
+    pub fn secret_place(&self, op: &Op) -> Option<String> {
+        if matches!(self.in_text, Search::Nothing) {
+            return None;
+        }
+        structure::secret_place(op, &|text| matches!(self.mask_text(text), Cow::Owned(_)))
+    }
+
     /// The event with masked secrets. Values that Althing itself produces, such as ids and statuses, stay as they are,
     /// and so does an event that could not be read back with masks.
     pub fn mask_event(&self, event: Event) -> Event {
@@ -238,7 +279,7 @@ impl Masker {
         }
         // An event without a JSON form is neither written nor shown.
         let Ok(json) = serde_json::to_string(&event) else { return event };
-        if !self.in_json.is_match(&json) {
+        if !self.in_json.is_match(&json) && !may_hide(&json) {
             return event;
         }
         let Ok(value) = serde_json::from_str::<Value>(&json) else { return event };
@@ -283,6 +324,11 @@ impl Masker {
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
+}
+
+/// Whether JSON contains a hidden character.
+fn may_hide(json: &str) -> bool {
+    json.contains("\\r") || (!json.is_ascii() && json.chars().any(sanitize::is_hidden))
 }
 
 #[derive(Clone, Copy, Default)]

@@ -2,6 +2,7 @@
 //! holds back only the end of a chunk that may be the start of a secret.
 
 use crate::mask::{MASK, Masker};
+use crate::visible::Visible;
 use aho_corasick::{AhoCorasick, MatchKind};
 use althing_protocol::MaskStream;
 use std::fmt;
@@ -28,10 +29,16 @@ impl fmt::Debug for MaskingStream {
 impl MaskingStream {
     /// A stream that masks the secrets that this masker knows.
     pub fn new(masker: Arc<Masker>) -> Self {
-        // Leftmost matching can use vector instructions; the overlapping matching that masking needs cannot.
+        // Masking needs overlapping matches. This search only checks whether there is any match, so it can be a
+        // leftmost search, which is faster because it can use vector instructions.
         let built = AhoCorasick::builder().match_kind(MatchKind::LeftmostFirst).build(masker.forms());
         let quick_search = built.map_or(None, |search| masker.is_searchable().then_some(search));
         Self { masker, quick_search, held: Vec::new(), covered: 0, out: Vec::new() }
+    }
+
+    fn may_contain_secret(&self, bytes: &[u8]) -> bool {
+        let Some(search) = &self.quick_search else { return true };
+        search.is_match(bytes) || Visible::of(bytes).is_some_and(|visible| search.is_match(&visible.bytes))
     }
 
     /// Moves the held bytes up to `end` into `out`, masked; the rest stays held.
@@ -60,9 +67,7 @@ impl MaskStream for MaskingStream {
         if self.masker.forms().is_empty() {
             return bytes;
         }
-        if self.held.is_empty()
-            && self.quick_search.as_ref().is_some_and(|quick_search| !quick_search.is_match(bytes))
-        {
+        if self.held.is_empty() && !self.may_contain_secret(bytes) {
             let (free, held) = bytes.split_at(bytes.len() - self.masker.unfinished_bytes(bytes));
             self.held.extend_from_slice(held);
             return free;
@@ -130,10 +135,23 @@ mod tests {
         assert_eq!(masked(&["first line\nsecond line"], [text]), b"<[secret]>");
     }
 
+    #[test]
+    fn characters_that_are_not_shown_hide_no_secret_wherever_the_stream_is_cut() {
+        for between in ["\u{200b}", "\r", "\u{2060}\u{feff}", "\u{e0041}"] {
+            let letters: Vec<String> = "sk-canary-01".chars().map(String::from).collect();
+            let text = format!("ä{between}<{}>{between}ö", letters.join(between));
+            let wanted = format!("ä{between}<[secret]>{between}ö");
+            for size in 1..=text.len() {
+                let out = masked(&["sk-canary-01"], text.as_bytes().chunks(size));
+                assert_eq!(String::from_utf8_lossy(&out), wanted, "{between:?} in pieces of {size}");
+            }
+        }
+    }
+
     proptest! {
         #[test]
         fn a_chunked_stream_equals_the_masked_whole(
-            text in "[abc]{0,60}",
+            text in "[abc\u{200b}\r]{0,60}",
             secrets in proptest::collection::vec("[abc]{6,9}", 1..4),
             sizes in proptest::collection::vec(1_usize..9, 1..30),
         ) {

@@ -70,11 +70,11 @@ pub fn open_existing_state(dir: &Path) -> Result<Option<SessionManager>, Session
     }
 }
 
-/// Fails if the path is a symbolic link, which would lead elsewhere. (A socket, a FIFO or a device gives the same
-/// error.)
+/// Fails if the path is a symbolic link, which would lead elsewhere, a named pipe, a socket or a device.
 fn refuse_link(disk: &dyn Disk, path: &Path) -> Result<(), SessionError> {
     match disk.kind(path).map_err(SessionError::io("access", path))? {
-        Some(EntryKind::Other) => Err(DiskError::Link { path: path.to_owned() }.into()),
+        Some(EntryKind::Link) => Err(DiskError::Link { path: path.to_owned() }.into()),
+        Some(EntryKind::Special(what)) => Err(DiskError::Special { path: path.to_owned(), what }.into()),
         None | Some(EntryKind::Dir | EntryKind::File { .. }) => Ok(()),
     }
 }
@@ -201,7 +201,7 @@ impl SessionManager {
         let lock = dir.join(LOCK);
         let _lock = match self.disk.kind(&lock).map_err(SessionError::io("access", &lock))? {
             None | Some(EntryKind::File { .. }) => Some(self.lock(id, &dir)?),
-            Some(EntryKind::Dir | EntryKind::Other) => None,
+            Some(EntryKind::Dir | EntryKind::Link | EntryKind::Special(_)) => None,
         };
         self.sweep();
         // One rename makes the session invisible; `sweep` later deletes what a crash leaves behind.
@@ -224,7 +224,9 @@ impl SessionManager {
         let dir = self.session_dir(id);
         match self.disk.kind(&dir).map_err(SessionError::io("access", &dir))? {
             Some(EntryKind::Dir) => Ok(dir),
-            None | Some(EntryKind::File { .. } | EntryKind::Other) => Err(self.not_found(id)),
+            None | Some(EntryKind::File { .. } | EntryKind::Link | EntryKind::Special(_)) => {
+                Err(self.not_found(id))
+            }
         }
     }
 

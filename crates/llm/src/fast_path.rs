@@ -1,6 +1,7 @@
-//! A fast path that reads stream frames without parsing them. Most frames have an identical envelope around a short
-//! text; a frame with the same bytes before and after a text without quotes, escapes and control characters can be
-//! read directly.
+//! A fast path that reads stream frames without parsing them. Most frames of a stream differ only in a short text. The
+//! fast path stores the bytes before and after the text of a frame that was parsed. If a later frame begins and ends
+//! with these bytes, everything between them is its text, provided that there are no quotes, backslashes and control
+//! characters between them.
 
 #[derive(Debug, Default)]
 pub(crate) struct FastPath {

@@ -37,7 +37,7 @@ mod wire;
 pub use error::BuildError;
 pub use http::{HttpClient, HttpOptions};
 pub use local::LocalModel;
-pub use local_servers::{LocalServer, local_server, ollama_models, ollama_server, served_models};
+pub use local_servers::{LocalServer, NoServer, local_server, ollama_models, ollama_server, served_models};
 pub use params::{BuildWarning, warnings};
 pub use prices::{PriceTable, is_known_model, similar_model};
 

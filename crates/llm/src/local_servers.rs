@@ -2,7 +2,7 @@
 
 use crate::http::HttpClient;
 use crate::limits::{CallLimits, ERROR_BODY_BYTES, LOCAL_CONNECT, LOCAL_WHOLE};
-use crate::local::{LocalModel, ServerKind, listed_models, listed_ollama_models};
+use crate::local::{LocalModel, NoAnswer, ServerKind, listed_models, listed_ollama_models};
 use crate::transport::{read_body, transport_failure};
 use althing_protocol::{BackendError, BackendErrorKind, BoxFuture, Usage};
 use reqwest::Url;
@@ -42,13 +42,31 @@ pub struct LocalServer {
     pub models: Vec<LocalModel>,
 }
 
-/// `base_url` ends in `/v1`. `None` if no known server program answers there.
-pub fn local_server<'a>(http: &'a HttpClient, base_url: &'a str) -> BoxFuture<'a, Option<LocalServer>> {
+/// Why there is no usable model server at an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoServer {
+    /// Nothing answers, or only with an error.
+    Silent,
+    /// The server is loading its model, and answers only this.
+    Loading,
+    /// What answers is no known server program.
+    Unknown,
+}
+
+/// `base_url` ends in `/v1`.
+pub fn local_server<'a>(
+    http: &'a HttpClient,
+    base_url: &'a str,
+) -> BoxFuture<'a, Result<LocalServer, NoServer>> {
     Box::pin(async move {
-        let (kind, mut models) = listed_models(http, base_url).await?;
+        let listed = listed_models(http, base_url).await;
+        let (kind, mut models) = listed.map_err(|no_answer| match no_answer {
+            NoAnswer::Loading => NoServer::Loading,
+            NoAnswer::NotYet | NoAnswer::Never => NoServer::Silent,
+        })?;
         models.retain(|model| model.is_chat);
         let (kind, title) = match kind {
-            ServerKind::Unknown => return None,
+            ServerKind::Unknown => return Err(NoServer::Unknown),
             ServerKind::LlamaCpp => ("chatcompletion", "llama-server"),
             ServerKind::LlamaCppPython => ("chatcompletion", "llama-cpp-python"),
             ServerKind::Ollama => ("ollama", "Ollama"),
@@ -56,7 +74,7 @@ pub fn local_server<'a>(http: &'a HttpClient, base_url: &'a str) -> BoxFuture<'a
             ServerKind::Vllm => ("vllm", "vLLM"),
             ServerKind::Sglang => ("sglang", "SGLang"),
         };
-        Some(LocalServer { kind, title, models })
+        Ok(LocalServer { kind, title, models })
     })
 }
 

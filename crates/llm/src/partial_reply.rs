@@ -24,7 +24,8 @@ pub(crate) enum FinishReason {
     Length,
     /// The provider withheld the reply, for this reason.
     Withheld(String),
-    /// The provider could not parse the model's output, or stopped for an unusual reason; with the provider's term.
+    /// The provider could not parse the model's output, or stopped for an unusual reason, given in the provider's term.
+    /// An error only if the reply is empty; otherwise the reply is used.
     Garbled(String),
 }
 

@@ -1,4 +1,4 @@
-//! Model prices in US dollars per million tokens, and the cost of a reply. List prices as published up to 2026-04;
+//! The prices of models in US dollars per million tokens, and the cost of a reply. List prices as published up to 2026-04;
 //! those of the newest OpenAI and Anthropic models up to 2026-11. Unknown models have no price rather than a guessed
 //! one.
 

@@ -1,4 +1,5 @@
-//! Decides whether and when a failed attempt is retried. Pure: randomness and time are parameters.
+//! Decides whether and when a failed attempt is retried, for example after a rate limit (429). Pure: randomness and time
+//! are parameters.
 
 use crate::error::{CallFailure, RetryPolicy};
 use crate::limits::{CallLimits, RETRY_AFTER_CAP, RETRY_CAP};
@@ -94,7 +95,8 @@ fn wait_for_limit(
     }
     if limited + asked.unwrap_or(wait) > most {
         return RetryDecision::GiveUp(Some(format!(
-            "gave up after waiting {} s for the rate limit; `rate_limit_wait_seconds` is {} s",
+            "gave up after waiting {} s for the rate limit: the next wait would exceed the {} s of \
+             `rate_limit_wait_seconds`",
             limited.as_secs(),
             most.as_secs()
         )));
@@ -198,7 +200,8 @@ mod tests {
             decide_retry(&limited, &CallLimits::default(), 4, (waited, LEFT), 0.0)
         };
         assert_eq!(decide(240), RetryDecision::Retry(Duration::from_mins(1)));
-        let said = "gave up after waiting 241 s for the rate limit; `rate_limit_wait_seconds` is 300 s";
+        let said = "gave up after waiting 241 s for the rate limit: the next wait would exceed the 300 s of \
+                    `rate_limit_wait_seconds`";
         assert_eq!(decide(241), RetryDecision::GiveUp(Some(said.to_owned())));
         let set = CallLimits { rate_limit_retries: 1, ..CallLimits::default() };
         let refused = decide_retry(&limited, &set, 1, (Duration::ZERO, LEFT), 0.0);

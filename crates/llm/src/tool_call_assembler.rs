@@ -75,8 +75,8 @@ impl ToolCallAssembler {
     fn find_slot(&self, index: Option<u32>, id: &str, name: &str, arguments: &str) -> SlotMatch {
         let known = match index {
             Some(_) => self.slots.iter().rposition(|slot| slot.index == index),
-            // A fragment without an index belongs to the call with its id; without an id, to the last call. Its name
-            // may show, below, that it starts a new call.
+            // A fragment without an index belongs to the call with its id; without an id, to the last call. The
+            // checks of the name below may still find that the fragment starts a new call.
             None if !id.is_empty() => self.slots.iter().rposition(|slot| slot.id == id),
             None => self.slots.len().checked_sub(1),
         };

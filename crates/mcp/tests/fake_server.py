@@ -25,6 +25,7 @@ flags.add_argument("--port", type=int, default=0)
 flags.add_argument("--token", help="HTTP: ask for this bearer token")
 flags.add_argument("--sse", action="store_true", help="HTTP: answer with event streams")
 flags.add_argument("--refuse", type=int, help="HTTP: answer everything with this status")
+flags.add_argument("--end-streams", action="store_true", help="HTTP: end each stream at once and ask to be called again at once")
 flags.add_argument("--redirect", help="HTTP: redirect everything outside /real/ to here")
 args = flags.parse_args()
 
@@ -286,7 +287,8 @@ class Http(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def refused(self):
-        state["requests"].append({"path": self.path, "method": self.command, "headers": dict(self.headers)})
+        state["requests"].append({"path": self.path, "method": self.command, "headers": dict(self.headers),
+                                  "at": time.monotonic()})
         if args.redirect and not self.path.startswith("/real/"):
             self.plain(307, headers=[("Location", args.redirect)])
         elif args.token and self.headers.get("Authorization") != f"Bearer {args.token}":
@@ -298,8 +300,11 @@ class Http(BaseHTTPRequestHandler):
         return True
 
     def do_GET(self):
-        if not self.refused():
-            self.plain(405)
+        if self.refused():
+            return
+        if args.end_streams:
+            return self.plain(200, b"id: 1\nretry: 0\ndata:\n\n", "text/event-stream")
+        self.plain(405)
 
     def do_DELETE(self):
         if not self.refused():

@@ -93,6 +93,9 @@ pub struct TeamSpec {
     /// What is known about the costs of the runs, for estimates. None in logs of 0.1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub costs: Option<Box<KnownCosts>>,
+    /// The agents to which the user seems not to be signed in, each with how to sign in.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub not_signed_in: BTreeMap<AgentId, String>,
 }
 
 /// The modes that the user chose. Where the user made no choice (None), the chat agent may set the mode.
@@ -192,6 +195,9 @@ pub struct Proposal {
     /// What is known about the cost of the run. None in logs of 0.1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub costs: Option<Box<KnownCosts>>,
+    /// The agents of the team to which the user seems not to be signed in, each with how to sign in.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub not_signed_in: BTreeMap<AgentId, String>,
     /// SHA-256 of the other fields. An approval must contain this digest, so that the approval is valid only for this
     /// proposal.
     pub digest: String,

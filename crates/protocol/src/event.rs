@@ -129,7 +129,8 @@ pub struct SessionOpened {
     pub session: SessionId,
     /// The kind of the session.
     pub kind: SessionKind,
-    /// The goal of the session, in the user's words; empty for a conversation.
+    /// The goal of the session, in the user's words. For a conversation: the message on the command line, or
+    /// `conversation` if there was none.
     pub goal: String,
     /// The directory in which the session was started.
     pub cwd: String,

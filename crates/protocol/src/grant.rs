@@ -22,8 +22,8 @@ pub struct Grant {
     pub state_dir: Option<PathBuf>,
     /// The directory where long tool outputs are stored; readable.
     pub output_dir: Option<PathBuf>,
-    /// Protected paths of the roots that can only be files. A sandbox covers such a path, if it is missing, with an
-    /// empty file instead of a directory.
+    /// Those of the roots' protected paths that can only be files. Where such a file is missing, a sandbox mounts an
+    /// empty file; for other missing protected paths, it mounts an empty directory.
     pub protected_files: Vec<PathBuf>,
     /// Other directories in which the user works. The grant gives no access to them, but code inside a root that git
     /// runs for them is protected or reported.

@@ -92,8 +92,8 @@ pub struct Ballot {
 pub enum Item {
     /// A complete reply of a model, recorded before anything follows from it; after a resume it is not requested again.
     Reply(Reply),
-    /// What the agent's environment added to the task's requests, from the request of the next reply or failure until
-    /// the next briefing.
+    /// What the agent's environment adds to the task's requests until the next briefing. Recorded before the reply
+    /// (or failure) of the first request to which it was added.
     Briefed(Briefing),
     /// The result of a tool call.
     ToolResult {

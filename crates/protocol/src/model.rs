@@ -181,7 +181,7 @@ pub struct Reply {
     /// Whether the token limit cut the reply short.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cut: bool,
-    /// Tokens and cost of the call, including failed tries before this reply.
+    /// Tokens and cost of the call. Its failed attempts before this reply are included.
     pub usage: Usage,
     /// The record of the call, which the session fills in. None in logs of 0.1.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -137,7 +137,8 @@ pub trait AgentEnvs: Send + Sync {
         member_index: usize,
     ) -> BoxFuture<'a, Result<Arc<dyn AgentEnv>, String>>;
 
-    /// Opens the environment of the chat agent, whose files are in `dir`; None if it has neither files nor tools.
+    /// Opens the environment of the chat agent, whose files are in `dir`; None if the conversation has no chat agent,
+    /// or if this implementation gives the chat agent neither files nor tools.
     fn open_chat<'a>(
         &'a self,
         dir: &'a str,
@@ -196,6 +197,9 @@ pub enum JournalErrorKind {
     Exists,
     /// Another writer owns the session, or has taken it over.
     OwnedElsewhere,
+    /// Nothing was recorded that could be resumed, for example because the process was killed right after it had created
+    /// the session.
+    Blank,
     /// The stored data is damaged, or was written by a newer version.
     Unreadable,
     /// The disk is full, or the storage refuses writes for another reason that may pass.

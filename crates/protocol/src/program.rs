@@ -115,7 +115,8 @@ pub struct ProgramEnd {
     pub exit_code: Option<i32>,
     /// The signal that ended the program.
     pub signal: Option<i32>,
-    /// The final message or the output; beyond 64 KiB, truncated and followed by the path of the full output.
+    /// The final message or the output, at most 64 KiB: if it is longer, its beginning and end, with a note between
+    /// them that says where all of it is (of the text of a terminal: only its end).
     pub output: String,
     /// Why the program failed.
     pub error: Option<String>,

@@ -93,7 +93,8 @@ pub enum AttemptOutcome {
         exit_code: Option<i32>,
         /// The signal that ended the program.
         signal: Option<i32>,
-        /// The final message or the output; beyond 64 KiB, truncated and followed by the path of the full output.
+        /// The final message or the output, at most 64 KiB: if it is longer, its beginning and end, with a note between
+        /// them that says where all of it is (of the text of a terminal: only its end).
         output: String,
         /// Why the program failed.
         error: Option<String>,
@@ -178,7 +179,7 @@ pub enum Timer {
         agent: AgentId,
         /// The number of the attempt.
         attempt: u32,
-        /// The number of turns in the attempt before the silent call.
+        /// The number of turns (replies, tool results, reminders, …) in the attempt before the call that sent nothing.
         step: usize,
     },
     /// The window in which a person may override the winner.

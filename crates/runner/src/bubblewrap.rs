@@ -12,6 +12,10 @@ use std::path::{Path, PathBuf};
 /// The size limit, in bytes, of the private `/tmp` and of `/dev/shm`. Both are file systems in memory.
 const TMP_BYTES: &str = "2147483648";
 
+/// The devices of the machine that `--dev` shows inside.
+pub(crate) const DEVICES: [&str; 6] =
+    ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
+
 /// Capabilities with which root could write to a path that is mounted read-only: undo the mounts, enter the mounts of
 /// another process (`/proc/PID/root`), open a file by its handle instead of its path, or write to the disk or the
 /// memory directly.
@@ -88,7 +92,7 @@ impl Bubblewrap {
                 args.path("--tmpfs", &missing.path);
             }
         }
-        // The read-only remount must come after all deeper mount points have been created inside.
+        // These directories become read-only last, because bubblewrap must first create the mount points inside them.
         let missing = mounts.missing().iter().filter(|missing| !missing.is_file).map(|missing| &missing.path);
         for path in mounts.hidden().chain(missing) {
             args.path("--remount-ro", path);

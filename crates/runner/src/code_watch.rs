@@ -7,6 +7,7 @@
 use crate::agent_processes::after_end;
 use crate::git_code::{git_code_of, inner_git_dirs, settings_digest};
 use crate::linked_code::linked_code_within;
+use crate::listing::{Listing, list};
 use crate::placeholders::is_placeholder;
 use crate::protected_paths::{is_repository, matching_row};
 use crate::repositories::is_git_dir;
@@ -25,8 +26,17 @@ use std::sync::Arc;
 const MAX_ENTRIES: usize = 20_000;
 /// The directory for the output of builds, which can be very large.
 const BUILD_DIR: &str = "target";
+/// The largest directory of a repository.
+const OBJECTS: &str = "objects";
 const MAX_PATH: usize = 3_500;
 pub(crate) const MAX_NAMED: usize = 10;
+
+static UNSEARCHED: RunsCode = RunsCode {
+    names: &[],
+    protected: true,
+    ordinary: false,
+    when: "a file in it does: the directory cannot be searched",
+};
 
 /// The inode, size and ctime of a file. For a git directory, only the inode; for a git config that can be read, a
 /// digest of the settings that run code.
@@ -177,13 +187,17 @@ fn search(roots: &[PathBuf], elsewhere: &[PathBuf]) -> Found {
     for dir in roots.iter().chain(used) {
         search.add_settings(dir);
     }
-    search.found.are_settings_incomplete = !search.run();
+    search.found.are_settings_incomplete = !search.run(&mut { MAX_ENTRIES });
     for root in roots {
         search.dirs.push_back(SearchedDir { path: root.clone(), row: None });
     }
-    search.found.is_incomplete = !search.run();
-    search.dirs = std::mem::take(&mut search.packages);
-    search.found.are_packages_incomplete = !search.run();
+    search.found.is_incomplete = !search.run(&mut { MAX_ENTRIES });
+    let mut left = MAX_ENTRIES;
+    while !search.packages.is_empty() && !search.found.are_packages_incomplete {
+        // Packages can contain packages.
+        search.dirs = std::mem::take(&mut search.packages);
+        search.found.are_packages_incomplete = !search.run(&mut left);
+    }
     let repositories = std::mem::take(&mut search.repositories);
     for path in git_code_of(roots, &repositories, elsewhere) {
         search.add_code_of_git(path);
@@ -196,7 +210,7 @@ fn search(roots: &[PathBuf], elsewhere: &[PathBuf]) -> Found {
     for (path, row) in settings_code(search.found.files.keys(), roots) {
         search.add_code(path, row);
     }
-    search.found.is_incomplete |= !search.run();
+    search.found.is_incomplete |= !search.run(&mut { MAX_ENTRIES });
     search.found
 }
 
@@ -209,22 +223,28 @@ struct Search {
 }
 
 impl Search {
-    fn run(&mut self) -> bool {
-        let mut left = MAX_ENTRIES;
+    /// Searches the directories; `left` is the number of entries that it may read. Returns whether it read all.
+    fn run(&mut self, left: &mut usize) -> bool {
         while let Some(dir) = self.dirs.pop_front() {
-            let entries = std::fs::read_dir(&dir.path).into_iter().flatten().flatten();
-            let kinds = entries.filter_map(|entry| Some((entry.file_name(), entry.file_type().ok()?)));
-            let names: Vec<_> = kinds.take(left + 1).collect();
-            let is_complete = names.len() <= left;
-            left = left.saturating_sub(names.len());
-            if is_git_dir(&names) {
+            let Listing { names, is_hidden } = list(&dir.path, *left + 1);
+            if is_hidden {
+                self.add_file(dir.path.clone(), &UNSEARCHED);
+            }
+            let is_complete = names.len() <= *left;
+            *left = left.saturating_sub(names.len());
+            let is_git_dir = is_git_dir(&names);
+            if is_git_dir {
                 self.add_repository(&dir.path);
-            } else {
-                for (name, kind) in names {
+            }
+            for (name, kind) in names {
+                if is_git_dir && name == OBJECTS && kind.is_dir() {
+                    self.packages.push_back(SearchedDir { path: dir.path.join(name), row: dir.row });
+                } else {
                     self.add_entry(&dir, &name, kind);
                 }
             }
             if !is_complete {
+                self.dirs.clear();
                 return false;
             }
         }
@@ -241,7 +261,9 @@ impl Search {
         if is_repository(&path) {
             self.repositories.push(path.clone());
         }
-        if kind.is_dir() && path.as_os_str().len() <= MAX_PATH {
+        if kind.is_dir() && path.as_os_str().len() > MAX_PATH {
+            self.add_file(path, &UNSEARCHED);
+        } else if kind.is_dir() {
             let is_packages = name == BUILD_DIR || PACKAGE_DIRS.iter().any(|known| name == *known);
             let queue = if is_packages { &mut self.packages } else { &mut self.dirs };
             queue.push_back(SearchedDir { path, row });

@@ -10,7 +10,7 @@ use crate::landlock_rules::landlock_rules;
 use crate::limits::ReachedLimit;
 use crate::mount_check::{expected_mounts, was_changed};
 use crate::mount_table::{MountMode, MountTable};
-use crate::output::OutputCollector;
+use crate::output::{OutputCollector, StoredOutputs};
 use crate::placeholders::Placeholders;
 use crate::policy::{CommandPolicy, PolicyError, without_dots};
 use crate::protected_paths::find_protected;
@@ -41,6 +41,7 @@ pub struct CommandHost {
     protected: OnceCell<Vec<PathBuf>>,
     running: Semaphore,
     disk: WorkspaceDisk,
+    stored: StoredOutputs,
 }
 
 const MAX_RUNNING: usize = 8;
@@ -50,6 +51,7 @@ impl CommandHost {
     pub fn new(mut policy: CommandPolicy, launcher: GuardLauncher) -> Result<Self, PolicyError> {
         policy.sandbox_paths = policy.sandbox_paths.checked()?;
         let disk = WorkspaceDisk::new(policy.sandbox_paths.workspace.clone(), launcher.limits().disk);
+        let stored = StoredOutputs::new(launcher.limits().disk, &policy.sandbox_paths.output_dir);
         let launcher = launcher.owned_by(&policy.sandbox_paths.workspace);
         Ok(Self {
             policy,
@@ -58,6 +60,7 @@ impl CommandHost {
             protected: OnceCell::new(),
             running: Semaphore::new(MAX_RUNNING),
             disk,
+            stored,
         })
     }
 
@@ -100,8 +103,9 @@ impl CommandHost {
         let limit = arguments.limit(limits);
         let time = CommandTimes { limit, grace: limits.grace, drain: limits.drain };
         let file = self.policy.sandbox_paths.output_dir.join(format!("command-{}.log", unique()));
-        let mut output =
-            OutputCollector::new(limits.shown, limits.kept, file).masked(self.policy.output_masking.as_ref());
+        let mut output = OutputCollector::new(limits.shown, limits.kept, file)
+            .within(&self.stored)
+            .masked(self.policy.output_masking.as_ref());
         let end = match &self.policy.sandbox {
             Sandbox::Docker(container) => {
                 let env = self.policy.env.set.clone();
@@ -205,7 +209,7 @@ impl CommandHost {
         let env = environment(self.policy.env.pairs(&home, &tmp.to_string_lossy()));
         let grace_ms = u64::try_from(time.grace.as_millis()).unwrap_or(u64::MAX);
         let (program, cwd) = (program.to_owned(), cwd.to_owned());
-        let exempt_from_term = matches!(sandbox, Sandbox::Bubblewrap(_));
+        let in_bubblewrap = matches!(sandbox, Sandbox::Bubblewrap(_));
         let input = Input::Nothing;
         let workspace = &self.policy.sandbox_paths.workspace;
         let written = WrittenPaths::of_mounts(mounts, workspace, scratch.as_ref().map(|tmp| &tmp.0));
@@ -218,7 +222,7 @@ impl CommandHost {
             input,
             restrictions,
             expected_mounts: mounts_to_check,
-            exempt_from_term,
+            in_bubblewrap,
             grace_ms,
             limited,
         };

@@ -65,7 +65,7 @@ pub(crate) fn guard_main() -> ExitCode {
                 kill_below(enclosure, |_, _| ());
                 return ExitCode::FAILURE;
             };
-            let exempt = guarded_command.exempt_from_term.then_some(child);
+            let exempt = guarded_command.in_bubblewrap.then_some(child);
             CommandWatch {
                 child,
                 enclosure,
@@ -92,7 +92,7 @@ pub(crate) fn guard_main() -> ExitCode {
 /// enters the scope, so that the command inherits it.
 fn enclosure(guarded_command: &GuardedCommand) -> Enclosure {
     match &guarded_command.restrictions {
-        _ if guarded_command.exempt_from_term => Enclosure::PidNamespace,
+        _ if guarded_command.in_bubblewrap => Enclosure::PidNamespace,
         Some(Restrictions::Landlock { .. }) if kernel::scope_signals() => Enclosure::SignalScope,
         _ => Enclosure::None,
     }

@@ -27,16 +27,24 @@ pub(crate) struct GuardedCommand {
     pub(crate) input: Input,
     /// The restrictions; `None` only for a command that runs with the user's own rights.
     pub(crate) restrictions: Option<Restrictions>,
-    /// The mounts that are checked inside bubblewrap before the command is executed; empty if `program` is not
-    /// bubblewrap.
+    /// The mounts that are checked inside bubblewrap before the command is executed.
     pub(crate) expected_mounts: Vec<ExpectedMount>,
-    /// Whether TERM is sent only to the processes below `program` and not to `program` itself. True for bubblewrap,
-    /// which on TERM would kill everything inside at once, and which ends by itself when the command has ended.
-    pub(crate) exempt_from_term: bool,
+    /// Whether `program` is bubblewrap. TERM is then sent only to the processes below `program` and not to `program`
+    /// itself, which on TERM would kill everything inside at once, and which ends by itself when the command has
+    /// ended.
+    pub(crate) in_bubblewrap: bool,
     /// The time between TERM and KILL.
     pub(crate) grace_ms: u64,
     /// The paths whose size is limited; `None` for a workflow's own command without a sandbox, which has no limits.
     pub(crate) limited: Option<WrittenPaths>,
+}
+
+impl GuardedCommand {
+    /// The value of a variable of the command as a path; `None` if it is empty or not set.
+    pub(crate) fn variable(&self, name: &str) -> Option<PathBuf> {
+        let found = self.env.iter().find(|(known, value)| known == name && !value.is_empty());
+        found.map(|(_, value)| PathBuf::from(value))
+    }
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -1,5 +1,6 @@
-//! The client side of a guard: starts it, and ends it and everything below it by closing its socket. Dropping a
-//! [`Guarded`] closes the socket, and so does the end of our own process.
+//! The client side of a guard, which spawns the process of a command, CLI agent or MCP server: starts the guard, and ends
+//! it and everything below it by closing its socket. Dropping a [`Guarded`] closes the socket, and so does the end of our
+//! own process.
 
 use crate::adapter::Stream;
 use crate::agent_processes::OwnedGuard;
@@ -129,7 +130,7 @@ impl GuardLauncher {
 
 /// The program inside bubblewrap, for the log. Its arguments are left out because they may contain prompts.
 fn sandboxed_command(guarded_command: &GuardedCommand) -> Option<&str> {
-    let args = guarded_command.exempt_from_term.then_some(&guarded_command.args)?;
+    let args = guarded_command.in_bubblewrap.then_some(&guarded_command.args)?;
     let at = args.iter().position(|arg| arg == "--")?;
     args.get(at + 1)?.to_str()
 }

@@ -26,6 +26,7 @@ mod limit_watch;
 mod limits;
 mod lines;
 mod linked_code;
+mod listing;
 mod mount_check;
 mod mount_table;
 mod os_text;

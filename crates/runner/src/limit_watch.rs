@@ -22,7 +22,7 @@ const LOW: u64 = 32;
 /// The pause between two measurements of the disk is this many times as long as a measurement, if at least half of
 /// the space that was left up to the limit may have been used since the last one.
 const PAUSE_FACTOR: u32 = 20;
-/// Replaces [`PAUSE_FACTOR`] if less than half of the space that was left may have been used.
+/// Replaces [`PAUSE_FACTOR`] if the command can have used less than half of the space that was left up to the limit.
 const LONG_PAUSE_FACTOR: u32 = 100;
 /// During this time, the writable context paths are measured only if so much free space was lost that the limit may
 /// have been reached. Later they are always measured.
@@ -236,8 +236,9 @@ impl DiskWatch {
         self.lost() > self.limit && free_space(self.paths.all()) < self.free_at_start / LOW
     }
 
-    /// The limit, if it is exceeded; `None` also if it is not yet time for another measurement. `unnamed` is the size
-    /// of deleted files that are still open; `is_hidden` says that there are signs of files that cannot be measured.
+    /// Returns the limit if it is exceeded, and `None` otherwise or if it is not yet time to measure again. `unnamed`
+    /// is the size of deleted files that are still open. `is_hidden`: there are signs of files that cannot be measured;
+    /// then the free space that the file systems have lost counts, too.
     pub(crate) fn look(&mut self, unnamed: u64, is_hidden: bool) -> Option<ReachedLimit> {
         if self.paths.is_empty() {
             return None;
@@ -287,7 +288,7 @@ impl DiskWatch {
         } else if lost >= left / 2 {
             PAUSE_FACTOR
         } else {
-            // Other programs may have freed space that this command has used.
+            // Measure anyway: other programs may have freed space, which hides how much this command has used.
             LONG_PAUSE_FACTOR
         };
         last.at.elapsed() >= last.took * pause

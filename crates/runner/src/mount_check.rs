@@ -1,8 +1,10 @@
-//! Checks the mounts of a new sandbox before any code of an agent runs in it.
+//! Checks a new sandbox before any code of an agent runs in it.
 //!
 //! Bubblewrap resolves the paths of its mounts itself. Before it does, another agent could replace a directory with a
 //! symlink, whose target would be mounted. So bubblewrap executes Althing's own executable ([`mounts_main`]), which
-//! compares the mounts with the [`ExpectedMount`]s and only then executes the command.
+//! compares the mounts with the [`ExpectedMount`]s and only then executes the command. It also checks that files that
+//! bubblewrap shares with the machine cannot be changed, and separates the command from bubblewrap's own process, which
+//! runs beside it as the same user.
 
 use crate::kernel;
 use crate::mount_table::{MountMode, MountRule};
@@ -85,10 +87,14 @@ pub(crate) fn was_changed(error: &io::Error) -> bool {
     error.to_string().starts_with(CHANGED)
 }
 
-/// The arguments with which our executable checks these mounts and then executes the command that follows. Our
-/// executable writes errors to the descriptor `errors`.
-pub(crate) fn check_args(expected: &[ExpectedMount], errors: i32) -> io::Result<Vec<String>> {
-    let mut rest = serde_json::to_string(expected)?;
+/// The arguments with which our executable checks the sandbox and then executes the command that follows, which is
+/// confined or (if only some paths are protected) not. Our executable writes errors to the descriptor `errors`.
+pub(crate) fn check_args(
+    expected: &[ExpectedMount],
+    is_confined: bool,
+    errors: i32,
+) -> io::Result<Vec<String>> {
+    let mut rest = serde_json::to_string(&(is_confined, expected))?;
     let mut parts = Vec::new();
     while !rest.is_empty() {
         let mut end = rest.len().min(MAX_ARGUMENT);
@@ -121,10 +127,14 @@ fn check_and_execute(mut args: impl Iterator<Item = OsString>) -> io::Result<std
     for _ in 0..count {
         expected.push_str(&text()?);
     }
-    let expected: Vec<ExpectedMount> = serde_json::from_str(&expected)?;
+    let (is_confined, expected): (bool, Vec<ExpectedMount>) = serde_json::from_str(&expected)?;
     for mount in &expected {
         kernel::check_mount(mount).map_err(|error| changed(&mount.path, &error))?;
     }
+    if is_confined {
+        kernel::check_own_files()?;
+    }
+    kernel::enter_own_domain(is_confined);
     let program = args.next().ok_or(io::ErrorKind::InvalidInput)?;
     // The pipe must close when the command starts, and our executable must not stay open in the command.
     close_fds::set_fds_cloexec(3, &[]);
@@ -157,9 +167,10 @@ mod tests {
         let expected: Vec<ExpectedMount> = (0..5_000)
             .map(|number| ExpectedMount { path: PathBuf::from(format!("/päth/{number}")), content })
             .collect();
-        let args = check_args(&expected, 7).unwrap();
+        let args = check_args(&expected, true, 7).unwrap();
         assert_eq!(args[..3], [MOUNTS.to_owned(), "7".to_owned(), (args.len() - 3).to_string()]);
         assert!(args.iter().all(|arg| arg.len() <= MAX_ARGUMENT));
-        assert_eq!(serde_json::from_str::<Vec<ExpectedMount>>(&args[3..].concat()).unwrap(), expected);
+        let sent: (bool, Vec<ExpectedMount>) = serde_json::from_str(&args[3..].concat()).unwrap();
+        assert_eq!(sent, (true, expected));
     }
 }

@@ -3,11 +3,15 @@
 
 use althing_protocol::{MaskStream, OutputMasking};
 use std::collections::VecDeque;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const FULL: &str =
+    "all stored outputs of your commands together reach the limit, `orchestrator.limits.disk` in the config";
 
 #[derive(Debug)]
 pub(crate) struct OutputCollector {
@@ -19,10 +23,33 @@ pub(crate) struct OutputCollector {
     mask: Option<Box<dyn MaskStream>>,
 }
 
+/// How many bytes of output may still be stored for an agent, all its commands together.
+#[derive(Clone, Debug)]
+pub(crate) struct StoredOutputs(Arc<AtomicU64>);
+
+impl StoredOutputs {
+    /// The outputs that are already in `dir`, from before a restart, count.
+    pub(crate) fn new(limit: u64, dir: &Path) -> Self {
+        let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+        let files = entries.filter_map(|entry| entry.metadata().ok()).filter(Metadata::is_file);
+        let stored = files.map(|file| file.len()).fold(0, u64::saturating_add);
+        Self(Arc::new(AtomicU64::new(limit.saturating_sub(stored))))
+    }
+
+    fn take(&self, wanted: u64) -> u64 {
+        let before = self
+            .0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| Some(left.saturating_sub(wanted)));
+        wanted.min(before.unwrap_or_else(|left| left))
+    }
+}
+
 #[derive(Debug)]
 struct OverflowFile {
     path: PathBuf,
     left: u64,
+    stored: Option<StoredOutputs>,
+    is_full: bool,
     file: Option<File>,
     failed: Option<String>,
 }
@@ -31,7 +58,8 @@ impl OutputCollector {
     /// Keeps `shown` bytes in memory (rounded up to an even number). If there is more, at most `kept` bytes from the
     /// beginning of the output are also written to a new file at `path`.
     pub(crate) fn new(shown: usize, kept: u64, path: PathBuf) -> Self {
-        let overflow = OverflowFile { path, left: kept, file: None, failed: None };
+        let overflow =
+            OverflowFile { path, left: kept, stored: None, is_full: false, file: None, failed: None };
         Self {
             head: Vec::new(),
             tail: VecDeque::new(),
@@ -44,6 +72,11 @@ impl OutputCollector {
 
     pub(crate) fn masked(self, output_masking: Option<&Arc<dyn OutputMasking>>) -> Self {
         Self { mask: output_masking.map(|output_masking| output_masking.stream()), ..self }
+    }
+
+    pub(crate) fn within(mut self, stored: &StoredOutputs) -> Self {
+        self.overflow.stored = Some(stored.clone());
+        self
     }
 
     pub(crate) fn push(&mut self, bytes: &[u8]) {
@@ -93,8 +126,15 @@ impl OutputCollector {
 impl OverflowFile {
     fn write(&mut self, bytes: &[u8]) {
         let length = usize::try_from(self.left).unwrap_or(usize::MAX).min(bytes.len());
+        if length == 0 || self.is_full || self.failed.is_some() {
+            return;
+        }
+        let granted = self.stored.as_ref().map_or(length as u64, |stored| stored.take(length as u64));
+        let granted = usize::try_from(granted).unwrap_or(length);
+        self.is_full = granted < length;
+        let length = granted;
         let (bytes, _) = bytes.split_at(length);
-        if bytes.is_empty() || self.failed.is_some() {
+        if bytes.is_empty() {
             return;
         }
         match self.open().and_then(|file| file.write_all(bytes)) {
@@ -115,6 +155,7 @@ impl OverflowFile {
     fn note(&self, total: u64) -> String {
         match (&self.failed, &self.file) {
             (Some(error), _) => format!("; they could not be stored: {error}"),
+            (None, None) if self.is_full => format!("; they were not stored: {FULL}"),
             (None, None) => String::new(),
             (None, Some(file)) => {
                 let kept = file.metadata().map_or(0, |data| data.len());
@@ -123,7 +164,8 @@ impl OverflowFile {
                 } else {
                     "the complete output is".to_owned()
                 };
-                format!("; {what} in {}", self.path.display())
+                let why = if self.is_full { format!(" ({FULL})") } else { String::new() };
+                format!("; {what} in {}{why}", self.path.display())
             }
         }
     }

@@ -74,7 +74,7 @@ impl GuardLauncher {
     /// Starts a program under a guard. [`io::ErrorKind::NotFound`] means that the program, its interpreter or its
     /// working directory does not exist.
     pub async fn start_piped(&self, program: PipedProgram) -> io::Result<PipedChild> {
-        let exempt_from_term = program.protection.is_some();
+        let in_bubblewrap = program.protection.is_some();
         let (executable, args, cwd, expected_mounts) = match &program.protection {
             None => {
                 let args = program.args.into_iter().map(OsString::from).collect();
@@ -94,7 +94,7 @@ impl GuardLauncher {
             input: Input::Passed,
             restrictions: None,
             expected_mounts,
-            exempt_from_term,
+            in_bubblewrap,
             grace_ms: u64::try_from(program.grace.as_millis()).unwrap_or(u64::MAX),
             // The program is not confined to a few directories, so what it writes is not measured.
             limited: Some(WrittenPaths::default()),

@@ -138,9 +138,10 @@ fn is_at(path: &Path, opened: &File) -> bool {
     path.symlink_metadata().is_ok_and(|found| (found.ino(), found.dev()) == (opened.ino(), opened.dev()))
 }
 
-/// The placeholders of a host whose calls can be cancelled. The sandbox of a cancelled call may still be ending, so
-/// its placeholders are kept until a call that was not cancelled ends while no other call is running, or until this
-/// value is dropped.
+/// The placeholders of the calls of one host (a `CommandHost` or another value that starts programs). A call that was
+/// not cancelled gives up its placeholders when it ends. The sandbox of a cancelled call may still be ending, so its
+/// placeholders are kept until a call that was not cancelled ends while no other call is running, or until this value
+/// is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Placeholders(Mutex<Calls>);
 
@@ -230,7 +231,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let paths = missing(dir.path(), ".git", false);
         let path = &paths[0].path;
-        // Another open file has its own lock, like another process.
+        // A file that is opened twice has two locks, so this one acts like the lock of another process.
         let other = create_and_lock(&paths[0]).unwrap();
         drop(PlaceholderUse::new(&paths));
         assert!(path.exists(), "the other process uses it");

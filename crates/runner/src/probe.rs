@@ -44,7 +44,7 @@ async fn ask(launcher: &GuardLauncher, program: &Path, search: Option<&str>) -> 
         input: Input::Nothing,
         restrictions: None,
         expected_mounts: Vec::new(),
-        exempt_from_term: false,
+        in_bubblewrap: false,
         grace_ms: 0,
         limited: Some(WrittenPaths::default()),
     };

@@ -147,8 +147,8 @@ impl ProtectedWalk<'_> {
 
     fn add_found(&mut self, root: &Path, path: PathBuf, is_link: bool) {
         let is_repository = is_repository(&path);
-        // A writable context path inside this one takes precedence: the user named it, and its own walk protects what
-        // is inside.
+        // What the user named as a writable context path of its own stays writable, unless it is a `.git`. Paths inside
+        // it are left to its own walk.
         let deeper =
             |mount: &&ContextMount| mount.writable && mount.path != root && mount.path.starts_with(root);
         let named =

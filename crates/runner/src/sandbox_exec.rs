@@ -20,7 +20,7 @@ pub(crate) fn start(guarded_command: &GuardedCommand, input: Option<OwnedFd>) ->
     // A controlling terminal can only be acquired from within the new session, between fork and exec.
     let is_prepared = guarded_command.restrictions.is_some()
         || guarded_command.input == Input::Terminal
-        || !guarded_command.expected_mounts.is_empty();
+        || guarded_command.in_bubblewrap;
     let child = if is_prepared {
         start_via_sandbox(guarded_command, input)?
     } else {
@@ -49,8 +49,8 @@ fn start_via_sandbox(guarded_command: &GuardedCommand, input: Option<OwnedFd>) -
     // before that is an error.
     let mut failure = String::new();
     ours.read_to_string(&mut failure)?;
-    // The pipe closes when the mounts were checked and the command is executed, or when that has failed. Without
-    // mounts to check, it is closed already.
+    // The pipe closes when the sandbox was checked and the command is executed, or when that has failed. Without
+    // bubblewrap, it is closed already.
     read_unless_abandoned(errors, &mut failure)?;
     if failure.is_empty() { Ok(child.id()) } else { Err(io::Error::other(failure)) }
 }
@@ -116,6 +116,10 @@ fn become_command(socket: &mut UnixStream) -> io::Result<std::convert::Infallibl
     // These descriptors must stay open until the command is executed.
     let _inherited = check_first(&mut guarded_command, errors)?;
     let mut command = build_command(&guarded_command, input)?;
+    if guarded_command.in_bubblewrap && guarded_command.restrictions.is_some() {
+        // `/dev/null`, if it is the input, is opened only when bubblewrap is executed, and so on a protected mount.
+        kernel::protect_own_files(&guarded_command.program)?;
+    }
     // Only a session leader can acquire a terminal. The kernel may also schedule sessions rather than processes, so
     // the command must not share a session with its guard.
     setsid()?;
@@ -127,19 +131,19 @@ fn become_command(socket: &mut UnixStream) -> io::Result<std::convert::Infallibl
     kernel::die_with_parent()?;
     match &guarded_command.restrictions {
         Some(restrictions) => kernel::confine(restrictions)?,
-        None if guarded_command.input == Input::Terminal || !guarded_command.expected_mounts.is_empty() => {}
+        None if guarded_command.input == Input::Terminal || guarded_command.in_bubblewrap => {}
         None => return Err(io::Error::other("the sandbox process got no restrictions")),
     }
     Err(io::Error::other(exec_error(&guarded_command, &command.exec())))
 }
 
-/// Makes bubblewrap execute our own executable, which checks the mounts and then executes the command. Returns the
-/// descriptors that bubblewrap must inherit; `None` if there are no mounts to check.
+/// Makes bubblewrap execute our own executable, which checks the sandbox and then executes the command. Returns the
+/// descriptors that bubblewrap must inherit; `None` without bubblewrap.
 fn check_first(
     guarded_command: &mut GuardedCommand,
     errors: Option<OwnedFd>,
 ) -> io::Result<Option<[OwnedFd; 2]>> {
-    if guarded_command.expected_mounts.is_empty() {
+    if !guarded_command.in_bubblewrap {
         return Ok(None);
     }
     let errors = errors.ok_or_else(|| io::Error::other("the sandbox process got no pipe for errors"))?;
@@ -150,7 +154,8 @@ fn check_first(
     let at = guarded_command.args.iter().position(|arg| arg == "--");
     let at = at.ok_or_else(|| io::Error::other("the arguments of bubblewrap name no command"))? + 1;
     let mut check = vec![format!("/proc/self/fd/{}", executable.as_raw_fd())];
-    check.extend(check_args(&guarded_command.expected_mounts, errors.as_raw_fd())?);
+    let is_confined = guarded_command.restrictions.is_some();
+    check.extend(check_args(&guarded_command.expected_mounts, is_confined, errors.as_raw_fd())?);
     guarded_command.args.splice(at..at, check.into_iter().map(OsString::from));
     Ok(Some([errors, executable]))
 }

@@ -3,6 +3,7 @@
 
 use crate::git_code::paths_in_command;
 use crate::protected_paths::matching_row;
+use crate::repositories::open_regular;
 use althing_protocol::RunsCode;
 use serde_json::Value;
 use std::io::Read;
@@ -48,9 +49,9 @@ fn row_of(file: &Path) -> Option<&'static RunsCode> {
 }
 
 fn commands(file: &Path) -> Vec<String> {
+    let Ok(Some(file)) = open_regular(file) else { return Vec::new() };
     let mut bytes = Vec::new();
-    let read = std::fs::File::open(file).and_then(|file| file.take(MAX_BYTES).read_to_end(&mut bytes));
-    if read.is_err() {
+    if file.take(MAX_BYTES).read_to_end(&mut bytes).is_err() {
         return Vec::new();
     }
     let text = String::from_utf8_lossy(&bytes);

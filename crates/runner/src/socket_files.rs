@@ -56,8 +56,8 @@ fn find_within(mounts: &MountTable, installed: &[PathBuf], max_entries: usize) -
         }
     }
     while let Some((dir, mode)) = dirs.pop() {
-        // The command has no more rights than we have: it cannot list this directory, but if it can enter it, it
-        // could guess a name in it.
+        // If we cannot list a directory, neither can the command, which has no more rights. But if it can enter the
+        // directory, it could reach a socket whose name it knows or guesses.
         let Ok(listed) = std::fs::read_dir(&dir) else {
             if rustix::fs::access(&dir, rustix::fs::Access::EXEC_OK).is_ok() {
                 return None;

@@ -27,6 +27,7 @@ mod suite {
     mod limits;
     mod members;
     mod mount_races;
+    mod own_files;
     mod piped;
     mod policy;
     mod programs;

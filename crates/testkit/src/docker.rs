@@ -102,6 +102,11 @@ impl TestDockerDaemon {
         self.dir.path().join("docker.sock")
     }
 
+    /// The directory in which the daemon stores a container's log and the files that it mounts into the container.
+    pub fn files_of(&self, container: &str) -> PathBuf {
+        self.dir.path().join("data/containers").join(container)
+    }
+
     /// Lets every user use the daemon, as the members of the group `docker` may.
     pub fn open_to_all_users(&self) {
         crate::machine::open_to_all(self.dir.path());

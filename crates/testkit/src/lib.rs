@@ -60,6 +60,7 @@ pub mod terminal;
 mod tmux;
 pub mod wait;
 mod wire;
+pub mod worlds;
 
 pub use bombs::config_bombs;
 pub use fault::{BadArguments, Fault, FaultCase, FaultExpectation, FaultMoment, RetryAfter, UTF8_SAMPLE};

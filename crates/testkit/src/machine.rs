@@ -55,7 +55,8 @@ impl Machine {
         let mut words: Vec<OsString> = Vec::new();
         if !self.bubblewrap {
             assert!(is_root(), "only root can hide bubblewrap");
-            words.extend(["/usr/bin/unshare", "--mount", "/bin/sh", "-c", HIDE, "sh"].map(Into::into));
+            // `dash` drops variables with unusual names.
+            words.extend(["/usr/bin/unshare", "--mount", "/bin/bash", "-c", HIDE, "bash"].map(Into::into));
         }
         if let Some(id) = self.uid() {
             let ids = [format!("--reuid={id}"), format!("--regid={id}")];

@@ -12,11 +12,10 @@ use tempfile::TempDir;
 use crate::process::Althing;
 use crate::wait;
 
-/// A pane has the whole size, gets Esc at once, and keeps what the program copies.
+/// A pane has the whole size and gets Esc at once. Everything else is tmux's default, also for the clipboard.
 const CONFIG: &str = "set -g status off
 set -g default-terminal tmux-256color
 set -s escape-time 0
-set -s set-clipboard on
 ";
 
 /// Runs the remaining arguments, prints their exit code, and keeps the pane. (tmux itself does not always learn the exit
@@ -25,6 +24,9 @@ const SHELL: &str = "\"$@\"; echo \"exit code $?\"; read -r line";
 
 /// A person reads a dialog before answering it; a dialog ignores keys that come sooner.
 const READING: Duration = Duration::from_millis(1200);
+
+/// How long to wait for two equal captures; a spinner changes the pane several times a second.
+const MAX_SETTLING: Duration = Duration::from_millis(500);
 
 /// A binary in tmux.
 pub struct Tmux {
@@ -110,7 +112,8 @@ impl Tmux {
         self.run(["show-buffer"])
     }
 
-    /// Waits until the pane satisfies a condition; panics with the pane after `limit`.
+    /// Waits until the pane satisfies a condition; panics with the pane after `limit`. A capture may show half of a
+    /// frame, so the pane that is returned is the same in two captures, unless it changes all the time.
     #[track_caller]
     pub fn wait_until(&self, limit: Duration, what: &str, holds: impl Fn(&str) -> bool) -> String {
         let mut screen = String::new();
@@ -119,6 +122,14 @@ impl Tmux {
             holds(&screen)
         });
         assert!(held, "{what}: not within {limit:?}; the screen is:\n{screen}");
+        let _ = wait::holds_within(MAX_SETTLING, || {
+            let again = self.screen();
+            let is_settled = again == screen;
+            if holds(&again) {
+                screen = again;
+            }
+            is_settled
+        });
         screen
     }
 

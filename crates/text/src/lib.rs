@@ -3,6 +3,8 @@
 
 mod hash;
 mod hex;
+mod markers;
+mod names;
 mod nearest;
 mod numbers;
 mod rows;
@@ -13,6 +15,8 @@ mod truncate;
 
 pub use hash::{fnv1a, pseudo_random, unused_token};
 pub use hex::hex;
+pub use markers::{Markers, text_with_markers};
+pub use names::quoted_name;
 pub use nearest::{did_you_mean, edit_distance, misspelled, nearest};
 pub use numbers::{count, short_number};
 pub use rows::{ROW_MARK, marked_rows};

@@ -43,6 +43,11 @@ pub fn is_safe(c: char) -> bool {
     matches!(treatment(c), Treatment::Keep | Treatment::Mark)
 }
 
+/// Whether a character is dropped before text is shown, so that nothing of it can be seen.
+pub fn is_hidden(c: char) -> bool {
+    c == '\r' || treatment(c) == Treatment::Drop
+}
+
 /// Sanitizes text into one line. Line feeds and tabs become spaces; carriage returns are dropped.
 pub fn line(text: &str) -> Cow<'_, str> {
     if text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
@@ -121,6 +126,35 @@ pub fn json(json: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// Text of several lines in which everything can be seen, for a person who has to judge it. Characters that the other
+/// functions drop or blank, and those that look empty, become escapes such as `\u{200b}`; a carriage return becomes `␍`.
+/// Line feeds and tabs are kept.
+pub fn visible(text: &str) -> Cow<'_, str> {
+    if text.bytes().all(|byte| matches!(byte, b'\n' | b'\t' | b' '..=b'~')) {
+        return Cow::Borrowed(text);
+    }
+    let (mut marks, mut is_blank) = (0, true);
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        marks = if treatment(c) == Treatment::Mark { marks + 1 } else { 0 };
+        match treatment(c) {
+            _ if matches!(c, '\n' | '\t') => out.push(c),
+            Treatment::Replace(picture) if c.is_ascii() => out.push(picture),
+            // The empty braille pattern has no dots.
+            Treatment::Keep if c != '\u{2800}' => out.push(c),
+            Treatment::Mark if marks <= MOST_MARKS && !is_blank => out.push(c),
+            _ => out.extend(c.escape_unicode()),
+        }
+        is_blank = c.is_whitespace();
+    }
+    Cow::Owned(out)
+}
+
+/// Like [`visible`], for one line: line feeds and tabs are shown as `␊` and `␉`.
+pub fn visible_line(text: &str) -> String {
+    visible(text).replace('\n', "␊").replace('\t', "␉")
+}
+
 /// Sanitizes the text of one cell of a screen. May return an empty string.
 pub fn cell(text: &str) -> Cow<'_, str> {
     if let [b' '..=b'~'] = text.as_bytes() {
@@ -176,6 +210,26 @@ mod tests {
     fn invisible_and_direction_characters_are_dropped() {
         assert_eq!(line("a\u{202e}b\u{2066}c\u{200b}d\u{feff}e\u{e0041}f"), "abcdef");
         assert_eq!(line("שלום"), "שלום", "right-to-left text itself stays");
+    }
+
+    #[test]
+    fn nothing_is_hidden_in_a_text_that_a_person_has_to_judge() {
+        let hidden =
+            "a\rb\x1b\u{85}\u{2028}\u{200b}\u{e0041}\u{3164}\u{115f}\u{1160}\u{ffa0}\u{2800}\u{fe0f}\tz\n";
+        assert_eq!(
+            visible(hidden),
+            "a␍b␛\\u{85}\\u{2028}\\u{200b}\\u{e0041}\\u{3164}\\u{115f}\\u{1160}\\u{ffa0}\\u{2800}\\u{fe0f}\tz\n"
+        );
+        assert_eq!(visible("e\u{301} שלום ä"), "e\u{301} שלום ä", "ordinary text stays");
+        assert_eq!(visible(&format!("e{}", "\u{301}".repeat(5))), "e\u{301}\u{301}\u{301}\\u{301}\\u{301}");
+        assert_eq!(visible(" \u{301}x"), " \\u{301}x");
+        assert_eq!(visible_line("a\n\tb\u{200b}"), "a␊␉b\\u{200b}");
+        // What other functions make of the result loses nothing.
+        for c in ('\0'..=char::MAX).filter(|c| !matches!(c, '\n' | '\t')) {
+            let shown = visible_line(&format!("x{c}"));
+            assert_eq!(text(&shown), shown, "{c:?}");
+            assert_eq!(line(&shown), shown, "{c:?}");
+        }
     }
 
     #[test]

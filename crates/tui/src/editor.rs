@@ -1,6 +1,8 @@
 //! A small multi-line text editor: the message input and the fields of questions.
 
-use althing_text::sanitize;
+use althing_text::{count, sanitize};
+use std::borrow::Cow;
+use std::ops::RangeInclusive;
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
@@ -8,6 +10,14 @@ use unicode_width::UnicodeWidthStr;
 const MOST: usize = 4 << 20;
 
 const MOST_EDITS: usize = 200;
+
+/// A pasted text with at least this many lines, or more than this many characters, is folded.
+const FOLDED_LINES: usize = 10;
+const FOLDED_LETTERS: usize = 1000;
+
+/// Private characters that stand for folded texts: the first for the first of `folded`, and so on. They are removed from
+/// what is typed and pasted.
+const FOLDS: RangeInclusive<char> = '\u{10f000}'..='\u{10fffd}';
 
 /// The maximum total length of the texts that are kept for undo, in bytes.
 const MOST_EDIT_BYTES: usize = 8 << 20;
@@ -22,6 +32,8 @@ pub struct Editor {
     typing: bool,
     /// The text that was last removed by a command that removes words or parts of lines.
     killed: String,
+    /// Pasted texts that are shown as one mark, such as `[Pasted 300 lines]`. `text` has a character of `FOLDS` for each.
+    folded: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,8 +50,44 @@ impl Editor {
         editor
     }
 
+    /// The text, with one private character for each folded text.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// The text with the folded texts.
+    pub fn whole(&self) -> String {
+        self.unfolded(&self.text)
+    }
+
+    fn unfolded(&self, text: &str) -> String {
+        let mut whole = String::with_capacity(text.len());
+        for letter in text.chars() {
+            match self.folded_text(letter) {
+                Some(folded) => whole.push_str(folded),
+                None => whole.push(letter),
+            }
+        }
+        whole
+    }
+
+    fn folded_text(&self, letter: char) -> Option<&String> {
+        let at = FOLDS.contains(&letter).then(|| u32::from(letter) - u32::from(*FOLDS.start()))?;
+        self.folded.get(at as usize)
+    }
+
+    /// What is drawn for a grapheme: for a folded text, a mark that fits into `width` columns.
+    fn shown<'a>(&self, grapheme: &'a str, width: usize) -> Cow<'a, str> {
+        let folded = grapheme.chars().next().and_then(|letter| self.folded_text(letter));
+        let Some(folded) = folded else { return sanitize::cell(grapheme) };
+        let lines = folded.lines().count();
+        let size = if lines > 1 {
+            count(lines as u64, "line")
+        } else {
+            count(folded.chars().count() as u64, "character")
+        };
+        let mark = format!("[Pasted {size}]");
+        Cow::Owned(mark.chars().take(width).collect())
     }
 
     pub fn is_empty(&self) -> bool {
@@ -56,9 +104,11 @@ impl Editor {
 
     /// Takes the text out, for example to send it. Undo does not bring it back.
     pub fn take(&mut self) -> String {
+        let whole = self.whole();
+        self.killed = self.unfolded(&self.killed);
         self.cursor = 0;
-        self.edits.clear();
-        std::mem::take(&mut self.text)
+        (self.edits, self.folded, self.text) = Default::default();
+        whole
     }
 
     pub fn clear(&mut self) {
@@ -99,22 +149,38 @@ impl Editor {
 
     pub fn yank(&mut self) {
         let killed = self.killed.clone();
-        self.insert(&killed);
+        self.insert_kept(&killed);
+    }
+
+    /// Pastes text. A long text is folded: it is shown as one mark, which is removed like one character.
+    pub fn paste(&mut self, text: &str) {
+        let kept = without_controls(text);
+        let is_long = kept.lines().count() >= FOLDED_LINES || kept.chars().nth(FOLDED_LETTERS).is_some();
+        let letter = u32::try_from(self.folded.len())
+            .ok()
+            .and_then(|at| char::from_u32(u32::from(*FOLDS.start()) + at))
+            .filter(|letter| FOLDS.contains(letter));
+        match letter.filter(|_| is_long && self.whole().len() + kept.len() <= MOST) {
+            Some(letter) => {
+                self.folded.push(kept);
+                self.insert_kept(letter.encode_utf8(&mut [0; 4]));
+                self.typing = false;
+            }
+            None => self.insert(&kept),
+        }
     }
 
     /// Types or pastes text. Line endings become newlines, tabs become spaces, other control characters are removed.
     /// Does nothing if the text would become longer than `MOST`.
     pub fn insert(&mut self, text: &str) {
-        let text = text.replace("\r\n", "\n").replace('\r', "\n");
-        let kept: String = text
-            .chars()
-            .filter(|c| !c.is_control() || matches!(c, '\n' | '\t'))
-            .map(|c| if c == '\t' { ' ' } else { c })
-            .collect();
+        self.insert_kept(&without_controls(text));
+    }
+
+    fn insert_kept(&mut self, kept: &str) {
         if self.text.len() + kept.len() <= MOST {
             let is_letter = kept.chars().nth(1).is_none() && !kept.starts_with(char::is_whitespace);
             self.note_edit(is_letter);
-            self.text.insert_str(self.cursor, &kept);
+            self.text.insert_str(self.cursor, kept);
             self.cursor += kept.len();
         }
     }
@@ -221,7 +287,7 @@ impl Editor {
         let mut at = start;
         let mut used = 0;
         for letter in self.text.get(start..end).unwrap_or_default().graphemes(true) {
-            let wide = sanitize::cell(letter).width();
+            let wide = self.shown(letter, width.max(2)).width();
             if letter == "\n" || used + wide > column {
                 break;
             }
@@ -248,7 +314,7 @@ impl Editor {
                 used = 0;
                 continue;
             }
-            let shown = sanitize::cell(letter);
+            let shown = self.shown(letter, width);
             let wide = shown.width();
             if used + wide > width {
                 rows.push(String::new());
@@ -273,6 +339,12 @@ impl Editor {
         }
         WrappedText { rows, cursor, starts }
     }
+}
+
+fn without_controls(text: &str) -> String {
+    let text = text.replace("\r\n", "\n").replace('\r', "\n");
+    let kept = text.chars().filter(|c| !c.is_control() && !FOLDS.contains(c) || matches!(c, '\n' | '\t'));
+    kept.map(|c| if c == '\t' { ' ' } else { c }).collect()
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -350,6 +422,36 @@ mod tests {
         assert_eq!(editor.text(), "a long thought");
         editor.take();
         assert!(!editor.undo());
+    }
+
+    #[test]
+    fn a_long_paste_is_one_letter_until_it_is_sent() {
+        let pasted = (1..=300).map(|n| format!("line {n}")).collect::<Vec<_>>().join("\n");
+        let mut editor = Editor::with("see: ");
+        editor.paste(&pasted);
+        editor.insert(" ok");
+        assert_eq!(editor.wrap(40).rows, ["see: [Pasted 300 lines] ok"]);
+        assert_eq!(editor.wrap(8).rows, ["see: ", "[Pasted ", " ok"]);
+        assert_eq!(editor.whole(), format!("see: {pasted} ok"));
+        for _ in 0..4 {
+            editor.key(Motion::Backspace);
+        }
+        assert_eq!(editor.whole(), "see: ");
+        assert!(editor.undo());
+        assert_eq!(editor.whole(), format!("see: {pasted}"));
+        // A removed mark can be inserted again, also after the text was sent.
+        editor.key(Motion::DeleteWord);
+        editor.yank();
+        assert_eq!(editor.whole(), format!("see: {pasted}"));
+        editor.key(Motion::DeleteWord);
+        assert_eq!(editor.take(), "see: ");
+        editor.yank();
+        assert_eq!(editor.whole(), pasted);
+        // Private characters of a pasted text stand for nothing.
+        let mut editor = Editor::default();
+        editor.paste(&"x".repeat(1001));
+        editor.insert("\u{10f000}");
+        assert_eq!(editor.wrap(40).rows, ["[Pasted 1001 characters]"]);
     }
 
     #[test]

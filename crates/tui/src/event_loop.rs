@@ -3,10 +3,14 @@
 //! The loop draws at most sixty frames per second, draws none if nothing changed, and does not wake up while idle.
 
 use crate::app::{App, Effect, TrustChoice};
+use crate::background::{BackgroundQuery, Keys};
 use crate::host::{TuiExit, TuiHost, TuiOptions};
 use crate::plain;
-use crate::terminal::{TerminalGuard, clipboard, notification, panic_error, panicked};
-use althing_protocol::{Engine, FeedItem, InteractionId, Interest, JournalError, Origin, Seq, Submission};
+use crate::signals::{SignalAction, Signals};
+use crate::terminal::{TerminalGuard, clipboard, notification, panic_error, panicked, send_background_query};
+use althing_protocol::{
+    Engine, FeedItem, InteractionId, Interest, JournalError, Origin, Seq, Submission, Timestamp,
+};
 use crossterm::event::{Event as TerminalEvent, EventStream};
 use crossterm::terminal::{BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate};
 use crossterm::{execute, queue};
@@ -16,7 +20,6 @@ use ratatui::backend::CrosstermBackend;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -45,6 +48,7 @@ pub async fn run(
     }
     let guard = TerminalGuard::acquire(options.mouse)?;
     let terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
+    let background = ask_background(&options)?;
     let app = App::new(options, Arc::clone(&host));
     let mut screen = EventLoop {
         engine,
@@ -53,6 +57,7 @@ pub async fn run(
         guard,
         terminal,
         keys: KeyReader::listen(),
+        background,
         dirty: true,
         last_frame: None,
         pressed: false,
@@ -65,6 +70,29 @@ pub async fn run(
     result
 }
 
+fn ask_background(options: &TuiOptions) -> io::Result<BackgroundQuery> {
+    if !options.ask_background {
+        return Ok(BackgroundQuery::default());
+    }
+    send_background_query()?;
+    Ok(BackgroundQuery::started(Instant::now()))
+}
+
+/// Handles a terminal event, unless it is part of the terminal's reply about its background.
+fn handle(
+    app: &mut App,
+    background: &mut BackgroundQuery,
+    event: TerminalEvent,
+    now: Timestamp,
+) -> Vec<Effect> {
+    let Keys { events, theme } = background.take(event, Instant::now());
+    // A theme that the user chose in the meantime stays.
+    if let Some(theme) = theme.filter(|_| app.theme == app.options.theme) {
+        app.theme = theme;
+    }
+    events.iter().flat_map(|event| app.handle(event, now)).collect()
+}
+
 /// Asks on a screen of its own whether something that was found may be used. A signal or the end of the input means no.
 pub async fn ask_trust(
     would: Vec<String>,
@@ -75,6 +103,7 @@ pub async fn ask_trust(
     let mut terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
     let mut keys = KeyReader::listen();
     let mut signals = Signals::listen()?;
+    let mut background = ask_background(&options)?;
     let mut app = App::new(options, Arc::clone(&host));
     let mut draw = |app: &mut App| {
         app.tick(host.now());
@@ -94,7 +123,7 @@ pub async fn ask_trust(
             () = panicked() => None,
         };
         let Some(event) = event else { break TrustChoice::No };
-        let effects = app.handle(&event?, host.now());
+        let effects = handle(&mut app, &mut background, event?, host.now());
         if effects.iter().any(|effect| matches!(effect, Effect::Leave(_))) {
             break TrustChoice::No;
         }
@@ -124,38 +153,6 @@ pub(crate) fn follow(
         }
     });
     (receiver, pump)
-}
-
-pub(crate) struct Signals {
-    term: Signal,
-    hup: Signal,
-    int: Signal,
-    stop: Signal,
-}
-
-pub(crate) enum SignalAction {
-    End,
-    Stop,
-}
-
-impl Signals {
-    pub(crate) fn listen() -> io::Result<Self> {
-        Ok(Self {
-            term: signal(SignalKind::terminate())?,
-            hup: signal(SignalKind::hangup())?,
-            int: signal(SignalKind::interrupt())?,
-            stop: signal(SignalKind::from_raw(rustix::process::Signal::TSTP.as_raw()))?,
-        })
-    }
-
-    pub(crate) async fn next(&mut self) -> SignalAction {
-        tokio::select! {
-            _ = self.term.recv() => SignalAction::End,
-            _ = self.hup.recv() => SignalAction::End,
-            _ = self.int.recv() => SignalAction::End,
-            _ = self.stop.recv() => SignalAction::Stop,
-        }
-    }
 }
 
 /// Reads terminal events in a separate task, because crossterm's stream must always be polled from the same task.
@@ -198,6 +195,7 @@ struct EventLoop {
     guard: TerminalGuard,
     terminal: Terminal<CrosstermBackend<io::Stdout>>,
     keys: KeyReader,
+    background: BackgroundQuery,
     dirty: bool,
     last_frame: Option<Instant>,
     /// Whether a key was pressed since the last frame, while no program was attached.
@@ -240,7 +238,7 @@ impl EventLoop {
             let woken = self.wait(&mut feed, live).await;
             let effects = match woken {
                 WakeReason::Key(None) => break Ok(TuiExit::Stopped),
-                WakeReason::Key(Some(event)) => self.on_keys(&event?),
+                WakeReason::Key(Some(event)) => self.on_keys(event?),
                 WakeReason::Feed(None) => {
                     live = false;
                     self.dirty = true;
@@ -318,17 +316,17 @@ impl EventLoop {
         Ok(())
     }
 
-    fn on_keys(&mut self, first: &TerminalEvent) -> Vec<Effect> {
+    fn on_keys(&mut self, first: TerminalEvent) -> Vec<Effect> {
         self.host.failpoint("keys");
         let now = self.host.now();
         // Keys that arrive before a dialog was drawn were not pressed to answer it.
         self.app.box_is_unseen =
             self.app.question_in_box().is_some_and(|id| self.drawn_box.as_ref() != Some(id));
-        let mut effects = self.app.handle(first, now);
+        let mut effects = handle(&mut self.app, &mut self.background, first, now);
         // All available keys are handled before the next frame, up to the first key that has effects.
         while effects.is_empty() {
             let Ok(Ok(event)) = self.keys.receiver.try_recv() else { break };
-            effects.extend(self.app.handle(&event, now));
+            effects.extend(handle(&mut self.app, &mut self.background, event, now));
         }
         self.dirty = true;
         self.pressed = self.app.attached_task().is_none();
@@ -360,13 +358,9 @@ impl EventLoop {
                         self.app.notify("the session has ended and accepts no more input".into());
                     }
                 }
-                Effect::Copy(text) => {
-                    let mut out = io::stdout();
-                    out.write_all(clipboard(&text).as_bytes())?;
-                    out.flush()?;
-                }
+                Effect::Copy(text) => self.copy(text).await?,
                 Effect::EditInput => {
-                    let text = self.app.input.text().to_owned();
+                    let text = self.app.input.whole();
                     let edited = self.with_terminal_released(move |host| host.edit(&text)).await?;
                     self.app.edited(edited);
                 }
@@ -388,7 +382,7 @@ impl EventLoop {
                     Err(reason) => self.app.notify(reason),
                 },
                 Effect::Undo(run) => {
-                    let done = self.run_blocking(move |host| host.undo(run.as_ref())).await?;
+                    let done = self.run_blocking(move |host| host.undo(&run)).await?;
                     self.app.notify(done.unwrap_or_else(|reason| reason));
                     self.app.find_undone_runs();
                 }
@@ -408,10 +402,9 @@ impl EventLoop {
                         out.write_all(notification(how, &text).as_bytes())?;
                         out.flush()?;
                     }
-                    if let Err(reason) = self.host.notify_user(&text) {
-                        self.app.notify(reason);
-                    }
+                    self.notify_user(&text);
                 }
+                Effect::NotifyUser(text) => self.notify_user(&text),
                 Effect::Say(text) => self.app.notify(text),
                 Effect::Mouse(on) => self.guard.set_mouse(on)?,
                 Effect::Suspend => self.suspend().await?,
@@ -421,6 +414,32 @@ impl EventLoop {
             self.dirty = true;
         }
         Ok(None)
+    }
+
+    fn notify_user(&mut self, text: &str) {
+        if let Err(reason) = self.host.notify_user(text) {
+            self.app.notify(reason);
+        }
+    }
+
+    /// Copies a text through tmux, if the screen is in tmux, or asks the terminal to copy it; and says what was copied.
+    async fn copy(&mut self, text: String) -> io::Result<()> {
+        let whole = text.clone();
+        let done = match self.run_blocking(move |host| host.copy(&whole)).await? {
+            Some(Ok(())) => "copied, also to tmux's buffer".to_owned(),
+            by_tmux => {
+                let (sequence, what) = clipboard(&text);
+                let mut out = io::stdout();
+                out.write_all(sequence.as_bytes())?;
+                out.flush()?;
+                match by_tmux {
+                    Some(Err(reason)) => format!("tmux did not copy: {reason}"),
+                    _ => what,
+                }
+            }
+        };
+        self.app.notify(done);
+        Ok(())
     }
 
     async fn with_terminal_released<T: Send + 'static>(
@@ -454,7 +473,7 @@ impl EventLoop {
         self.clear_and_redraw()
     }
 
-    /// Does not query the terminal, because its response would mix with the keys.
+    /// Does not ask the terminal for the cursor position, because its reply would mix with the keys.
     fn clear_and_redraw(&mut self) -> io::Result<()> {
         execute!(io::stdout(), Clear(ClearType::All))?;
         self.terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;

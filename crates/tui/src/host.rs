@@ -83,9 +83,13 @@ pub trait TuiHost: Send + Sync {
         Err("writing a config is not available here: use `althing config init`".into())
     }
 
-    /// Restores the files that a task changed; `None` means the last task of this session that changed files. Returns a
-    /// summary for the user.
-    fn undo(&self, _run: Option<&TaskId>) -> Result<String, String> {
+    /// The last task of this session that changed files. The error says why there is none.
+    fn last_changed(&self) -> Result<TaskId, String> {
+        Err("nothing in this session changed a file".into())
+    }
+
+    /// Restores the files that a task changed. Returns a summary for the user.
+    fn undo(&self, _run: &TaskId) -> Result<String, String> {
         Err("undo is not available here: use `althing undo`".into())
     }
 
@@ -101,6 +105,12 @@ pub trait TuiHost: Send + Sync {
     /// may contain anything that an agent wrote.
     fn notify_user(&self, _text: &str) -> Result<(), String> {
         Ok(())
+    }
+
+    /// Copies a text through the terminal multiplexer around the screen. `None` if there is none that must be asked;
+    /// then the terminal itself is asked.
+    fn copy(&self, _text: &str) -> Option<Result<(), String>> {
+        None
     }
 
     /// Messages and commands of earlier sessions, oldest first.
@@ -140,6 +150,8 @@ pub enum NotificationForm {
 #[derive(Clone, Debug, Default)]
 pub struct TuiOptions {
     pub theme: Theme,
+    /// Asks the terminal for its background color and replaces the theme if the terminal replies.
+    pub ask_background: bool,
     pub ascii: bool,
     /// Simplifies flags and other grapheme clusters whose width terminal multiplexers measure differently.
     pub simple_clusters: bool,

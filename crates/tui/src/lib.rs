@@ -7,6 +7,7 @@
 mod app;
 mod ascii;
 mod attach;
+mod background;
 mod editor;
 mod event_loop;
 mod host;
@@ -18,6 +19,7 @@ mod paint;
 mod plain;
 mod replay;
 mod search;
+mod signals;
 mod terminal;
 mod theme;
 mod view;

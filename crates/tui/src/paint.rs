@@ -28,8 +28,9 @@ pub struct Canvas<'a> {
     cursor: Option<Position>,
 }
 
-/// A replacement that has the same width in every terminal: a flag becomes its two letters, another cluster loses the
-/// characters that some terminals and multiplexers count separately. `None` if the cluster is simple.
+/// A replacement for a cluster whose characters some terminals and multiplexers count separately. It has the same width
+/// in every terminal: two letters for a flag; for any other cluster its first character, padded with spaces to `wide`.
+/// `None` if the cluster can stay as it is, or if the replacement would not be `wide` columns wide.
 fn simplified(cluster: &str, wide: usize) -> Option<String> {
     /// Regional indicators. Two of them are a flag.
     const REGIONS: std::ops::RangeInclusive<char> = '\u{1f1e6}'..='\u{1f1ff}';

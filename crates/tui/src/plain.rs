@@ -1,8 +1,10 @@
 //! The conversation or workflow as lines of text, for screen readers and dumb terminals. Nothing is redrawn.
 
-use crate::app::{App, Effect, Modal};
-use crate::event_loop::{Signals, follow};
+use crate::app::{App, COMMANDS, ConfirmedAction, Effect, Modal, SlashCommand};
+use crate::event_loop::follow;
 use crate::host::{TuiExit, TuiHost, TuiOptions};
+use crate::signals::Signals;
+use crate::view::confirmation_text;
 use althing_protocol::{Engine, Origin, Submission};
 use althing_text::{count, marked_rows, sanitize};
 use althing_view::conversation::{Audience, ConversationLine, ConversationLines, answer};
@@ -11,21 +13,6 @@ use std::io::{self, BufRead, Write};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-
-const SCREEN_ONLY: &[&str] = &[
-    "/tasks",
-    "/run",
-    "/override",
-    "/copy",
-    "/find",
-    "/model",
-    "/sessions",
-    "/projects",
-    "/theme",
-    "/mouse",
-    "/edit",
-    "/resume",
-];
 
 const PLAIN_ONLY: &[(&str, &str)] = &[
     ("/approve, yes", "answer a question with yes; words after /approve are instructions"),
@@ -63,7 +50,7 @@ pub(crate) async fn run(
         print(&format!("Found: {}. Missing: {}.", list(&welcome.found), list(&welcome.missing)))?;
     }
     let mut effects = app.take_effects();
-    let (mut live, mut asked_at) = (true, None);
+    let (mut live, mut asked_at, mut unconfirmed) = (true, None, None);
     let exit = loop {
         if let Some(exit) = execute(&engine, &mut app, std::mem::take(&mut effects))? {
             break exit;
@@ -73,7 +60,8 @@ pub(crate) async fn run(
                 None => break TuiExit::Quit,
                 // A line that was typed before the question was printed does not answer it.
                 Some((line, read_at)) => {
-                    effects = take_line(&mut app, &line?, asked_at.is_some_and(|asked_at| read_at > asked_at))?
+                    let may_answer = asked_at.is_some_and(|asked_at| read_at > asked_at);
+                    effects = take_line(&mut app, &line?, may_answer, &mut unconfirmed)?
                 }
             },
             item = feed.recv(), if live => match item {
@@ -87,7 +75,7 @@ pub(crate) async fn run(
                         if let ConversationLine::Question(text) = &line {
                             // Discards a half-typed line, so that it does not become part of an answer.
                             let _ = tcflush(io::stdin(), QueueSelector::IFlush);
-                            asked_at = Some(Instant::now());
+                            (asked_at, unconfirmed) = (Some(Instant::now()), None);
                             print(&marked_rows(text, columns()))?;
                         } else {
                             print(line.text())?;
@@ -103,11 +91,31 @@ pub(crate) async fn run(
     Ok(exit)
 }
 
-/// `may_answer`: whether the line was typed after the newest question was printed.
-fn take_line(app: &mut App, line: &str, may_answer: bool) -> io::Result<Vec<Effect>> {
+/// `may_answer`: whether the line was typed after the newest question was printed. `unconfirmed`: what the last line
+/// asked for and this line confirms or not.
+fn take_line(
+    app: &mut App,
+    line: &str,
+    may_answer: bool,
+    unconfirmed: &mut Option<ConfirmedAction>,
+) -> io::Result<Vec<Effect>> {
+    if let Some(action) = unconfirmed.take() {
+        match line.trim() {
+            "yes" | "y" => {
+                app.execute(action);
+                return take_effects(app);
+            }
+            "no" | "n" | "" => return Ok(Vec::new()),
+            _ => {}
+        }
+    }
     let question = app.model.questions.first().filter(|_| may_answer);
     if let Some(op) = question.and_then(|question| answer(question, line)) {
         return Ok(vec![Effect::Submit(op)]);
+    }
+    // On the screen, an empty message keeps the winner of a vote; here only `answer` answers questions.
+    if line.trim().is_empty() {
+        return Ok(Vec::new());
     }
     if app.options.workflow && !line.trim().starts_with('/') {
         if !line.trim().is_empty() {
@@ -116,7 +124,7 @@ fn take_line(app: &mut App, line: &str, may_answer: bool) -> io::Result<Vec<Effe
         return Ok(Vec::new());
     }
     let word = line.split_whitespace().next().unwrap_or_default();
-    if SCREEN_ONLY.contains(&word) {
+    if SlashCommand::named(word).is_some_and(|command| command.screen_only) {
         print(&format!("{word} works only on the screen; /help lists what works here."))?;
         return Ok(Vec::new());
     }
@@ -124,8 +132,9 @@ fn take_line(app: &mut App, line: &str, may_answer: bool) -> io::Result<Vec<Effe
     app.enter();
     match app.modal.take() {
         Some(Modal::Help) => {
-            let here = crate::app::COMMANDS.iter().filter(|(name, _)| !SCREEN_ONLY.contains(name));
-            for (name, about) in here.chain(PLAIN_ONLY) {
+            let here = COMMANDS.iter().filter(|command| !command.screen_only);
+            let here = here.map(|command| (command.name, command.about));
+            for (name, about) in here.chain(PLAIN_ONLY.iter().copied()) {
                 print(&format!("{name}: {about}"))?;
             }
         }
@@ -138,8 +147,16 @@ fn take_line(app: &mut App, line: &str, may_answer: bool) -> io::Result<Vec<Effe
                 print(&format!("{}: {} {}", member.id, member.backend, member.model))?;
             }
         }
+        Some(Modal::Confirm(action)) => {
+            print(&format!("{} Write yes or no.", confirmation_text(app, &action)))?;
+            *unconfirmed = Some(action);
+        }
         _ => {}
     }
+    take_effects(app)
+}
+
+fn take_effects(app: &mut App) -> io::Result<Vec<Effect>> {
     if let Some(toast) = app.toast.take() {
         print(&toast)?;
     }
@@ -154,7 +171,7 @@ fn execute(engine: &Arc<dyn Engine>, app: &mut App, effects: Vec<Effect>) -> io:
                     print("The session has ended and accepts no more input.")?;
                 }
             }
-            Effect::Undo(run) => print(&app.host.undo(run.as_ref()).unwrap_or_else(|reason| reason))?,
+            Effect::Undo(run) => print(&app.host.undo(&run).unwrap_or_else(|reason| reason))?,
             Effect::RemoveSession(id) => {
                 print(&app.host.remove_session(&id).map_or_else(|reason| reason, |()| "deleted".into()))?;
             }
@@ -167,6 +184,7 @@ fn execute(engine: &Arc<dyn Engine>, app: &mut App, effects: Vec<Effect>) -> io:
             | Effect::Page(_)
             | Effect::Bell
             | Effect::Notify(_)
+            | Effect::NotifyUser(_)
             | Effect::Mouse(_)
             | Effect::Suspend
             | Effect::Redraw => {}

@@ -113,15 +113,29 @@ pub fn restore_terminal() {
     let _ = out.flush();
 }
 
-/// The escape sequence (OSC 52) that copies a text to the clipboard.
-pub fn clipboard(text: &str) -> String {
+/// The escape sequence (OSC 52) that asks the terminal to copy a text, and the message that says how much is copied.
+pub fn clipboard(text: &str) -> (String, String) {
     /// The maximum size in bytes. Terminals reject longer texts, so they are cut.
     const MOST: usize = 74_000;
-    let mut end = text.len().min(MOST);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    format!("\x1b]52;c;{}\x07", base64(text.get(..end).unwrap_or_default().as_bytes()))
+    let end = text.floor_char_boundary(MOST);
+    let copied = text.get(..end).unwrap_or_default();
+    let what = if end < text.len() {
+        format!(
+            "copied the first {} kB of {} kB: terminals take no more",
+            end / 1000,
+            text.len().div_ceil(1000)
+        )
+    } else {
+        "copied".into()
+    };
+    (format!("\x1b]52;c;{}\x07", base64(copied.as_bytes())), what)
+}
+
+/// Asks the terminal for its background color (OSC 11).
+pub fn send_background_query() -> io::Result<()> {
+    let mut out = io::stdout();
+    out.write_all(b"\x1b]11;?\x1b\\")?;
+    out.flush()
 }
 
 /// The escape sequence of a notification. The text may come from agents, so it is sanitized and cut.
@@ -177,6 +191,6 @@ mod tests {
         assert_eq!(base64(b"f"), "Zg==");
         assert_eq!(base64(b"fo"), "Zm8=");
         assert_eq!(base64(b"foobar"), "Zm9vYmFy");
-        assert_eq!(clipboard("\x1b]0;x\x07"), "\x1b]52;c;G10wO3gH\x07");
+        assert_eq!(clipboard("\x1b]0;x\x07"), ("\x1b]52;c;G10wO3gH\x07".into(), "copied".into()));
     }
 }

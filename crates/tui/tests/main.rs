@@ -20,6 +20,7 @@ mod suite {
     mod attach;
     mod conversation;
     mod everyday;
+    mod hints;
     mod hostile;
     mod keys;
     mod modes;

@@ -2,7 +2,7 @@
 //! files, and a note if it only deleted some, or changed nothing although it could.
 
 use althing_protocol::{FileChange, FileWrite, MAX_NAMED_FILES, RunResult, WRITES_FILE};
-use althing_text::count;
+use althing_text::{count, quoted_name};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangedFiles<'a> {
@@ -62,7 +62,7 @@ impl<'a> ChangedFiles<'a> {
         if self.deleted.len() > MAX_NAMED_FILES {
             return Some(format!("the run deleted {files}, listed in {}", self.list));
         }
-        let paths: Vec<&str> = self.deleted.iter().map(|write| write.path.as_str()).collect();
+        let paths: Vec<_> = self.deleted.iter().map(|write| quoted_name(&write.path)).collect();
         Some(format!("the run deleted {files}: {}", paths.join(", ")))
     }
 
@@ -72,14 +72,14 @@ impl<'a> ChangedFiles<'a> {
             text = format!("{text}\n  Details: {}", self.list);
         }
         for write in self.named() {
-            text = format!("{text}\n  {write}");
+            text = format!("{text}\n  {}", row(write));
         }
         match self.deleted.len() {
             0 => {}
             1..=MAX_NAMED_FILES => {
                 text.push_str("\nFiles deleted from context paths:");
                 for write in &self.deleted {
-                    text = format!("{text}\n  {write}");
+                    text = format!("{text}\n  {}", row(write));
                 }
             }
             many => {
@@ -88,6 +88,11 @@ impl<'a> ChangedFiles<'a> {
         }
         Some(text)
     }
+}
+
+/// A file in a list, with its note, in one line.
+pub fn row(write: &FileWrite) -> String {
+    FileWrite { path: quoted_name(&write.path).into_owned(), ..write.clone() }.to_string()
 }
 
 #[cfg(test)]

@@ -2,10 +2,11 @@
 //! answers a question.
 
 use crate::changed_files::ChangedFiles;
-use crate::estimate::cost_estimate;
+use crate::estimate::{cost_estimate, missing_sign_ins};
 use crate::labels;
 use crate::money::exact_money;
 use crate::session::{EntryBody, Question, RunView, SessionView, TaskKind};
+use crate::shown;
 use althing_protocol::{
     ALWAYS_IN_PROJECT, AskKind, AskOption, Decision, EditPreview, FileDiff, InteractionId, InteractionKind,
     LaunchRun, Member, NoticeLevel, Op, Proposal, Seq, TaskId, TaskStatus,
@@ -29,8 +30,8 @@ pub enum ConversationLine {
     /// chat agent summarizes the run.
     Reply(String),
     Notice(String),
-    /// A status change of a run or program, files that the chat agent changed, or a compaction. For a person also the user's own message, a tool call of
-    /// the chat agent, or the list of the files that a run changed.
+    /// A status change of a run or program, files that the chat agent changed, or a compaction. For a person also the
+    /// user's own message, a tool call of the chat agent, or the list of the files that a run changed.
     Progress(String),
     Question(String),
 }
@@ -184,6 +185,7 @@ const LAUNCH_QUESTION: &str = "launch this run?";
 
 /// What a person must know to approve a run, as pairs of name and value without empty values.
 fn proposal_details(proposal: &Proposal) -> Vec<(&'static str, String)> {
+    let proposal = &shown::proposal(proposal);
     let members: Vec<&Member> = proposal.members.iter().collect();
     let agents: Vec<&str> = members.iter().map(|member| member.id.as_str()).collect();
     let mut details = vec![
@@ -196,6 +198,7 @@ fn proposal_details(proposal: &Proposal) -> Vec<(&'static str, String)> {
         ("Reads", proposal.may_read.join(", ")),
         ("May write", proposal.writes_text()),
         ("Cost", cost_estimate(proposal, &proposal.launch, &members).unwrap_or_default()),
+        ("Sign-in", missing_sign_ins(proposal, &members).unwrap_or_default()),
     ];
     details.retain(|(_, value)| !value.is_empty());
     details
@@ -207,15 +210,16 @@ fn title_and_details(title: &str, details: &[(&str, String)]) -> String {
         let value = value.replace('\n', &format!("\n        {ROW_MARK}"));
         format!("\n  {key:9} {value}")
     });
-    [capitalized(title)].into_iter().chain(rows).collect()
+    [title.to_owned()].into_iter().chain(rows).collect()
 }
 
 /// The question whether a run may be launched, without instructions for answering: for a program that has its own way
 /// to answer.
 pub fn launch_question(proposal: &Proposal) -> String {
-    title_and_details(LAUNCH_QUESTION, &proposal_details(proposal))
+    title_and_details(&capitalized(LAUNCH_QUESTION), &proposal_details(proposal))
 }
 
+/// `kind` is a question as [`shown::interaction`] returns it.
 pub fn ask(kind: &InteractionKind, reader: Audience) -> String {
     let (yes_or_no, mut details) = match reader {
         Audience::Script => ("y or n", Vec::new()),
@@ -283,6 +287,9 @@ pub fn ask(kind: &InteractionKind, reader: Audience) -> String {
     match reader {
         Audience::Script => {
             let how = how.replace('\n', &further);
+            // The words of a program, such as a command, are not changed.
+            let is_ours = !matches!(kind, InteractionKind::Program(_));
+            let title = if is_ours { capitalized(&title) } else { title };
             format!("{}\n  {how}", title_and_details(&title.replace('\n', &further), &details))
         }
         Audience::Person => {

@@ -1,4 +1,5 @@
-//! The estimate of what a proposed run will use and cost. Every front end that asks for approval shows this text.
+//! The estimate of what a proposed run will use and cost, and which sign-ins it lacks. Every front
+//! end that asks for approval shows these texts.
 //!
 //! An estimate, not a promise: a model decides by itself how much it writes and how often it calls a tool. Only
 //! `--max-cost` and a budget limit the cost.
@@ -71,6 +72,16 @@ pub fn cost_estimate(proposal: &Proposal, launch: &LaunchRun, members: &[&Member
     } else {
         format!("{tokens}, cost unknown (no price for {names})")
     })
+}
+
+/// Which of these members the user seems not to be signed in to, and what to do, in one line. None if there are none.
+pub fn missing_sign_ins(proposal: &Proposal, members: &[&Member]) -> Option<String> {
+    let missing = members.iter().filter_map(|member| {
+        let hint = proposal.not_signed_in.get(&member.id)?;
+        Some(format!("{} ({hint})", member.id))
+    });
+    let missing = missing.collect::<Vec<_>>().join(", ");
+    (!missing.is_empty()).then(|| format!("missing for {missing}"))
 }
 
 /// The likely cost and the upper estimate, which is the limit if that is lower.

@@ -103,8 +103,9 @@ pub fn outcome(outcome: &AttemptOutcome) -> Option<String> {
             format!("asks to restart: {}", restart.reason)
         }
         AttemptOutcome::Said | AttemptOutcome::Exited { ok: true, .. } => "done".into(),
-        AttemptOutcome::Exited { error, .. } => {
-            format!("failed: {}", error.as_deref().unwrap_or("no reason given"))
+        AttemptOutcome::Exited { error, hint, .. } => {
+            let error = error.as_deref().unwrap_or("no reason given");
+            with_hint(format!("failed: {error}"), hint.as_deref())
         }
         AttemptOutcome::GaveUp { reason } => format!("dropped out: {reason}"),
         AttemptOutcome::Failed { error, hint, .. } => with_hint(format!("failed: {error}"), hint.as_deref()),

@@ -11,9 +11,10 @@ pub mod money;
 pub mod report;
 mod session;
 pub mod session_list;
+pub mod shown;
 
 pub use changed_files::ChangedFiles;
-pub use estimate::cost_estimate;
+pub use estimate::{cost_estimate, missing_sign_ins};
 pub use lines::ProgressLines;
 pub use session::{
     ConversationEntry, EntryBody, MemberView, Question, QueuedMessage, RunView, SessionView, StreamingText,

@@ -25,6 +25,8 @@ pub struct AgentFilesOptions {
     pub limits: UndoLimits,
     /// The maximum size of a snapshot in bytes; `None` means the default.
     pub max_snapshot_bytes: Option<u64>,
+    /// The disk limit of the agent, in bytes.
+    pub disk_limit: u64,
 }
 
 /// The files of one agent in a run.
@@ -44,8 +46,9 @@ impl AgentFiles {
     pub fn open(run_dir: &Path, options: &AgentFilesOptions) -> Result<Self, DiskError> {
         let policy = FilePolicy::from(&options.grant);
         let path = policy.workspace.to_string_lossy().into_owned();
-        let workspace =
-            Workspace::open(run_dir, &policy.workspace)?.with_max_bytes(options.max_snapshot_bytes);
+        let workspace = Workspace::open(run_dir, &policy.workspace)?
+            .with_max_bytes(options.max_snapshot_bytes)
+            .with_disk_limit(options.disk_limit);
         let state_dir = policy.state_dir.as_deref();
         let tracker =
             WriteTracker::new(run_dir, state_dir, &policy.context, options.coverage, options.limits);

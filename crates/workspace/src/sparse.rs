@@ -41,7 +41,7 @@ pub(crate) fn limit_error(what: String) -> io::Error {
     io::Error::new(io::ErrorKind::FileTooLarge, what)
 }
 
-fn size_text(bytes: u64) -> String {
+pub(crate) fn size_text(bytes: u64) -> String {
     let units = ["bytes", "KiB", "MiB", "GiB", "TiB"];
     let (mut bytes, mut unit) = (bytes, 0);
     while bytes >= 1 << 10 && unit + 1 < units.len() {
@@ -85,6 +85,10 @@ impl CopyBudget {
     pub(crate) fn new(limits: CopyLimits) -> Self {
         let remaining = AtomicU64::new(limits.data);
         Self { remaining, limit: limits.data, cancellation: exclusive::cancellation() }
+    }
+
+    pub(crate) fn spent(&self) -> u64 {
+        self.limit.saturating_sub(self.remaining.load(Ordering::Relaxed))
     }
 
     fn spend(&self, bytes: u64) -> io::Result<()> {

@@ -1,6 +1,7 @@
 //! Lists the files and directories below a directory for a user, for example to complete a path. It does not enforce
 //! an agent's access rules.
 
+use crate::tools::globs;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -49,7 +50,7 @@ fn with_rules_of(dir: &Path, below: &Path, rules: Rules) -> Rules {
     let read = althing_disk::read_regular(&dir.join(".gitignore"), IGNORE_CAP);
     let Some(text) = read.ok().and_then(|bytes| String::from_utf8(bytes).ok()) else { return rules };
     let mut own = GitignoreBuilder::new(below);
-    for line in text.lines() {
+    for line in text.lines().filter(|line| globs::refusal(line).is_none()) {
         // git ignores invalid lines, too.
         let _ = own.add_line(None, line);
     }

@@ -48,7 +48,7 @@ impl SessionEnvs {
             hosts.push(Arc::new(ChatFileHost {
                 files: files.clone(),
                 project: project.path.clone(),
-                can_ask: agent.can_ask,
+                can_ask: agent.can_ask || self.tools.can_ask_now,
                 trust: self.edit_trust.clone(),
             }));
         }

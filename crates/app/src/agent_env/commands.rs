@@ -1,4 +1,5 @@
-//! The sandbox in which agents' commands run, and what the commands may touch there.
+//! Builds the sandbox policy of an agent's commands from the agent's grant: the sandbox in which they run, and what they
+//! may touch there.
 
 use crate::context::Notify;
 use althing_protocol::{

@@ -194,6 +194,7 @@ impl SessionEnvs {
             coverage,
             limits: UndoLimits::default(),
             max_snapshot_bytes: self.tools.shared.max_snapshot_bytes,
+            disk_limit: self.tools.limits.disk,
         };
         let local = AgentFiles::open(Path::new(run_dir), &options).map_err(|error| error.to_string())?;
         let local = Arc::new(local);

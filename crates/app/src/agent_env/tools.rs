@@ -32,6 +32,9 @@ pub struct TeamTools {
     pub server_dir: Option<PathBuf>,
     /// Whether commands and MCP servers are only simulated.
     pub simulated: bool,
+    /// Whether a person who resumes a conversation can be asked about the chat agent's changes, even if nobody could
+    /// be asked when it was started.
+    pub can_ask_now: bool,
     /// The variables that each agent's commands get in its container.
     pub container_variables: HashMap<AgentId, Vec<(String, Secret)>>,
 }

@@ -130,6 +130,28 @@ mod tests {
     }
 
     #[test]
+    fn a_regular_expression_may_match_anywhere_in_the_answer_but_not_in_the_conclusion() {
+        let check = |pattern: &str| Check::Regex(Box::new(regex::Regex::new(pattern).unwrap()));
+        for (pattern, text) in [
+            ("(?i)git (blame|annotate)", "Use `Git Blame` for that."),
+            (r"\bPUT\b", "first line\nPUT\nlast line"),
+            ("(?s)select.*from", "select\n*\nfrom"),
+            ("^$", ""),
+        ] {
+            assert!(right(&check(pattern), text, None), "{pattern}");
+        }
+        for (pattern, text) in [
+            (r"\bPUT\b", "OUTPUT"),
+            ("^yes$", "well, yes"),
+            ("select.*from", "select\n*\nfrom"),
+            ("yes", "Yes"),
+        ] {
+            assert!(!right(&check(pattern), text, None), "{pattern}");
+        }
+        assert!(!right(&check("yes"), "no", Some("yes")));
+    }
+
+    #[test]
     fn the_choice_that_is_named_last_counts() {
         let check = Check::Choice("B".into());
         for text in

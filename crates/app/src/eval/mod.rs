@@ -24,8 +24,8 @@ use crate::service::{LocalSessions, SessionService};
 use crate::session_launch::SessionRequest;
 use crate::team::{self, Team};
 use crate::trust;
-use althing_protocol::{Clock, Event, Fact, FeedItem, Interest, Seq, SessionId, TaskId};
-use althing_view::SessionView;
+use althing_engine::{CostAccount, OnRefusal};
+use althing_protocol::{Clock, Event, Interest, JournalErrorKind, Seq, SessionId, TaskId};
 use command_check::CommandChecks;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -49,10 +49,6 @@ pub struct EvalRequest {
     /// Whether to ignore the runs of an earlier evaluation.
     pub fresh: bool,
 }
-
-/// The cost limit of each run if the evaluation has one, in US dollars: more than any run costs. The evaluation stops
-/// its runs itself, because a run that ended at its own limit would count as wrong and could not be continued.
-const MAX_COST_OF_A_RUN: f64 = 1e9;
 
 struct EvalTeam {
     /// The config file as named, or where the team comes from.
@@ -98,7 +94,8 @@ pub struct Eval {
     teams: Vec<EvalTeam>,
     cells: Vec<Cell>,
     jobs: usize,
-    max_cost: Option<f64>,
+    /// The cost limit of all runs together; infinite without `--max-cost`.
+    account: Arc<CostAccount>,
     record: RefCell<Record>,
     fresh: bool,
 }
@@ -126,6 +123,8 @@ impl Eval {
         } else {
             request.teams.iter().map(with_config).collect()
         };
+        let limit = app.settings.max_cost.unwrap_or(f64::INFINITY);
+        let account = Arc::new(CostAccount::new(limit, OnRefusal::StopSession));
         let (mut teams, mut identity) = (Vec::new(), String::new());
         for app in apps {
             let team = team::assemble(&app)?;
@@ -134,7 +133,7 @@ impl Eval {
             identity.push('\n');
             let name = name_of(&team, &app);
             let mut app = app;
-            app.settings.max_cost = app.settings.max_cost.map(|_| MAX_COST_OF_A_RUN);
+            app.account = Some(account.clone());
             teams.push(EvalTeam { name, app });
         }
         let settings = &app.settings;
@@ -153,8 +152,8 @@ impl Eval {
                 cells.extend((0..teams.len()).map(|team| Cell { team, task: task.id.clone(), repeat }));
             }
         }
-        let (jobs, max_cost, fresh) = (request.jobs.max(1), settings.max_cost, request.fresh);
-        Ok(Self { id, tasks, teams, cells, jobs, max_cost, record, fresh })
+        let (jobs, fresh) = (request.jobs.max(1), request.fresh);
+        Ok(Self { id, tasks, teams, cells, jobs, account, record, fresh })
     }
 
     /// Runs what is missing, checks all answers and reports. When `stop` ends, the running sessions stop; they can be
@@ -181,19 +180,17 @@ impl Eval {
         stop: impl Future<Output = ()>,
         on_progress: &dyn Fn(EvalProgress),
     ) -> Result<(BTreeMap<Cell, (SessionId, RunOutcome)>, Option<EvalStop>), Failure> {
-        let costs: RefCell<BTreeMap<&Cell, f64>> = RefCell::default();
-        let spent = || costs.borrow().values().sum::<f64>();
-        let is_limit_reached = || self.max_cost.is_some_and(|most| spent() >= most);
+        let account = &*self.account;
         let (mut outcomes, mut missing) = (BTreeMap::new(), Vec::new());
         for cell in &self.cells {
             match self.recorded(cell)? {
-                Some((id, outcome)) if outcome.is_over() => {
-                    costs.borrow_mut().insert(cell, cost_of(outcome.usage.cost_usd));
-                    outcomes.insert(cell.clone(), (id, outcome));
-                }
                 Some((id, outcome)) => {
-                    costs.borrow_mut().insert(cell, cost_of(outcome.usage.cost_usd));
-                    missing.push((cell, Some(id)));
+                    account.add_recorded(&id, outcome.usage.cost_usd);
+                    if outcome.is_over() {
+                        outcomes.insert(cell.clone(), (id, outcome));
+                    } else {
+                        missing.push((cell, Some(id)));
+                    }
                 }
                 None => missing.push((cell, None)),
             }
@@ -202,31 +199,22 @@ impl Eval {
         let (mut waiting, mut running) = (missing.into_iter(), FuturesUnordered::new());
         let (began, mut measured) = (Instant::now(), 0_u32);
         let (mut why, mut failure) = (None, None);
-        if is_limit_reached() {
-            stopping.stop();
-        }
         tokio::pin!(stop);
         loop {
-            while !stopping.is_stopped() && running.len() < self.jobs {
-                let Some((cell, begun)) = waiting.next() else { break };
-                let (costs, stopping) = (&costs, &stopping);
-                let on_cost = move |cost: f64| {
-                    costs.borrow_mut().insert(cell, cost);
-                    if is_limit_reached() {
-                        stopping.stop();
-                    }
-                };
-                running.push(async move { (cell, self.run_cell(cell, begun, &on_cost, stopping).await) });
-            }
-            if stopping.is_stopped() && why.is_none() && failure.is_none() {
+            // After a refused call, the other runs continue as long as the rest of the money allows their calls.
+            if (account.is_used_up() || account.has_refused()) && why.is_none() && failure.is_none() {
                 why = Some(EvalStop::Cost);
+            }
+            while why.is_none() && failure.is_none() && running.len() < self.jobs {
+                let Some((cell, begun)) = waiting.next() else { break };
+                let stopping = &stopping;
+                running.push(async move { (cell, self.run_cell(cell, begun, stopping).await) });
             }
             tokio::select! {
                 ended = running.next() => match ended {
                     None => break,
                     Some((cell, Ok(done))) => {
                         if let Some((session, outcome)) = done {
-                            costs.borrow_mut().insert(cell, cost_of(outcome.usage.cost_usd));
                             measured += 1;
                             outcomes.insert(cell.clone(), (session, outcome));
                         }
@@ -234,14 +222,14 @@ impl Eval {
                         let each = began.elapsed().checked_div(measured);
                         let missing = u32::try_from(total - done).unwrap_or(u32::MAX);
                         let left = each.map(|each| each.saturating_mul(missing));
-                        on_progress(EvalProgress { done, total, cost_usd: spent(), left });
+                        on_progress(EvalProgress { done, total, cost_usd: account.spent_usd(), left });
                     }
                     Some((_, Err(error))) => {
                         failure.get_or_insert(error);
                         stopping.stop();
                     }
                 },
-                () = &mut stop, if why.is_none() => {
+                () = &mut stop, if why != Some(EvalStop::Asked) => {
                     why = Some(EvalStop::Asked);
                     stopping.stop();
                 }
@@ -266,7 +254,6 @@ impl Eval {
         &self,
         cell: &Cell,
         begun: Option<SessionId>,
-        on_cost: &dyn Fn(f64),
         stopping: &Stopping,
     ) -> Result<Option<(SessionId, RunOutcome)>, Failure> {
         let (Some(team), Some(task)) = (self.teams.get(cell.team), self.task(&cell.task)) else {
@@ -277,8 +264,8 @@ impl Eval {
         }
         if let Some(id) = begun {
             let sessions = LocalSessions::new(team.app.clone());
-            let request = SessionRequest::Resume(id.clone());
-            return Self::follow(id, &sessions, request, team, on_cost, stopping).await;
+            let request = SessionRequest::Resume { id: id.clone(), can_ask: false };
+            return self.follow(id, &sessions, request, team, stopping).await;
         }
         let mut draft = RunDraft::of(&team.app, None)?;
         draft.set_untyped_task(task.task.clone());
@@ -286,15 +273,15 @@ impl Eval {
         let id = althing_journal::new_session_id(SystemClock.now(), fastrand::u64(..));
         self.record.borrow_mut().add(cell.clone(), id.clone())?;
         request.session = Some(id.clone());
-        Self::follow(id, &sessions, SessionRequest::Run(Box::new(request)), team, on_cost, stopping).await
+        self.follow(id, &sessions, SessionRequest::Run(Box::new(request)), team, stopping).await
     }
 
     async fn follow(
+        &self,
         id: SessionId,
         sessions: &LocalSessions,
         request: SessionRequest,
         team: &EvalTeam,
-        on_cost: &dyn Fn(f64),
         stopping: &Stopping,
     ) -> Result<Option<(SessionId, RunOutcome)>, Failure> {
         let stopped = stopping.notify.notified();
@@ -303,17 +290,12 @@ impl Eval {
         stopped.as_mut().enable();
         sessions.launch(request).await?;
         let mut events = sessions.follow(&id, Seq(0), Interest::Facts).await?;
-        let mut view = SessionView::without_transcript();
         loop {
             tokio::select! {
                 item = events.next() => match item {
-                    Some(Ok(item)) => {
-                        view.apply(&item);
-                        let is_reply = matches!(&item, FeedItem::Event(event) if counts(event));
-                        if is_reply {
-                            on_cost(cost_of(view.usage().cost_usd));
-                        }
-                    }
+                    // When all the money is spent, calls that are still running would only cost more.
+                    Some(Ok(_)) if self.account.is_used_up() => stopping.stop(),
+                    Some(Ok(_)) => {}
                     Some(Err(error)) => return Err(error.into()),
                     None => break,
                 },
@@ -333,22 +315,17 @@ impl Eval {
     }
 }
 
-fn counts(event: &Event) -> bool {
-    matches!(event.fact, Fact::ItemAdded { .. } | Fact::AttemptEnded { .. } | Fact::Decided(_))
-}
-
-/// A CLI agent could report any number as its cost.
-fn cost_of(cost: f64) -> f64 {
-    if cost.is_finite() { cost.max(0.0) } else { 0.0 }
-}
-
 /// `None` if the session does not exist or has recorded nothing.
 fn read(id: &SessionId, app: &AppContext) -> Result<Option<RunOutcome>, Failure> {
     let Some(store) = app.existing_store()? else { return Ok(None) };
     if store.summary(id).map_err(Failure::stored)?.is_none() {
         return Ok(None);
     }
-    let events: Vec<Arc<Event>> = store.read(id, Seq(0)).map_err(Failure::stored)?.events;
+    let events: Vec<Arc<Event>> = match store.read(id, Seq(0)) {
+        // The evaluation was killed after it had created the session.
+        Err(error) if error.kind == JournalErrorKind::Blank => return Ok(None),
+        read => read.map_err(Failure::stored)?.events,
+    };
     if events.is_empty() {
         return Ok(None);
     }

@@ -28,7 +28,7 @@ const fn rule(
     NamedRule { name, rule: Rule { method, merge_conclusions, unanimity } }
 }
 
-/// All rules that ballots can be counted under.
+/// The rules that `althing eval --rules` accepts.
 pub const RULES: [NamedRule; 4] = [
     rule("borda", DecisionRule::Borda, true, true),
     rule("plurality", DecisionRule::Plurality, false, false),

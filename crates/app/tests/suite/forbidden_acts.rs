@@ -79,7 +79,7 @@ const PHASES: [Phase; 4] = [Working, Presenting, Planning, PlanningFirst];
 fn exempt(kind: Kind, sandbox_name: SandboxName, phase: Phase) -> Option<&'static str> {
     match (kind, sandbox_name, phase) {
         (McpServer | ChatMcpServer, Landlock, _) => Some(
-            "Landlock cannot grant a server all of the user's rights except for some paths; a notice says so",
+            "Landlock cannot protect paths from a server that keeps the user's other rights; a notice says so",
         ),
         (McpServer | ChatMcpServer, Docker, _) => {
             Some("MCP servers do not run in containers: the local sandbox limits them, or a notice is given")
@@ -507,6 +507,7 @@ fn chat(backend: &str, run: &RunSpec) -> ChatSpec {
         context_paths,
         readable_dirs: Vec::new(),
         costs: None,
+        not_signed_in: BTreeMap::new(),
     };
     ChatSpec {
         agent: Some(agent),

@@ -187,7 +187,7 @@ async fn a_message_with_a_repeated_id_is_accepted_once_by_a_resumed_conversation
     first.close().await;
 
     let second = LocalSessions::new(app.clone());
-    second.launch(SessionRequest::Resume(id.clone())).await.expect("it is resumed");
+    second.launch(SessionRequest::Resume { id: id.clone(), can_ask: false }).await.expect("it is resumed");
     let mut events = second.follow(&id, Seq(0), Interest::Facts).await.expect("events");
     for again in ["m1", "m2"] {
         second.submit(&id, message("Good morning", again)).expect("it takes messages");

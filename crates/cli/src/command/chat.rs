@@ -27,13 +27,14 @@ const CANCEL: &str = "/cancel";
 pub fn run(options: &Options, approve: Approve, app: &AppContext) -> Result<Exit, Failure> {
     let runtime = session::runtime()?;
     let signals = crate::stop::signals(&runtime)?;
+    let can_ask = app.environment.stdin_is_terminal && !options.json;
     let (sessions, request) = if let Some(id) = continuation::conversation_to_resume(app)? {
-        (LocalSessions::new(app.clone()), SessionRequest::Resume(id))
+        (LocalSessions::new(app.clone()), SessionRequest::Resume { id, can_ask })
     } else {
         // The first message is passed as empty and not as missing, so that the word after `--single-agent` has to be an
         // agent id. Without a first message, the word could be the message.
         let (sessions, mut chat) = prepare::conversation(app, Some(String::new()), false)?;
-        chat.can_ask = app.environment.stdin_is_terminal && !options.json;
+        chat.can_ask = can_ask;
         sessions.team()?.announce(app);
         (sessions, SessionRequest::Chat(chat))
     };

@@ -28,7 +28,7 @@ pub fn run(options: &Options, action: ConfigAction, app: &AppContext) -> Result<
         ConfigAction::Init { file, force } => {
             let from = BaseDirs::of(&app.environment);
             let real = from.real_path(&file.display().to_string(), &file)?;
-            // Without `--force`, no existing file is replaced, not even through a link; so the link is not resolved.
+            // Without `--force`, the path is not resolved: a link there counts as an existing file, even if it is dangling.
             print(&init(&if force { real } else { from.path(&file) }, force, app)?);
             Ok(Exit::Answered)
         }
@@ -124,6 +124,9 @@ pub fn init(file: &Path, force: bool, app: &AppContext) -> Result<String, Failur
     // `--trust` later.
     let path = file.canonicalize().unwrap_or_else(|_| file.to_owned());
     let _ = Trust { path: &path, digest: &team::digest(&text) }.give(&app.environment);
+    for unusable in found.unusable() {
+        app.notify(&unusable);
+    }
     let what = match found.len() {
         0 => "three agents of the offline model".to_owned(),
         1 => "one agent".to_owned(),

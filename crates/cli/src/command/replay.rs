@@ -8,8 +8,14 @@ use althing_app::Failure;
 use althing_app::session;
 use althing_protocol::{Event, Fact, SessionKind};
 use althing_tui::{Replay, TuiExit};
+use std::fmt::Display;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
+
+/// The maximum size of a recording. In memory its events take a multiple of that.
+const MAX_BYTES: u64 = 256 << 20;
 
 pub fn run(file: &Path, speed: f64, app: &AppContext) -> Result<Exit, Failure> {
     if !app.environment.stdout_is_terminal {
@@ -22,8 +28,20 @@ pub fn run(file: &Path, speed: f64, app: &AppContext) -> Result<Exit, Failure> {
     if path.exists() && !path.is_file() {
         return Err(Failure::usage(format!("{} is not a regular file", path.display())));
     }
-    let text = std::fs::read_to_string(&path)
-        .map_err(|error| Failure::usage(format!("{} cannot be read: {error}", path.display())))?;
+    let unreadable =
+        |error: &dyn Display| Failure::usage(format!("{} cannot be read: {error}", path.display()));
+    let mut text = String::new();
+    // The file may grow while it is read.
+    let mut read = || {
+        let file = File::open(&path)?;
+        if file.metadata()?.len() > MAX_BYTES {
+            return Ok(false);
+        }
+        io::Result::Ok(file.take(MAX_BYTES + 1).read_to_string(&mut text)? as u64 <= MAX_BYTES)
+    };
+    if !read().map_err(|error| unreadable(&error))? {
+        return Err(unreadable(&format!("it is larger than {} MiB", MAX_BYTES >> 20)));
+    }
     let mut events: Vec<Event> = Vec::new();
     let mut notes = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {

@@ -52,7 +52,7 @@ fn resume_session(
         return saved.map(|()| exit);
     }
     let held = (on_screen && kind == Some(SessionKind::Workflow)).then(show::hold_notices);
-    runtime.block_on(sessions.launch(SessionRequest::Resume(id.clone())))?;
+    runtime.block_on(sessions.launch(SessionRequest::Resume { id: id.clone(), can_ask: false }))?;
     match held {
         Some(held) => super::tui::watch(&sessions, id, held, follower, app, &runtime),
         None => Ok(follower.run(&sessions, &runtime)?.exit),

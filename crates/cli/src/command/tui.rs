@@ -120,7 +120,7 @@ impl LaunchedConversation {
         let held = show::hold_notices();
         if let Next::Resume(id) = next {
             let sessions = LocalSessions::new(app.clone());
-            runtime.block_on(sessions.launch(SessionRequest::Resume(id.clone())))?;
+            runtime.block_on(sessions.launch(SessionRequest::Resume { id: id.clone(), can_ask: true }))?;
             let recorded = sessions.take_recorded(&id);
             let mut screen = screen_options(recorded.iter().find_map(|event| chat_spec(event)).as_ref(), app);
             (screen.first_message, screen.notes) = (first_message, held.take());
@@ -200,14 +200,9 @@ fn notifications(app: &AppContext) -> Option<Notifications> {
 /// The options of the screen, from the environment and the conversation's spec.
 pub fn screen_options(spec: Option<&ChatSpec>, app: &AppContext) -> TuiOptions {
     let set = |name: &str| app.environment.variable(name).is_some();
-    let theme = match app.environment.variable("ALTHING_THEME").as_deref().and_then(Theme::by_name) {
-        _ if set("NO_COLOR") => Theme::Mono,
-        Some(theme) => theme,
-        None => app
-            .environment
-            .variable("COLORFGBG")
-            .map_or_else(Theme::default, |value| Theme::by_colors(&value)),
-    };
+    let named = app.environment.variable("ALTHING_THEME").as_deref().and_then(Theme::by_name);
+    let by_colors = || app.environment.variable("COLORFGBG").map(|value| Theme::by_colors(&value));
+    let theme = if set("NO_COLOR") { Some(Theme::Mono) } else { named.or_else(by_colors) };
     let term = app.environment.variable("TERM").unwrap_or_default();
     let multiplexed = term.starts_with("tmux") || term.starts_with("screen");
     let utf8 = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(|name| app.environment.variable(name));
@@ -215,7 +210,9 @@ pub fn screen_options(spec: Option<&ChatSpec>, app: &AppContext) -> TuiOptions {
     let team: Vec<Member> = spec.map(|spec| spec.team.members.clone()).unwrap_or_default();
     let name = |path: &String| Path::new(path).file_name().map(|name| name.to_string_lossy().into_owned());
     TuiOptions {
-        theme,
+        theme: theme.unwrap_or_default(),
+        // The Linux console knows no such question.
+        ask_background: theme.is_none() && term != "linux",
         ascii: ascii || set("ALTHING_ASCII"),
         simple_clusters: set("TMUX") || set("STY") || multiplexed,
         plain: set("ALTHING_PLAIN") || app.environment.variable("TERM").as_deref() == Some("dumb"),

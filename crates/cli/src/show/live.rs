@@ -68,7 +68,7 @@ impl LiveProgress {
         }
     }
 
-    /// Leaves the block on the terminal. Draws it a last time, unless the run is over.
+    /// Draws the block a last time, unless the run is over. What is then on the terminal is not erased later.
     pub fn finish(&mut self, now: Timestamp) {
         if !self.over {
             self.erase();

@@ -19,13 +19,38 @@ pub use stdout::{
 };
 
 use althing_app::Failure;
-use althing_app::secrets::{mask, mask_question};
+use althing_app::secrets::{mask, mask_own};
 use althing_config::{ConfigReport, Style};
 use althing_text::sanitize;
+use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
-use std::sync::{Mutex, PoisonError};
+use std::path::Path;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 static HELD_NOTICES: Mutex<Option<String>> = Mutex::new(None);
+
+/// The path of the working directory, and how it is shown, if it contains line ends or other control characters.
+static DIR_OF_MANY_LINES: OnceLock<(String, String)> = OnceLock::new();
+
+/// From now on, the path of this directory adds no lines to what is printed.
+pub fn keep_on_one_line(dir: &Path) {
+    let path = dir.display().to_string();
+    let line = sanitize::visible_line(&path);
+    if line != path {
+        // Fails only if it is called twice.
+        let _ = DIR_OF_MANY_LINES.set((path, line));
+    }
+}
+
+/// The text as it may be printed on a terminal.
+fn sanitized(text: &str) -> Cow<'_, str> {
+    match DIR_OF_MANY_LINES.get() {
+        Some((path, line)) if text.contains(path) => {
+            Cow::Owned(sanitize::output(&text.replace(path, line)).into_owned())
+        }
+        _ => sanitize::output(text),
+    }
+}
 
 /// While this value exists, messages are held back, because the screen is open or about to open. Dropping it prints the
 /// messages.
@@ -54,7 +79,8 @@ impl Drop for HeldNotices {
     }
 }
 
-/// Prints a message on stderr and logs it. A closed stderr is ignored.
+/// Prints a message on stderr and logs it. A closed stderr is ignored. The message may list paths, so only the user's own
+/// secrets are masked; in texts of models and programs, events contain no other secrets either.
 pub fn notice(text: &str) {
     tracing::info!(text, "said");
     write_notice(text);
@@ -62,14 +88,13 @@ pub fn notice(text: &str) {
 
 /// Prints a message without logging it, because the events of a session are in the session's own log.
 fn write_notice(text: &str) {
-    write_masked(&mask(text));
+    write_masked(&mask_own(text));
 }
 
-/// Prints a question on stderr and logs it. Values that occur only in a `.env` in the working directory are not masked,
-/// so that they cannot hide a part of the question. On a terminal, every row that continues a long line is marked.
+/// Prints a question on stderr and logs it. On a terminal, every row that continues a long line is marked.
 pub fn question(text: &str) {
     tracing::info!(text, "asked");
-    let masked = mask_question(text);
+    let masked = mask_own(text);
     if std::io::stderr().is_terminal() {
         write_masked(&althing_text::marked_rows(&masked, live::terminal_width()));
     } else {
@@ -78,7 +103,7 @@ pub fn question(text: &str) {
 }
 
 fn write_masked(text: &str) {
-    let mut line = sanitize::output(text).into_owned();
+    let mut line = sanitized(text).into_owned();
     line.push('\n');
     if let Some(held) = HELD_NOTICES.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
         held.push_str(&line);
@@ -109,7 +134,8 @@ pub fn failure(failure: &Failure) {
     if let Some(report) = &failure.report {
         problems(report);
     }
-    let say = if failure.is_question { question } else { notice };
+    // The message may quote what a server, program or panic said.
+    let say = |text: &str| if failure.is_question { question(text) } else { notice(&mask(text)) };
     say(&format!("althing: {}", failure.message));
     for hint in &failure.hints {
         say(&format!("  hint: {hint}"));
@@ -121,5 +147,5 @@ pub fn problems(report: &ConfigReport) {
         std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let style = if color { Style::Color } else { Style::Plain };
     // The renderer sanitizes every part of the text itself; sanitizing the whole text would remove its colors.
-    let _ = write!(std::io::stderr(), "{}", mask(&report.render(style)));
+    let _ = write!(std::io::stderr(), "{}", mask_own(&report.render(style)));
 }

@@ -33,7 +33,7 @@ pub fn stdout_failure() -> Option<Failure> {
 }
 
 pub fn write_answer(text: &str) -> io::Result<()> {
-    let text = if io::stdout().is_terminal() { sanitize::output(text) } else { Cow::Borrowed(text) };
+    let text = if io::stdout().is_terminal() { super::sanitized(text) } else { Cow::Borrowed(text) };
     write(format!("{text}\n").as_bytes())
 }
 

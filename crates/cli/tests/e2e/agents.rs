@@ -111,7 +111,12 @@ fn a_cli_agent_that_nobody_signed_in_to_is_named_before_a_run() {
     assert!(told.contains("it seems that you are not signed in to codex"), "{told}");
     // A file with credentials or a key in the environment is enough.
     std::fs::create_dir_all(althing.home_dir().join(".codex")).unwrap();
-    std::fs::write(althing.home_dir().join(".codex/auth.json"), "{}").unwrap();
+    let credentials = althing.home_dir().join(".codex/auth.json");
+    for nothing in ["", "{", "{}", r#"{"OPENAI_API_KEY": null, "tokens": null}"#] {
+        std::fs::write(&credentials, nothing).unwrap();
+        assert_eq!(backend(&rows(&althing), "codex")["signed_in"], false, "{nothing}");
+    }
+    std::fs::write(&credentials, r#"{"tokens": {"access_token": "t"}}"#).unwrap();
     let mut signed_in = althing;
     for (_, variable, _) in kinds.into_iter().filter(|(kind, ..)| *kind != "codex") {
         signed_in = signed_in.env(variable, "k");
@@ -239,6 +244,30 @@ fn no_child_of_a_version_check_is_left_behind() {
     let sleeper = std::fs::read_to_string(&alive).unwrap();
     let proc = Path::new("/proc").join(sleeper.trim()).join("cmdline");
     wait::until(LIMIT, || !std::fs::read(&proc).is_ok_and(|line| line.starts_with(b"/bin/sleep")));
+}
+
+#[test]
+fn a_program_that_printed_its_version_is_not_asked_again_until_it_changes() {
+    let althing = bare();
+    let (dir, asked) = (programs(&althing), althing.work_dir().join("asked"));
+    let script = |version: &str| format!("echo x >> {}\necho {version}", asked.display());
+    program(&dir, "codex", &script("1.2.3"));
+    let althing = althing.env("PATH", &dir);
+    let times = || std::fs::read_to_string(&asked).unwrap().lines().count();
+    for _ in 0..3 {
+        assert_eq!(backend(&rows(&althing), "codex")["version"], "1.2.3");
+        assert_eq!(times(), 1);
+    }
+    program(&dir, "codex", &script("1.2.34"));
+    for _ in 0..2 {
+        assert_eq!(backend(&rows(&althing), "codex")["version"], "1.2.34");
+        assert_eq!(times(), 2);
+    }
+    let stored = althing.home_dir().join(".local/state/althing/cli-versions.json");
+    std::fs::write(&stored, "not JSON").unwrap();
+    assert_eq!(backend(&rows(&althing), "codex")["version"], "1.2.34");
+    assert_eq!(times(), 3);
+    assert_eq!(stored.metadata().unwrap().permissions().mode() & 0o777, 0o600);
 }
 
 #[test]

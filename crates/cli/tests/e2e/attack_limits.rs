@@ -1,5 +1,5 @@
-//! Attacks on the machine in the table of attacks: an agent uses up processes, memory, open files or the disk, or never
-//! ends. The limits of these tests are low, so that the attacks are harmless.
+//! The class `Limits` of the table of attacks (`attacks.rs`): an agent uses up processes, memory, open files or the
+//! disk, or never ends. The limits of these tests are low, so that the attacks are harmless.
 
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex};

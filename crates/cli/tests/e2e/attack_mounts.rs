@@ -96,7 +96,8 @@ fn a_symlink_that_appears_above_a_protected_path_shows_no_command_what_lies_behi
         std::fs::remove_dir_all(base.join("project/vendor")).unwrap();
         std::fs::create_dir(base.join("locked")).unwrap();
         std::fs::write(base.join("locked/file"), "CANARY-outside").unwrap();
-        // Somebody else makes the link between two commands, so that `vendor/locked` is a directory outside.
+        // Between the two commands, somebody else links `vendor` to the directory above the project: `vendor/locked` is
+        // then outside the project.
         let after = move |n| {
             if n == 0 {
                 symlink("..", base.join("project/vendor")).unwrap();

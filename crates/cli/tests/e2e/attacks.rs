@@ -50,7 +50,7 @@ fn not_tried(kind: Kind, sandbox: SandboxName, class: Class) -> Option<&'static 
             "MCP servers do not run in containers: bubblewrap protects paths from them, or a notice is given",
         ),
         (McpServer, Landlock, Class::Escapes) => Some(
-            "Landlock cannot grant a server all of the user's rights except for some paths: a notice says that the \
+            "Landlock cannot protect paths from a server that keeps the user's other rights: a notice says that the \
              server has all permissions",
         ),
         _ => None,

@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use super::server_code::calling;
 use super::support::{Fixture, LIMIT, Team, althing};
 
-/// A program that leaves a file in the home directory, to which no agent may write.
+/// A program that creates a file in the home directory. No agent may write there, so the file shows that the program
+/// ran outside the sandbox.
 fn planted(home: &Path) -> String {
     format!("#!/bin/sh\necho ran > {}\necho planted\n", home.join("PWNED").display())
 }

@@ -210,7 +210,7 @@ def ask(method, params, id=None):
     session = answer.headers.get("Mcp-Session-Id") or session
     return answer.read().decode()
 open("by-claude.txt", "w").write("written\n")
-said = "It is sunny: " + prompt.split("returned]")[-1].strip().splitlines()[1] if "returned]" in prompt else "calling"
+said = "It is sunny: " + prompt.split("<result of ")[-1].splitlines()[1] if "<result of " in prompt else "calling"
 if said == "calling":
     ask("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}, 1)
     ask("notifications/initialized", {})

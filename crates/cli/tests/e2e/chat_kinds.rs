@@ -51,7 +51,7 @@ names = [tool["name"] for tool in tools]
 if "launch_run" in names:
     file = os.path.join(own, "launches.json")
     launches = json.load(open(file)) if os.path.exists(file) else []
-    if "all of you" in prompt or "[Your call to launch_run" in prompt:
+    if "all of you" in prompt or " of your call to launch_run " in prompt:
         said = "Done."
         if launches:
             json.dump(launches[1:], open(file, "w"))
@@ -64,6 +64,7 @@ if "vote" in names:
 elif "new_answer" in names:
     call("new_answer", {"content": "Answer of claude"})
 message = prompt.rsplit("\n\n(", 1)[0].rsplit("\n\n", 1)[-1]
+message = message.split("\n", 1)[-1] if message.startswith("<message of the user ") else message
 if prompt.startswith("You summarize "):
     said = "THE SUMMARY of what was said."
 elif message.startswith("Tell me "):
@@ -204,8 +205,8 @@ impl Conversation {
             ChatAgentKind::ClaudeCode => {
                 let calls = self.claude_calls(true).into_iter();
                 let after = |call: AgentCall| {
-                    let (_, text) = call.prompt.split_once("[Your call to launch_run ")?;
-                    text.split_once("]\n").map(|(_, result)| result.to_owned())
+                    let (_, text) = call.prompt.split_once(" of your call to launch_run ")?;
+                    text.split_once(">\n").map(|(_, result)| result.to_owned())
                 };
                 calls.filter_map(after).collect()
             }

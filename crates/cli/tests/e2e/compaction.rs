@@ -213,10 +213,14 @@ fn a_cli_chat_agent_is_compacted_into_a_new_conversation_of_its_program() {
             "before the compaction, the conversation is resumed"
         );
         assert!(last.tool_names().contains(&"launch_run"), "{last:?}");
-        let recent = format!("Tell me 3\n\n[Your earlier message]\n{}", "word ".repeat(4000).trim_end());
-        for kept in
-            [goal.as_str(), "Noted: It must be blue", "THE SUMMARY of what was said.", &recent, "And now?"]
-        {
+        let (_, recent) =
+            last.prompt.split_once("\nTell me 3\n<end of message of the user ").expect("a message");
+        let words = "word ".repeat(4000);
+        assert!(
+            recent.split_once("\n\n<your earlier message ").unwrap().1.contains(words.trim_end()),
+            "{recent}"
+        );
+        for kept in [goal.as_str(), "Noted: It must be blue", "THE SUMMARY of what was said.", "And now?"] {
             assert!(last.prompt.contains(kept), "`{kept}` is missing: {}", last.prompt);
         }
         for older in ["Tell me 1", "Tell me 2"] {

@@ -55,7 +55,7 @@ fn facts_on_disk(state: &Path) -> usize {
     log.map_or(0, |bytes| bytes.split(|byte| *byte == b'\n').count() - 1)
 }
 
-/// Every reply has a different delay, so that the agents are not all in the same step when the process is killed.
+/// The delays of the replies differ, so that the agents are not all in the same step when the process is killed.
 fn script() -> Script {
     Script::from_fn(|request: &RecordedRequest| {
         let delay = Duration::from_millis(3 + (request.seq() as u64 * 7) % 11);

@@ -123,3 +123,19 @@ fn a_full_disk_for_the_log_is_a_warning_and_stops_no_run() {
     let output = command.spawn().wait(LIMIT).expect_code(0);
     assert!(output.stderr.contains("warning: the --log file could not be written"), "{}", output.stderr);
 }
+
+#[test]
+fn addresses_among_the_arguments_are_logged_without_anything_but_their_host() {
+    let althing = althing();
+    let address = "http://canary-user:canary-word@127.0.0.1:1/canary-path?token=canary-query#canary-end";
+    for (number, otlp) in [vec!["--otlp", address], vec![&format!("--otlp={address}")]].iter().enumerate() {
+        let log = format!("log-{number}");
+        run(&althing, &[&["--offline", "--automation", "--log", &log, "task"], &otlp[..]].concat());
+        let log = lines(&althing.work_dir().join(&log));
+        let started = of(&log, "started")[0]["args"].as_str().unwrap();
+        assert!(started.contains("://(23 characters)@127.0.0.1:1/("), "{started}");
+        assert!(!started.contains("canary"), "{started}");
+        let all = json!(log).to_string();
+        assert!(!all.contains("canary-word") && !all.contains("canary-query"), "{all}");
+    }
+}

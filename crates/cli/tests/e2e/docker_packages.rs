@@ -35,7 +35,8 @@ fn managers(source: u16) -> [(&'static str, String); 3] {
     [("bin/apk", apk), ("bin/python3", python), ("bin/npm", npm)]
 }
 
-/// Each package is a program that prints its own name. Packages whose name begins with `no-` do not exist.
+/// An HTTP server from which the package managers of the image fetch packages. Each package is a program that prints
+/// its own name. Packages whose name begins with `no-` do not exist.
 struct Source {
     port: u16,
     fetched: Arc<Mutex<Vec<String>>>,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use althing_testkit::process::Signal;
-use althing_testkit::{RecordedRequest, Reply, Script, Usage, scale};
+use althing_testkit::{Action, Gate, RecordedRequest, Reply, Script, Usage, scale};
 use fastrand::Rng;
 use serde_json::{Value, json};
 
@@ -125,7 +125,7 @@ fn a_command_checks_answers_in_the_sandbox() {
 }
 
 #[test]
-fn a_cost_limit_stops_an_evaluation_and_a_higher_one_continues_it() {
+fn a_cost_limit_stops_an_evaluation_before_the_call_that_exceeds_it_and_a_higher_one_continues_it() {
     let usage = Usage { input: 1000, output: 0, ..Usage::default() };
     let script = Script::from_fn(move |request: &RecordedRequest| arithmetic(request).usage(usage));
     let fixture = Fixture::with(1, script, |team| {
@@ -135,13 +135,55 @@ fn a_cost_limit_stops_an_evaluation_and_a_higher_one_continues_it() {
     // Each call costs a dollar, and each run has two calls.
     let limited = ["eval", "tasks.jsonl", "--teams", "team.yaml", "--jobs", "1", "--max-cost", "5"];
     let output = run(&fixture.althing, &limited).expect_code(3);
-    assert!(output.stderr.contains("the limit on the cost was reached"), "{}", output.stderr);
-    let calls = fixture.server.request_count();
-    assert!((5..16).contains(&calls), "{calls} calls of a dollar each under a limit of $5");
-    let args = ["eval", "tasks.jsonl", "--teams", "team.yaml", "--max-cost", "100", "--json"];
-    let output = run(&fixture.althing, &args).expect_code(0);
-    let report: Value = serde_json::from_str(&output.stdout).unwrap();
+    let why = "the limit on the cost was reached: 2 of 8 runs are over";
+    assert!(output.stderr.contains(why), "{}", output.stderr);
+    assert_eq!(fixture.server.request_count(), 5, "calls of a dollar each under a limit of $5");
+    // Nothing is left of the limit, so nothing is called.
+    run(&fixture.althing, &limited).expect_code(3);
+    assert_eq!(fixture.server.request_count(), 5);
+    let report = evaluate(&fixture, &["--teams", "team.yaml", "--max-cost", "100"]);
     assert_eq!(report["teams"][0]["runs"], 8);
+    assert_eq!(report["teams"][0]["rows"][0]["right_count"], 8, "{report:#}");
+    assert_eq!(fixture.server.request_count(), 16, "no call was repeated");
+}
+
+#[test]
+fn runs_of_an_evaluation_reserve_the_cost_of_their_calls_together() {
+    let expensive = |script: Script| {
+        let fixture = Fixture::with(3, script, |team| {
+            let models = ["model-a", "model-b", "model-c"];
+            let team = team.rule("final_answer_strategy", "winner_reuse");
+            models.into_iter().fold(team, |team, model| team.price(model, 1000.0))
+        });
+        fixture.althing.file("tasks.jsonl", sums(4));
+        fixture
+    };
+    let priced = expensive(Script::from_fn(arithmetic));
+    let refused = priced.run(&["--max-cost", "0.001", "What is 1 + 0?"]).expect_code(3);
+    let least = super::limits::least_cost(&refused.stderr);
+    assert_eq!(priced.server.request_count(), 0);
+    // Four runs want to make twelve calls at once; the limit allows two. Both cost twice as much as their input.
+    let gate = Gate::before_headers();
+    let tokens = (2.0 * least * 1000.0) as u64;
+    let gated = gate.clone();
+    let fixture = expensive(Script::from_fn(move |request: &RecordedRequest| {
+        let usage = Usage { input: tokens, output: 0, ..Usage::default() };
+        Action::gated(arithmetic(request).usage(usage), &gated)
+    }));
+    let limit = (2.5 * least).to_string();
+    let limited = ["eval", "tasks.jsonl", "--teams", "team.yaml", "--jobs", "4", "--max-cost", &limit];
+    let running = fixture.althing.new_command().args(limited).spawn();
+    gate.wait_waiting_blocking(2, LIMIT);
+    gate.release_all();
+    let output = running.wait(LIMIT).expect_code(3);
+    assert!(output.stderr.contains("the limit on the cost was reached"), "{}", output.stderr);
+    assert_eq!(fixture.server.request_count(), 2);
+    let report = evaluate(&fixture, &["--teams", "team.yaml", "--max-cost", "100000"]);
+    assert_eq!(
+        (&report["teams"][0]["runs"], &report["teams"][0]["runs_without_answer"]),
+        (&json!(4), &json!(0))
+    );
+    assert_eq!(fixture.server.request_count(), 4 * 6, "no call was repeated");
 }
 
 #[test]
@@ -202,6 +244,21 @@ fn a_killed_evaluation_continues_and_repeats_no_recorded_call() {
         *sent.entry(request.raw_body().to_vec()).or_default() += 1;
     }
     assert_eq!(sent.len(), ideal, "a call was repeated with another request");
+}
+
+#[test]
+fn a_run_that_was_killed_before_it_recorded_anything_begins_again() {
+    let fixture = fixture(1, 2);
+    let first = evaluate(&fixture, &["--teams", "team.yaml"]);
+    let calls = fixture.server.request_count();
+    let session = first["teams"][0]["runs_in_detail"][0]["session"].as_str().unwrap();
+    let log = fixture.althing.state_dir().join("sessions").join(session).join("events.jsonl");
+    assert!(log.metadata().unwrap().len() > 0);
+    std::fs::write(&log, "").unwrap();
+    let again = evaluate(&fixture, &["--teams", "team.yaml"]);
+    assert_eq!(again["teams"][0]["rows"], first["teams"][0]["rows"]);
+    assert_ne!(again["teams"][0]["runs_in_detail"][0]["session"], session);
+    assert_eq!(fixture.server.request_count() - calls, calls / 2, "only this run began again");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! The conversation in a real terminal, as people use it every day: queued messages, stopping a reply, reading the
 //! final answer as it is written, searching, and habits that people bring from other programs.
 
-use althing_testkit::{Action, Althing, Gate, Parliament, Reply, Script, Terminal, vt100};
+use althing_testkit::wait::holds_within;
+use althing_testkit::{Action, Althing, Gate, Parliament, Reply, Script, Terminal, vt100, wait};
 use serde_json::json;
 use std::collections::BTreeSet;
 
@@ -80,8 +81,10 @@ fn messages_wait_above_the_input_and_enter_the_conversation_when_their_turn_come
     assert!(row(&screen, "a message too early") > row(&screen, "Here is the slow answer"), "{screen}");
 
     terminal.keys(UP);
-    terminal.wait_for("› a message too early", LIMIT);
+    terminal.wait_for("enter edits", LIMIT);
+    terminal.keys("\r");
     terminal.wait_gone("queued, delivered", LIMIT);
+    terminal.wait_for("› a message too early", LIMIT);
     terminal.keys(", changed\r");
     let screen = terminal.wait_for("queued, delivered after this turn", LIMIT);
     assert!(screen.contains("a message too early, changed"), "{screen}");
@@ -91,6 +94,41 @@ fn messages_wait_above_the_input_and_enter_the_conversation_when_their_turn_come
     let rows: Vec<usize> = places.iter().map(|text| row(&screen, text)).collect();
     assert!(rows.is_sorted() && !screen.contains("queued"), "{rows:?}\n{screen}");
     assert_eq!(fixture.server.request_count(), 2);
+}
+
+#[test]
+fn every_queued_message_can_be_changed_or_removed() {
+    let gate = Gate::before_headers();
+    let script = Script::parliament()
+        .on("talker")
+        .nth(0, Action::gated(Reply::text("The slow answer."), &gate))
+        .on("talker")
+        .always(Reply::text("Read."));
+    let fixture = conversation(script, |team| team);
+    let mut terminal = opened(&fixture, 100, 30);
+    terminal.keys("begin\r");
+    gate.wait_waiting_blocking(1, LIMIT);
+    for text in ["message one", "message two", "message three"] {
+        terminal.keys(text).keys("\r");
+        terminal.wait_for(&format!("   {text}"), LIMIT);
+    }
+    terminal.keys(UP).keys(UP);
+    terminal.wait_for(" › message two", LIMIT);
+    terminal.keys("\x1b[3~");
+    terminal.wait_gone("message two", LIMIT);
+    terminal.wait_for(" › message one", LIMIT);
+    terminal.keys("\r");
+    terminal.wait_for(" › message one", LIMIT);
+    terminal.keys(", changed\r");
+    terminal.wait_for("   message one, changed", LIMIT);
+    gate.release_all();
+    terminal.wait_until(LIMIT, "both replies", |screen| screen.matches("Read.").count() == 2);
+    let last = fixture.server.requests().pop().unwrap().messages().to_vec();
+    let said: Vec<String> =
+        last.iter().filter(|message| message["role"] == "user").map(ToString::to_string).collect();
+    let said = said.join("\n");
+    assert!(said.contains("message three") && said.contains("message one, changed"), "{said}");
+    assert!(!said.contains("message two"), "{said}");
 }
 
 #[test]
@@ -210,7 +248,8 @@ fn the_card_of_a_run_shows_what_each_agent_is_writing() {
         screen.lines().any(|line| line.starts_with("   a ") && line.contains("writing: Use a CDN for"))
     });
     gate.release_all();
-    terminal.wait_for("Complete ✓", LIMIT);
+    terminal.wait_for(OVERRIDE_HINT, LIMIT);
+    terminal.keys("\r").wait_for("Complete ✓", LIMIT);
     let events = fixture.althing.events();
     assert!(items(&events, "answer").iter().any(|item| item.to_string().contains("and nothing else")));
 }
@@ -238,7 +277,9 @@ fn a_search_highlights_the_words_jumps_and_counts() {
         terminal.keys("/find NEEDLE\r");
         terminal.wait_for("needle: 3 of 3", LIMIT);
         let screen = terminal.wait_for("the needle of reply 3", LIMIT);
-        assert!(screen.contains("n next · N previous"), "{screen}");
+        // A narrow screen has no room for all hints.
+        let hints = if cols < 100 { "n next · esc ends" } else { "n next · N previous" };
+        assert!(screen.contains(hints), "{screen}");
         let (column, line) = terminal.find("needle of reply").unwrap();
         let highlighted = |column: u16| {
             terminal.with_screen(|screen| screen.cell(line, column).is_some_and(vt100::Cell::inverse))
@@ -317,6 +358,44 @@ fn commands_that_people_know_from_other_programs_exist_or_are_explained() {
     let before = sessions();
     terminal.keys("/clear\r");
     terminal.wait_until(LIMIT, "a new session", |_| !sessions().is_subset(&before));
+}
+
+#[test]
+fn a_long_paste_is_folded_sent_whole_and_can_be_edited() {
+    let script = Script::parliament().on("talker").always(Reply::text("Read."));
+    let fixture = conversation(script, |team| team);
+    let editor = fixture.althing.file("editor", "#!/bin/sh\nsed -i 's/^line 300$/the last line/' \"$1\"\n");
+    std::fs::set_permissions(&editor, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let command = fixture.althing.new_command().args(["--config", "team.yaml"]);
+    let mut terminal = command.env("EDITOR", editor.to_str().unwrap()).terminal(100, 30);
+    terminal.wait_for("Type a message...", LIMIT);
+    let lines: Vec<String> = (1..=300).map(|n| format!("line {n}")).collect();
+    let paste = format!("\x1b[200~{}\x1b[201~", lines.join("\r"));
+    terminal.keys("See ");
+    terminal.keys(&paste);
+    let screen = terminal.wait_for("› See [Pasted 300 lines]", LIMIT);
+    assert!(!screen.contains("line 300"), "{screen}");
+    // Backspace removes the whole paste, and undo brings it back.
+    terminal.keys("\x7f");
+    terminal.wait_gone("[Pasted", LIMIT);
+    terminal.keys("\x1f");
+    terminal.wait_for("› See [Pasted 300 lines]", LIMIT);
+    terminal.keys(" please");
+    terminal.wait_for("[Pasted 300 lines] please", LIMIT);
+    terminal.keys("\r");
+    terminal.wait_for("Read.", LIMIT);
+    let sent = |at: usize| fixture.server.requests()[at].messages().last().unwrap().to_string();
+    let whole = format!("See {} please", lines.join("\\n"));
+    assert!(sent(0).contains(&whole), "{}", sent(0));
+    // The editor shows and changes the whole text.
+    terminal.wait_for("Status: Idle", LIMIT);
+    terminal.keys(&paste);
+    terminal.wait_for("› [Pasted 300 lines]", LIMIT);
+    terminal.keys("\x18");
+    terminal.wait_for("the last line", LIMIT);
+    terminal.keys("\r");
+    wait::until(LIMIT, || fixture.server.request_count() == 2);
+    assert!(sent(1).contains("line 299\\nthe last line"), "{}", sent(1));
 }
 
 #[test]
@@ -413,12 +492,47 @@ fn plain_lines_list_their_own_commands_and_take_yes_and_no() {
     let mut terminal = althing.new_command().arg("--offline").env("ALTHING_PLAIN", "1").terminal(120, 50);
     terminal.wait_for("Write a message", LIMIT);
     terminal.keys("/help\r");
-    let screen = terminal.wait_for("/quit: leave", LIMIT);
-    assert!(screen.contains("/approve, yes:") && !screen.contains("/theme"), "{screen}");
-    terminal.keys("/theme\r");
-    terminal.wait_for("works only on the screen", LIMIT);
+    // The last line of the list.
+    let screen = terminal.wait_for("/type TEXT: type into", LIMIT);
+    assert!(screen.contains("/quit: leave") && screen.contains("/approve, yes:"), "{screen}");
+    assert!(!screen.contains("/theme"), "{screen}");
+    for command in ["/theme", "/continue", "/search", "/editor", "/resume", "/models"] {
+        terminal.keys(&format!("{command}\r"));
+        terminal.wait_for(&format!("{command} works only on the screen"), LIMIT);
+    }
     terminal.keys("Compare three ways to cache\r");
     terminal.wait_for("launch this run?", LIMIT);
     terminal.keys("no\r");
     terminal.wait_for("Not started: rejected", LIMIT);
+}
+
+#[test]
+fn the_theme_follows_the_background_that_the_terminal_reports() {
+    let (dark, light) = (vt100::Color::Idx(6), vt100::Color::Idx(4));
+    let name_color = |terminal: &Terminal| {
+        let (column, line) = terminal.find("Althing")?;
+        terminal.with_screen(|screen| screen.cell(line, column).map(vt100::Cell::fgcolor))
+    };
+    for (variable, value, asks) in
+        [("A", "", true), ("ALTHING_THEME", "dark", false), ("COLORFGBG", "15;0", false)]
+    {
+        let althing = althing();
+        let mut terminal = althing.new_command().arg("--offline").env(variable, value).terminal(100, 30);
+        terminal.wait_for("Type a message...", LIMIT);
+        assert_eq!(name_color(&terminal), Some(dark));
+        let query = b"\x1b]11;?";
+        assert_eq!(terminal.raw().windows(query.len()).any(|part| part == query), asks, "{variable}");
+        terminal.keys("bef").wait_for("bef", LIMIT);
+        if asks {
+            terminal.keys_at_once("\x1b]11;rgb:fdfd/f6f6/e3e3\x1b\\");
+        }
+        // The reply changes the colors, and is not typed.
+        terminal.keys("ore").wait_for("before", LIMIT);
+        let expected = if asks { light } else { dark };
+        assert!(
+            holds_within(LIMIT, || name_color(&terminal) == Some(expected)),
+            "{:?}",
+            name_color(&terminal)
+        );
+    }
 }

@@ -3,7 +3,7 @@
 
 use std::os::unix::fs::symlink;
 
-use althing_testkit::{RecordedRequest, Reply, Script};
+use althing_testkit::{Althing, RecordedRequest, Reply, Script};
 use serde_json::json;
 
 use super::mcp::Client;
@@ -357,4 +357,33 @@ fn a_plan_behind_a_link_in_a_found_state_directory_is_neither_executed_nor_chang
     assert!(files_below(&plans) == before, "the plan was changed");
     let named = here().args(["--state-dir", "elsewhere", "--execute-plan", "latest"]);
     named.spawn().wait(LIMIT).expect_code(0);
+}
+
+#[test]
+fn a_line_break_in_the_name_of_the_directory_adds_no_line_to_a_message() {
+    let line = r#"mkdir -p "$THERE" && cd "$THERE" && exec "$ALTHING" "$@""#;
+    let here =
+        Althing::new("/bin/sh").env("ALTHING_STATE_DIR", "").env("ALTHING", env!("CARGO_BIN_EXE_althing"));
+    let there = here.work_dir().join("clone\nFAKE: this directory is trusted");
+    let here = here.env("THERE", &there);
+    for (args, says_where) in [
+        (&["--offline", "--automation", "task"][..], true),
+        (&["sessions"], false),
+        (&["sessions", "show", "latest"], false),
+        (&["undo", "latest"], false),
+        (&["config", "check", "missing.yaml"], true),
+        (&["--config", "missing.yaml", "--automation", "task"], true),
+        (&["--offline", "--automation", "--context-path", "missing", "task"], true),
+        (&["--offline", "--automation", "--output-file", "missing/file", "task"], false),
+        (&["workflow", "check", "missing.yaml"], true),
+        (&["resume", "missing"], false),
+        (&["replay", "missing"], true),
+        (&["eval", "missing.jsonl", "--offline"], false),
+    ] {
+        let mut terminal = here.new_command().args(["-c", line, "sh"]).args(args).terminal(400, 40);
+        terminal.wait(LIMIT);
+        let raw = String::from_utf8_lossy(&terminal.raw()).replace('\r', "");
+        assert!(!raw.contains("\nFAKE"), "{args:?}: {raw}");
+        assert!(!says_where || raw.contains("FAKE"), "{args:?} does not say where: {raw}");
+    }
 }

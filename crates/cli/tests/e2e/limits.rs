@@ -107,7 +107,7 @@ fn a_run_at_its_cost_limit_ends_with_the_answer_so_far() {
 }
 
 /// The least cost of the call that was not made, from the text that says so.
-fn least_cost(text: &str) -> f64 {
+pub(super) fn least_cost(text: &str) -> f64 {
     let (_, rest) = text.split_once("its input alone costs about $").unwrap_or_else(|| panic!("{text}"));
     rest.split(',').next().unwrap().parse().unwrap_or_else(|_| panic!("{text}"))
 }

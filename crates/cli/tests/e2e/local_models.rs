@@ -5,6 +5,8 @@ use althing_testkit::{
     Action, Althing, CallStyle, FakeModel, FakeModelOptions, Script, ServerProgram, SmallModel,
 };
 use serde_json::{Value, json};
+use std::io::{Read, Write};
+use std::net::TcpListener;
 
 use super::support::{LIMIT, Team, althing, bare};
 
@@ -152,6 +154,36 @@ fn without_a_config_local_servers_are_found_with_their_models_and_sizes() {
     let plain = server(ServerProgram::Plain, Script::parliament());
     let (told, _) = found(bare().env("ALTHING_LOCAL_SERVERS", plain.base_url()));
     assert!(told.contains("using the offline model"), "an unknown server is not used: {told}");
+}
+
+#[test]
+fn a_server_that_the_user_names_and_that_cannot_be_used_is_named_with_the_reason() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let loading = format!("http://{}/v1", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for connection in listener.incoming() {
+            let mut connection = connection.unwrap();
+            let _ = connection.read(&mut [0; 4096]);
+            let body = r#"{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}"#;
+            let head = "HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: ";
+            let _ = connection.write_all(format!("{head}{}\r\n\r\n{body}", body.len()).as_bytes());
+        }
+    });
+    let plain = server(ServerProgram::Plain, Script::parliament());
+    let silent = "http://127.0.0.1:9/v1";
+    let named = format!("{loading},{silent},{}", plain.base_url());
+    let expected = [
+        format!("the model server at {loading} is loading its model: try again when it is ready"),
+        format!("no model server answers at {silent}, which ALTHING_LOCAL_SERVERS names"),
+        format!("the server at {}, which ALTHING_LOCAL_SERVERS names, is none that", plain.base_url()),
+    ];
+    for command in [&["--automation", "task"][..], &["config", "init"]] {
+        let althing = bare().env("ALTHING_LOCAL_SERVERS", &named);
+        let output = althing.args(command).spawn().wait(LIMIT).expect_code(0);
+        for note in &expected {
+            assert!(output.stderr.contains(note), "{command:?}: {note}: {}", output.stderr);
+        }
+    }
 }
 
 #[test]

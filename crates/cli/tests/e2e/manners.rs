@@ -114,7 +114,7 @@ fn a_panic_anywhere_restores_the_terminal_and_shows_a_readable_message() {
         let screen = terminal.screen();
         let name = failpoint.split(':').next().unwrap();
         ensure(screen.contains(&format!("failpoint {name}")), || format!("{failpoint}: {screen}"))?;
-        // The session can be resumed and left, even if it asks a question.
+        // The session can be resumed, and Ctrl+C twice leaves it, even while the question about the run is open.
         let mut terminal = althing.new_command().args(["resume", "--offline"]).terminal(100, 30);
         ready(&mut terminal);
         terminal.keys("\x03\x03");

@@ -598,8 +598,8 @@ print(json.dumps({"type": "assistant", "message": {"id": "m", "content": [{"type
 print(json.dumps({"type": "result", "is_error": False, "result": said, "total_cost_usd": 0.01, "usage": {"input_tokens": 10, "output_tokens": 5}}))
 "#;
 
-/// The cells that are tried with a CLI agent: on the command line and in the nightly run all, otherwise those with a
-/// writable context path and without a named strategy.
+/// The cells that are tried with a CLI agent: all cells on the command line and in nightly tests, otherwise only those
+/// that have a writable context path and name no strategy.
 fn cli_cells(door: Door) -> Vec<Cell> {
     let all = door == Door::CommandLine || scale(0, 1) == 1;
     all_cells().into_iter().filter(|cell| all || (cell.strategy == "default" && cell.has_path)).collect()

@@ -25,7 +25,7 @@ pub struct Cell {
     pub has_path: bool,
 }
 
-/// What a run does, for one agent mode, refinement and strategy.
+/// What a run does for one combination of agent mode, refinement and strategy.
 pub struct Row {
     pub is_single: bool,
     pub refinement: bool,

@@ -109,6 +109,10 @@ fn a_client_launches_a_run_and_gets_the_same_result_object_as_everyone() {
     assert_eq!(serde_json::from_str::<Value>(&kept).unwrap()["run_id"], run_id.as_str());
     let again = client.tool("run_result", &json!({"run_id": run_id}));
     assert_eq!(again["structuredContent"], result, "{again}");
+    for unknown in [format!("{run_id}/../.."), format!("{session}.r7")] {
+        let refused = client.tool("run_result", &json!({"run_id": unknown}));
+        assert_eq!(refused["isError"], true, "{unknown}: {refused}");
+    }
     let wrong = client.tool("launch_run", &json!({"tsak": "x"}));
     assert_eq!(wrong["isError"], true);
     assert!(wrong["content"][0]["text"].as_str().unwrap().contains("task"), "{wrong}");
@@ -271,6 +275,33 @@ fn the_cost_limit_of_a_server_applies_to_all_its_runs_together() {
         client.running.close_stdin();
         client.running.wait(LIMIT).expect_code(0);
     }
+}
+
+#[test]
+fn runs_at_the_same_time_reserve_the_cost_of_their_calls_together() {
+    let team = |script: Script| Fixture::with(1, script, |team| team.price("model-a", 1000.0));
+    let refused = team(Script::parliament());
+    let mut client = Client::start(&refused.althing, &["--config", "team.yaml", "--max-cost", "0.001"]);
+    let launched = client.tool("launch_run", &json!({"task": "Build it"}));
+    let least = super::limits::least_cost(launched["structuredContent"]["error"].as_str().unwrap());
+    client.running.close_stdin();
+    client.running.wait(LIMIT).expect_code(0);
+    let limit = (1.5 * least).to_string();
+    let gate = Gate::before_headers();
+    let fixture = team(Script::parliament().on("model-a").always(Action::gated(Action::Usual, &gate)).into());
+    let args = ["--config", "team.yaml", "--wait", "0", "--max-cost", &limit];
+    let mut client = Client::start(&fixture.althing, &args);
+    let launched = client.tool("launch_run", &json!({"task": "Build it"}));
+    let first = launched["structuredContent"]["run_id"].clone();
+    gate.wait_waiting_blocking(1, LIMIT);
+    let launched = client.tool("launch_run", &json!({"task": "Build on"}));
+    let second = client.result_of(&launched["structuredContent"]["run_id"].clone());
+    assert!(second["error"].as_str().unwrap_or_default().contains("was not made"), "{second}");
+    assert_eq!(fixture.server.request_count(), 1, "only the first run made a call");
+    gate.release_all();
+    assert!(client.result_of(&first)["final_answer"].is_string());
+    client.running.close_stdin();
+    client.running.wait(LIMIT).expect_code(0);
 }
 
 #[test]

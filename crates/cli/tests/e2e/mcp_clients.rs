@@ -40,6 +40,14 @@ fn assert_python_got_a_result(seen: &Value) {
     assert_eq!(seen["result"]["status"], "completed", "{seen}");
     assert!(seen["result"]["final_answer"].as_str().unwrap().contains("offline model"), "{seen}");
     assert_eq!((&seen["again"], &seen["resource"]), (&seen["result"], &seen["result"]));
+    // No agent of this run has file tools.
+    let run = format!("althing://runs/{}", seen["result"]["run_id"].as_str().unwrap());
+    let listed: Vec<&str> = seen["resources"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    let listed: Vec<&str> = listed.into_iter().filter_map(|uri| uri.strip_prefix(&run)).collect();
+    assert_eq!(listed, ["/result", "/log"], "no workspace: {seen}");
+    let refused = seen["refused"].as_str().unwrap_or_default();
+    assert!(refused.contains(&format!("there is no resource `{run}/workspace`")), "{seen}");
+    assert!(refused.contains("has no workspace"), "{seen}");
     assert!(!seen["progress"].as_array().unwrap().is_empty(), "progress is reported: {seen}");
 }
 

@@ -443,7 +443,8 @@ enum Writer {
 
 const WRITERS: [Writer; 3] = [Writer::FileTools, Writer::Commands, Writer::CliAgent];
 
-/// A model that creates a file and changes another once it may write, which is when it has no coordination tools.
+/// A model that creates a file and changes another as soon as it may write. It may write when the request offers no
+/// coordination tools.
 fn writing(writer: Writer, request: &RecordedRequest) -> Reply {
     let coordinates = request.tool_names().iter().any(|tool| ["new_answer", "vote"].contains(tool));
     let has_results = request.messages().iter().any(|message| message["role"] == "tool");
@@ -707,7 +708,7 @@ fn an_agent_of_any_kind_chosen_over_the_winner_does_the_final_presentation() {
         assert_eq!(presentations(&fixture.althing.events()), [""; 0], "nobody presents before the choice");
         terminal.keys("\x0f");
         terminal.wait_for("Choose who presents", LIMIT);
-        terminal.keys("\x1b[B\r");
+        terminal.keys("\x1b[B").keys("\r");
         terminal.wait_for(answer, LIMIT);
         terminal.wait_for("Complete ✓", LIMIT);
         let events = fixture.althing.events();
@@ -758,7 +759,7 @@ fn agents_of_every_kind_that_execute_an_approved_plan_get_its_tasks_and_the_user
     terminal.keys("\r");
     let screen = terminal.wait_for("Add instructions", LIMIT);
     assert!(screen.contains("Part 1") && screen.contains("Part 2"), "{screen}");
-    terminal.keys("\talso write an index\r");
+    terminal.keys("\t").keys("also write an index").keys("\r");
     // Each agent is called for its answer and for its vote.
     wait::until(LIMIT, || {
         let calls = claude_calls(&fixture);

@@ -128,7 +128,8 @@ async fn a_new_cli_agent_is_listed_with_its_version_and_how_to_install_it() {
     let dir = tempfile::tempdir().unwrap();
     let toy = installed(dir.path());
     let search = dir.path().display().to_string();
-    let found = find_agents(&adapters(&toy), &launcher(), (&search, &[]), Duration::from_secs(30)).await;
+    let found =
+        find_agents(&adapters(&toy), &launcher(), (&search, &[]), Duration::from_secs(30), None).await;
     let found = found.iter().find(|found| found.name == TOY.adapter).unwrap();
     assert_eq!((found.path.as_ref(), found.version.as_deref()), (Some(&toy), Some("1.2.3")));
     let backend = BACKENDS.named(TOY.kind).unwrap();

@@ -7,8 +7,9 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use super::support::{Fixture, LIMIT, Team};
+use super::support::{Fixture, LIMIT, Team, althing};
 
 /// What a terminal sends when its window loses the focus.
 const FOCUS_LOST: &str = "\x1b[O";
@@ -72,6 +73,80 @@ fn the_users_program_hears_of_a_question_and_of_the_end_of_a_run() {
     terminal.keys("\r");
     wait::until(LIMIT, || {
         heard(&file).lines().any(|line| line.contains("Complete") && line.contains("Paint it"))
+    });
+}
+
+/// The listener as `notify` of a config that is named with `--config`.
+fn with_listener() -> (Fixture, PathBuf) {
+    let mut file = None;
+    let fixture = fixture("team.yaml", |fixture| {
+        let (program, heard) = listener(fixture);
+        file = Some(heard);
+        json!({"notify": {"command": [program]}})
+    });
+    (fixture, file.unwrap())
+}
+
+fn bells(terminal: &Terminal) -> usize {
+    String::from_utf8_lossy(&terminal.raw()).matches('\x07').count()
+}
+
+#[test]
+fn without_notifications_of_the_terminal_the_users_program_is_still_told_and_the_bell_rings() {
+    let (fixture, file) = with_listener();
+    let command = fixture.althing.new_command().args(["--config", "team.yaml"]);
+    // Without the question for the background color, every byte 7 is a bell.
+    let command = command.env("ALTHING_NOTIFY", "0").env("ALTHING_THEME", "dark");
+    let mut terminal = command.terminal(100, 30);
+    terminal.wait_for("Type a message...", LIMIT);
+    terminal.keys_at_once(FOCUS_LOST).keys("Go\r");
+    terminal.wait_for("Launch this run?", LIMIT);
+    wait::until(LIMIT, || heard(&file).contains("Launch this run? Paint it"));
+    wait::until(LIMIT, || bells(&terminal) == 1);
+    terminal.keys("\r");
+    wait::until(LIMIT, || heard(&file).contains("Complete"));
+    wait::until(LIMIT, || bells(&terminal) == 2);
+    assert!(!String::from_utf8_lossy(&terminal.raw()).contains("\x1b]9;"));
+}
+
+#[test]
+fn while_the_focus_is_unknown_the_users_program_is_told_if_no_key_is_pressed() {
+    let (fixture, file) = with_listener();
+    let mut terminal = fixture.althing.new_command().args(["--config", "team.yaml"]).terminal(100, 30);
+    terminal.wait_for("Type a message...", LIMIT);
+    terminal.keys("Go\r");
+    terminal.wait_for("Launch this run?", LIMIT);
+    wait::until(LIMIT, || heard(&file).contains("Launch this run? Paint it"));
+    // A key within some seconds after the end of the run means that the user is there.
+    terminal.keys("\r");
+    terminal.wait_for("Reported.", LIMIT);
+    terminal.keys("x");
+    let told_later = wait::holds_within(Duration::from_secs(12), || heard(&file).contains("Complete"));
+    assert!(!told_later, "{}", heard(&file));
+    assert!(
+        !String::from_utf8_lossy(&terminal.raw()).contains("\x1b]9;"),
+        "the terminal is asked for nothing"
+    );
+}
+
+#[test]
+fn the_end_of_a_workflow_is_reported() {
+    let althing = althing();
+    let go = althing.work_dir().join("go");
+    let wait_for_go = format!("while [ ! -e {} ]; do sleep 0.02; done", go.display());
+    let task = json!({"id": "wait", "agent": "command", "command": ["sh", "-c", wait_for_go],
+        "executionMode": "headless", "prompt": ""});
+    let stages = json!([{"name": "only", "tasks": [task]}]);
+    althing.file("flow.yaml", json!({"name": "release", "goal": "Ship it", "stages": stages}).to_string());
+    let command = althing.new_command().args(["workflow", "run", "flow.yaml", "--offline", "--unconfined"]);
+    let mut terminal = command.terminal(100, 30);
+    terminal.wait_for("Status: Running", LIMIT);
+    terminal.keys_at_once(FOCUS_LOST);
+    std::fs::write(&go, "").unwrap();
+    terminal.wait_for("Status: Done", LIMIT);
+    wait::until(LIMIT, || {
+        let raw = String::from_utf8_lossy(&terminal.raw()).into_owned();
+        raw.contains("\x1b]9;Althing: ") && raw.contains(": release\x07")
     });
 }
 

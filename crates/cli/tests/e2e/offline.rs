@@ -1,5 +1,5 @@
-//! `--offline` with `--config` simulates the config: nothing that it names is started or sent, in any front end, and the
-//! user is told what is simulated.
+//! `--offline` with `--config` simulates the config: in no front end does Althing start a program or contact a server
+//! that the config names, and the user is told what is simulated.
 
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use super::mcp::Client;
 use super::support::{LIMIT, althing, run};
 
-/// A config and a workflow that name everything that can be started or sent, and traps that notice if it is: programs
-/// that leave a mark, and servers that count their connections.
+/// A config and a workflow with programs and servers of every kind, and traps in their places: programs that leave a
+/// mark when they are started, and servers that count their connections.
 struct Traps {
     althing: Althing,
     marks: PathBuf,

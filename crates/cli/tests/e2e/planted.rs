@@ -319,7 +319,7 @@ fn many_files_that_a_command_writes_to_packages_are_counted_and_undone() {
     assert_eq!(state_of(&project), before);
 }
 
-/// A CLI agent that writes files that run code later, and ordinary files, into its working directory.
+/// A CLI agent that writes files that run code later, also a `Makefile`, and another file into its working directory.
 const PLANTING_CLAUDE: &str = r#"#!/usr/bin/env python3
 import json, os, sys
 sys.stdin.read()
@@ -330,8 +330,8 @@ print(json.dumps({"type": "system", "subtype": "init", "session_id": "s"}))
 print(json.dumps({"type": "result", "subtype": "success", "is_error": False, "result": "Done.", "session_id": "s"}))
 "#;
 
-/// Checks that the notice in a session's log names the written files that run code later and not the ordinary ones, and
-/// that the output shows the notice.
+/// Checks that the notice in a session's log names the written files that run code later, but neither build files
+/// (`Makefile`) nor other files, and that the output shows the notice.
 #[track_caller]
 fn assert_pointed_out(output: &Output, events: &[Value], dir: &Path) {
     let mut events = events.iter().map(Value::to_string);
@@ -397,8 +397,8 @@ fn the_chat_agents_file_tools_refuse_or_point_out_files_that_run_code_later() {
     assert!(events.contains(notice), "{events}");
 }
 
-/// A CLI agent that writes to the hooks of the repository in its working directory, and makes a repository whose shape
-/// only git knows, in a directory for the output of builds.
+/// A CLI agent that plants hooks in the repository in its working directory, and a whole git directory, which is not
+/// named `.git`, in `target`, where builds write their output.
 const CLAUDE_FOR_GIT: &str = r##"#!/usr/bin/env python3
 import json, os, sys
 sys.stdin.read()

@@ -14,8 +14,8 @@ use althing_testkit::{Althing, FakeModel, Machine, RecordedRequest, Reply, Scrip
 use serde_json::{Value, json};
 
 use super::programs::{
-    START_TIMEOUT, cli_agent_of, headless, internal_reply, programs, shell_call, start_workflow,
-    with_programs,
+    START_TIMEOUT, cli_agent_of, headless, internal_reply, passed, programs, send_op, shell_call,
+    start_workflow, wait_for_question, with_programs,
 };
 use super::scripted_claude;
 use super::support::{LIMIT, althing};
@@ -46,7 +46,7 @@ for path, text in json.load(open("plant.json")):
 print("planted", planted)
 "#;
 
-/// A file that says in JSON, JavaScript or a shell's language: make a mark.
+/// The text to plant as the settings file `name`: a CLI agent that acts on it creates a file in `marks`.
 fn mark(name: &str, marks: &Path, kept: &Value) -> String {
     let file = marks.join(name.replace('/', "-")).display().to_string();
     let touch = format!("touch {file}");
@@ -231,6 +231,7 @@ fn plants_nothing(cli: &str, machine: Machine) {
     assert!(plant.status().unwrap().success());
     start_plainly(&dir, cli, &althing, &server);
     assert!(!contents(&marks).is_empty(), "{cli}: nothing that is planted acts, so this test proves nothing");
+    passed(cli);
 }
 
 fn in_every_sandbox(cli: &str) {
@@ -288,6 +289,32 @@ fn codex_does_not_make_a_project_trusted_in_its_users_settings() {
         althing.new_command().args(args).args(unconfined).spawn().wait(START_TIMEOUT).expect_code(0);
         assert_eq!(fs::read_to_string(&config).unwrap(), before, "{unconfined:?}");
     }
+    passed("codex");
+}
+
+#[test]
+fn codex_in_a_terminal_without_a_sandbox_does_not_make_a_project_trusted_in_its_users_settings() {
+    let Some(dir) = programs() else { return };
+    let server = FakeModel::start_on_thread(Script::from_fn(planting_model));
+    let althing = with_programs(&dir, &server);
+    let work = althing.work_dir();
+    assert!(Command::new("git").args(["init", "-q"]).current_dir(&work).status().unwrap().success());
+    let config = althing.home_dir().join(".codex/config.toml");
+    let before = fs::read_to_string(&config).unwrap();
+    let task = json!({"id": "t", "agent": "codex", "executionMode": "interactive", "prompt": "Good morning"});
+    let running = start_workflow(&althing, &[task]);
+    let turn = wait_for_question(&running, "w1.t", "end");
+    let decision = json!({"decision": "choose", "option": "end"});
+    send_op(&running, &json!({"op": "answer", "interaction": turn["id"], "decision": decision}));
+    running.wait(START_TIMEOUT).expect_code(0);
+    assert!(server.request_count() > 0);
+    // Codex itself remembers in its section `tui` what it has shown to its user.
+    let after = fs::read_to_string(&config).unwrap();
+    let added = after.strip_prefix(&before).unwrap_or_else(|| panic!("{after}"));
+    let tables: Vec<&str> = added.lines().filter(|line| line.starts_with('[')).collect();
+    assert!(tables.iter().all(|table| table.starts_with("[tui")), "{after}");
+    assert!(!after.contains("projects") && !after.contains("trust"), "{after}");
+    passed("codex");
 }
 
 #[test]
@@ -313,6 +340,7 @@ fn real_cli_agents_in_a_terminal_and_a_sandbox_work_with_their_users_settings_an
     let after = users_files(&althing.home_dir());
     assert_eq!(before.keys().collect::<Vec<_>>(), after.keys().collect::<Vec<_>>());
     assert!(before == after, "the settings have changed");
+    clis.into_iter().for_each(passed);
 }
 
 /// Refreshes its token as Claude Code does, plants a hook, and tells whether it sees what an earlier start planted.

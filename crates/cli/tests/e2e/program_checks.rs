@@ -11,7 +11,7 @@ use althing_testkit::{
 use serde_json::{Value, json};
 
 use super::programs::{
-    START_TIMEOUT, cli_agent_of, headless, internal_reply, programs, shell_call, with_programs,
+    START_TIMEOUT, cli_agent_of, headless, internal_reply, passed, programs, shell_call, with_programs,
 };
 use super::support::{bare, run};
 
@@ -45,6 +45,9 @@ fn each_real_cli_agent_is_found_with_its_version_and_login() {
             assert!(version.contains(&installed_version(&dir, package)), "{row}");
             assert_eq!((&row["usable"], &row["signed_in"]), (&json!(true), &json!(is_signed_in)), "{row}");
         }
+    }
+    for (kind, _) in CLIS {
+        passed(kind);
     }
 }
 
@@ -80,6 +83,7 @@ fn real_cli_agents_that_landlock_confines_write_to_the_directories_that_exist() 
         let file = format!("{cli}.txt");
         assert!(althing.work_dir().join("kept").join(&file).exists(), "{cli} wrote nothing: {report:#}");
         assert!(!althing.home_dir().join(&file).exists(), "{cli} wrote outside its sandbox");
+        passed(cli);
     }
 }
 
@@ -100,4 +104,5 @@ fn a_rate_limit_that_passes_does_not_fail_the_task_of_a_cli_agent() {
     for task in report["stages"][0]["tasks"].as_array().unwrap() {
         assert_eq!((&task["status"], &task["output"]), (&json!("DONE"), &json!("all done")), "{task}");
     }
+    clis.into_iter().for_each(passed);
 }

@@ -7,7 +7,9 @@ use althing_testkit::process::Signal;
 use althing_testkit::{Althing, FakeModel, RecordedRequest, Reply, Script, scale};
 use serde_json::{Value, json};
 
-use super::programs::{START_TIMEOUT, cli_agent_of, headless, internal_reply, programs, with_programs};
+use super::programs::{
+    START_TIMEOUT, cli_agent_of, headless, internal_reply, passed, programs, with_programs,
+};
 use super::support::LIMIT;
 
 /// Whether any message of the request, on any wire format, has a text that ends with this one.
@@ -71,6 +73,9 @@ fn check_prompts_in_terminals(prompts: &[(&str, &str)]) {
     }
     running.signal(Signal::TERM);
     running.wait(LIMIT).expect_code(4);
+    for (agent, _) in prompts {
+        passed(agent);
+    }
 }
 
 #[test]
@@ -146,6 +151,7 @@ fn no_prompt_is_a_command_to_a_real_cli_agent_on_pipes() {
         wait_for_prompts(&server, &prompts.each_ref().map(|(agent, text)| (*agent, text.trim())));
     }
     assert!(!althing.work_dir().join("bang.txt").exists(), "a prompt was run as a command");
+    AGENTS.into_iter().for_each(passed);
 }
 
 /// A workflow whose first task prints mentions of a file in the working directory and of a file in the home directory,

@@ -3,6 +3,7 @@
 
 use althing_testkit::{Althing, FakeModel, RecordedRequest, Reply, Script};
 use serde_json::{Value, json};
+use std::os::unix::fs::PermissionsExt;
 
 use super::programs::{START_TIMEOUT, headless, internal_reply, programs, with_programs};
 
@@ -92,6 +93,58 @@ fn a_tsconfig_in_a_directory_runs_nothing_in_opencode() {
     }
 }
 
+/// The user's own settings of opencode switch on language servers and formatters, which opencode takes from
+/// `node_modules/.bin` of the directory.
+#[test]
+fn programs_of_a_directory_are_no_language_servers_and_formatters_in_opencode() {
+    let Some(dir) = programs() else { return };
+    let server = FakeModel::start_on_thread(Script::from_fn(|request: &RecordedRequest| {
+        if let Some(reply) = internal_reply(request) {
+            return reply;
+        }
+        if request.tool_names().is_empty() {
+            return Reply::text("A title");
+        }
+        let body = request.body();
+        let messages = body["messages"].as_array().unwrap();
+        let cwd = body.to_string().split_once("CWD=").unwrap().1.split_once('=').unwrap().0.to_owned();
+        let steps = [
+            ("read", json!({"filePath": format!("{cwd}/a.ts")})),
+            ("edit", json!({"filePath": format!("{cwd}/a.ts"), "oldString": "a = 1", "newString": "a = 2"})),
+            ("write", json!({"filePath": format!("{cwd}/b.ts"), "content": "export const b = 1\n"})),
+        ];
+        let done = messages.iter().filter(|message| message["role"] == "tool").count();
+        let step = steps.get(done);
+        step.map_or_else(|| Reply::text("all done"), |(tool, arguments)| Reply::call(*tool, arguments))
+    }));
+    let althing = with_programs(&dir, &server);
+    let file = althing.home_dir().join(".config/opencode/opencode.json");
+    let mut settings: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    settings["lsp"] = true.into();
+    settings["formatter"] = true.into();
+    std::fs::write(&file, settings.to_string()).unwrap();
+    let work = althing.work_dir();
+    let names = ["biome", "oxc_language_server", "oxlint"];
+    for name in names {
+        let path = format!("node_modules/.bin/{name}");
+        althing.file(&path, format!("#!/bin/sh\ntouch '{}/ran-{name}'\n", work.display()));
+        std::fs::set_permissions(work.join(path), std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    althing.file("biome.json", "{}");
+    althing.file("package-lock.json", "{}");
+    althing.file("a.ts", "const a = 1\n");
+    let prompt = format!("CWD={}= Change the files", work.display());
+    let stages = json!([{"name": "s", "tasks": [headless("t", "opencode", &prompt)]}]);
+    althing.file("flow.yaml", json!({"name": "n", "goal": "g", "stages": stages}).to_string());
+    let args = ["workflow", "run", "flow.yaml", "--offline", "--json"];
+    let command = althing.new_command().args(args);
+    let output = command.spawn().wait(START_TIMEOUT).expect_code(0);
+    assert_eq!(std::fs::read_to_string(work.join("a.ts")).unwrap(), "const a = 2\n", "{output:?}");
+    assert!(work.join("b.ts").exists(), "{output:?}");
+    let ran: Vec<&str> = names.into_iter().filter(|name| work.join(format!("ran-{name}")).exists()).collect();
+    assert!(ran.is_empty(), "{ran:?} {output:?}");
+}
+
 /// Makes the working directory a linked worktree of the repository `inner` in it, which has settings of Claude Code.
 fn plant_worktree(althing: &Althing, command: &str) {
     althing.file(".git", "gitdir: inner/.git/worktrees/w\n");
@@ -153,6 +206,31 @@ fn a_task_outside_the_sandbox_does_not_start_in_a_worktree_after_settings_were_p
     let mut second = headless("runs", "claude", "Say that you are done");
     second["approvals"] = true.into();
     second["cwd"] = "wt".into();
+    let stages = json!([{"name": "a", "tasks": [first]}, {"name": "b", "tasks": [second]}]);
+    althing.file("flow.yaml", json!({"name": "n", "goal": "g", "stages": stages}).to_string());
+    let command = althing.new_command().args(["workflow", "run", "flow.yaml", "--offline", "--json"]);
+    let output = command.spawn().wait(START_TIMEOUT);
+    assert!(!ran.exists(), "{output:?}");
+    assert_ne!(output.code, Some(0), "{output:?}");
+    assert!(output.stdout.contains("could run code here outside the sandbox"), "{output:?}");
+}
+
+#[test]
+fn opencode_does_not_start_in_a_terminal_after_a_tsconfig_was_planted_in_the_sandbox() {
+    let Some(dir) = programs() else { return };
+    let server = FakeModel::start_on_thread(Script::from_fn(|request: &RecordedRequest| {
+        internal_reply(request).unwrap_or_else(|| Reply::text("all done"))
+    }));
+    let althing = with_programs(&dir, &server);
+    let ran = althing.home_dir().join("ran");
+    let settings = json!({"compilerOptions": {"paths": {"*": ["./planted.js"]}}});
+    let code = format!("require('fs').writeFileSync('{}', '')", ran.display());
+    let script = r#"printf '%s' "$SETTINGS" > tsconfig.json && printf '%s' "$CODE" > planted.js"#;
+    let first = json!({"id": "plants", "agent": "command", "command": ["sh", "-c", script],
+        "env": {"SETTINGS": settings.to_string(), "CODE": code},
+        "executionMode": "headless", "prompt": "", "sandbox": true});
+    let mut second = headless("runs", "opencode", "Say that you are done");
+    second["executionMode"] = "interactive".into();
     let stages = json!([{"name": "a", "tasks": [first]}, {"name": "b", "tasks": [second]}]);
     althing.file("flow.yaml", json!({"name": "n", "goal": "g", "stages": stages}).to_string());
     let command = althing.new_command().args(["workflow", "run", "flow.yaml", "--offline", "--json"]);

@@ -8,8 +8,8 @@ use althing_testkit::{Althing, FakeModel, RecordedRequest, Reply, RunningProcess
 use serde_json::{Value, json};
 
 use super::programs::{
-    START_TIMEOUT, command_reply, internal_reply, programs, send_op, start_workflow, wait_for_question,
-    with_programs,
+    START_TIMEOUT, command_reply, internal_reply, passed, programs, send_op, start_workflow,
+    wait_for_question, with_programs,
 };
 use super::support::{LIMIT, of_type};
 
@@ -78,12 +78,13 @@ fn a_finished_turn_is_told_like_waiting_and_one_op_ends_the_program() {
         assert_eq!(ended["data"]["exit_code"], 0, "{cli} ended by itself: {ended}");
     }
     assert_eq!(of_type(&events, "interaction_opened").len(), 4, "each is told once");
+    CLIS.into_iter().for_each(passed);
 }
 
 #[test]
 fn on_the_screen_a_finished_turn_is_your_turn_and_one_key_ends_the_program() {
     let Some(dir) = programs() else { return };
-    for cli in ["claude", "codex"] {
+    for cli in CLIS {
         let server = FakeModel::start_on_thread(finisher());
         let althing = with_programs(&dir, &server);
         let flow =
@@ -94,9 +95,12 @@ fn on_the_screen_a_finished_turn_is_your_turn_and_one_key_ends_the_program() {
         terminal.wait_for("your turn", START_TIMEOUT);
         terminal.wait_for("e end the program", LIMIT);
         terminal.keys("e");
+        terminal.wait_for("End this program?", LIMIT);
+        terminal.keys("y");
         terminal.wait_for("done ✓", START_TIMEOUT);
         terminal.keys("q");
         assert_eq!(terminal.wait(LIMIT), 0, "{cli}");
+        passed(cli);
     }
 }
 
@@ -122,6 +126,7 @@ fn after_an_interruption_a_program_that_had_finished_its_turn_is_reopened_and_to
     resumed.wait(START_TIMEOUT).expect_code(0);
     assert_eq!(server.requests().len(), asked, "nothing is asked");
     assert_eq!(prompts(&althing), 4, "nothing is typed");
+    CLIS.into_iter().for_each(passed);
 }
 
 #[test]
@@ -141,6 +146,7 @@ fn the_output_of_a_task_in_a_terminal_is_the_last_message_of_its_agent() {
     for cli in CLIS {
         let ended = ended.iter().find(|event| event["task"] == format!("w1.{cli}")).unwrap();
         assert_eq!(ended["data"]["output"], "The work is finished.", "{cli}");
+        passed(cli);
     }
 }
 
@@ -191,6 +197,7 @@ fn a_cli_agent_that_is_left_in_its_first_dialog_has_failed() {
             .wait_for_stdout(|line| line.contains(&id) && line.contains("interaction_opened"), START_TIMEOUT);
         check_untyped(&althing, &running, cli);
         assert_eq!(server.request_count(), 0, "{cli}: nothing is asked");
+        passed(cli);
     }
 }
 
@@ -209,6 +216,7 @@ fn a_cli_agent_that_exits_before_its_prompt_was_typed_has_failed() {
         let running = start_workflow(&althing, &[interactive(cli)]);
         running.wait_for_stdout(|line| line.contains(shown), START_TIMEOUT);
         check_untyped(&althing, &running, cli);
+        passed(cli);
     }
 }
 
@@ -252,4 +260,5 @@ fn a_turn_that_ends_after_an_approval_is_told_and_the_program_is_ended_with_its_
         assert_eq!(ended["data"]["output"], "All of it is done.", "{cli}");
     }
     assert_eq!(of_type(&events, "interaction_opened").len(), 8, "each asks once and is told once");
+    CLIS.into_iter().for_each(passed);
 }

@@ -2,9 +2,11 @@
 //! `ALTHING_AGENT_CLIS` is the directory where `tests/setup.sh` installed them. Without this variable nothing is
 //! tested; in CI, it is a failure if the variable is missing.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use althing_protocol::AGENT_KINDS;
 use althing_testkit::process::Signal;
 use althing_testkit::{
     Action, Althing, FakeModel, Gate, Parliament, RecordedRequest, Reply, RunningProcess, Script,
@@ -24,6 +26,18 @@ pub fn programs() -> Option<PathBuf> {
         skip_unless_ci("the agents' programs are not installed: see tests/setup.sh");
     }
     found
+}
+
+/// Records for `scripts/cli-checks` that the running test has passed for this CLI agent, named like its adapter or its
+/// backend.
+#[track_caller]
+pub fn passed(cli: &str) {
+    let kind = AGENT_KINDS.iter().find(|kind| [kind.adapter, kind.kind].contains(&cli)).unwrap();
+    let Some(file) = std::env::var_os("ALTHING_CLI_CHECKS") else { return };
+    let thread = std::thread::current();
+    let test = thread.name().unwrap().rsplit("::").next().unwrap();
+    let mut file = std::fs::File::options().append(true).create(true).open(file).unwrap();
+    file.write_all(format!("{test} {}\n", kind.adapter).as_bytes()).unwrap();
 }
 
 pub fn with_programs(dir: &Path, server: &FakeModel) -> Althing {
@@ -63,6 +77,8 @@ pub fn with_programs(dir: &Path, server: &FakeModel) -> Althing {
         .env("DISABLE_TELEMETRY", "1")
         // Claude Code would install its newest version for all users of the machine.
         .env("DISABLE_AUTOUPDATER", "1")
+        // Without a network, opencode would try for two seconds to load its list of models at every start.
+        .env("OPENCODE_DISABLE_MODELS_FETCH", "1")
 }
 
 pub fn headless(id: &str, agent: &str, prompt: &str) -> Value {
@@ -146,6 +162,7 @@ fn four_real_programs_run_headless_in_a_sandbox_and_their_interrupted_workflow_r
         let written = |dir: PathBuf| dir.join(format!("{agent}.txt")).exists();
         assert!(!written(althing.home_dir()), "{agent} wrote outside its sandbox");
         assert_eq!(written(althing.work_dir()), sandboxed, "{agent} writes where it works");
+        passed(agent);
     }
 }
 
@@ -175,10 +192,7 @@ pub fn member(request: &RecordedRequest) -> Reply {
     }
     let who = request.model().to_owned();
     match (named("vote"), named("new_answer")) {
-        // Gemini CLI checks the arguments against the tool's schema, which requires the ranking.
-        (Some(vote), _) if who.starts_with("gemini") => {
-            Reply::call(vote.clone(), &json!({"ranking": ["agent1"], "reason": "it is right"}))
-        }
+        // Althing accepts `agent_id`, too. Gemini CLI checks the arguments against the tool's schema, and refuses it.
         (Some(vote), _) => Reply::call(vote.clone(), &json!({"agent_id": "agent1", "reason": "it is right"})),
         (None, Some(answer)) => {
             Reply::call(answer.clone(), &json!({"content": format!("An answer of {who}")}))
@@ -187,7 +201,7 @@ pub fn member(request: &RecordedRequest) -> Reply {
     }
 }
 
-/// Adds `althing mcp` to the settings of each CLI agent, under the name that the documentation of MCP uses.
+/// Adds `althing mcp` to the settings of each CLI agent, under the name `althing`, as docs/mcp.md does.
 fn offer_althing_to_every_program(dir: &Path, althing: &Althing) {
     let home = althing.home_dir();
     let mut add = std::process::Command::new(dir.join("codex"));
@@ -228,6 +242,7 @@ fn everyone_votes(programs: [&str; 2]) {
         assert_eq!(agent["status"], "voted", "{result}\n{}", output.stderr);
         assert!(agent["answers"].as_u64().unwrap() >= 1, "{result}");
     }
+    programs.into_iter().for_each(passed);
 }
 
 #[test]
@@ -248,7 +263,7 @@ fn chat_agent_reply(request: &RecordedRequest) -> Reply {
     let launch =
         request.tool_names().into_iter().find(|name| name.ends_with("launch_run")).map(str::to_owned);
     let Some(launch) = launch else { return Parliament::default().reply(request) };
-    if body.contains("Your call to launch_run returned") {
+    if body.contains("result of your call to launch_run") {
         return Reply::text("The run is over, and all is told.");
     }
     if body.contains("End your turn now") {
@@ -302,10 +317,11 @@ fn chat_with_cli_agent(kind: &str) {
     }
     let second = chatting.iter().rfind(|body| body.contains("What did they say?")).unwrap();
     for known in
-        ["Make a file and ask the others", "Your call to launch_run returned", "Final answer of api-model"]
+        ["Make a file and ask the others", "result of your call to launch_run", "Final answer of api-model"]
     {
         assert!(second.contains(known), "{known}: {second}");
     }
+    passed(kind);
 }
 
 // spec: interactive/interactive-agent-delegation-behavior/complex-task-delegation
@@ -483,6 +499,9 @@ fn questions_of_each_cli_agent_in_a_terminal_are_detected_and_answered_by_name()
     let asked = of_type(&events, "interaction_opened");
     let asked = asked.iter().filter(|event| event["data"]["about"] != "your_turn");
     assert_eq!(asked.count(), 4, "each asks once");
+    for (agent, _) in programs {
+        passed(agent);
+    }
 }
 
 #[test]
@@ -521,6 +540,9 @@ fn real_cli_agents_on_pipes_ask_over_their_protocols_and_continue_with_the_answe
         assert_eq!(statuses(&events, &format!("w1.{agent}")), expected, "{agent}");
     }
     assert!(!own.exists(), "its own settings are left alone");
+    for (agent, _) in answers {
+        passed(agent);
+    }
 }
 
 pub fn files_named(dir: &Path, name: &str) -> Vec<PathBuf> {
@@ -613,6 +635,7 @@ fn real_cli_agents_that_only_plan_read_the_project_and_write_nothing() {
             cli_agent_of(request) == name && request.body().to_string().contains("the note says forty-two")
         });
         assert!(read, "{kind} could not read the project");
+        passed(kind);
     }
 }
 
@@ -662,80 +685,104 @@ fn a_real_cli_agent_writes_to_a_context_path_but_not_to_its_git_directory_and_pr
         let session = log_dir.ancestors().nth(2).and_then(Path::file_name).unwrap().to_str().unwrap();
         althing.new_command().args(["undo", session]).spawn().wait(LIMIT).expect_code(0);
         assert_eq!(std::fs::read_to_string(project.join("kept.txt")).unwrap(), "before", "{kind}");
+        passed(kind);
     }
 }
 
-/// The first request with Althing's tools that the real CLI agent of this kind sends as a member, with these options.
-fn first_request(dir: &Path, kind: &str, options: &Value) -> RecordedRequest {
-    let server = FakeModel::start_on_thread(Script::from_fn(member));
+/// The first request with Althing's tools that the real CLI agents of these kinds send as members of one run, with
+/// these options. No member gets a reply.
+fn first_requests(dir: &Path, members: &[(&str, Value)]) -> Vec<RecordedRequest> {
+    let gate = Gate::before_headers();
+    let held = gate.clone();
+    let offers_ours =
+        |request: &RecordedRequest| request.tool_names().iter().any(|name| name.ends_with("new_answer"));
+    let server = FakeModel::start_on_thread(Script::from_fn(move |request: &RecordedRequest| {
+        let reply = Action::from(internal_reply(request).unwrap_or_else(|| Reply::text("A title")));
+        if offers_ours(request) { Action::gated(reply, &held) } else { reply }
+    }));
     let althing = with_programs(dir, &server);
-    let mut backend = json!({"type": kind});
-    backend.as_object_mut().unwrap().extend(options.as_object().unwrap().clone());
-    // A second agent, so that there is another answer to vote for.
-    let api = json!({"type": "chatcompletion", "model": "api-model", "base_url": server.base_url()});
-    let agents = json!([{"id": "api", "backend": api}, {"id": "a", "backend": backend}]);
+    let file = althing.home_dir().join(".config/opencode/opencode.json");
+    let mut settings: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    let mut agents = Vec::new();
+    for (number, (kind, options)) in members.iter().enumerate() {
+        let model = format!("model-{number}");
+        // opencode knows variants only of models that reason.
+        settings["provider"]["fake"]["models"][&model] = json!({"name": model, "reasoning": true});
+        let name = if *kind == "opencode" { format!("fake/{model}") } else { model };
+        let mut backend = json!({"type": kind, "model": name});
+        backend.as_object_mut().unwrap().extend(options.as_object().unwrap().clone());
+        agents.push(json!({"id": format!("a{number}"), "backend": backend}));
+    }
+    std::fs::write(file, settings.to_string()).unwrap();
     althing.file("team.yaml", json!({"agents": agents}).to_string());
     // Where no sandbox works, CLI agents would have fewer tools without `--unconfined`.
     let args = ["--config", "team.yaml", "--unconfined", "--json", "Which is best?"];
-    althing.new_command().args(args).spawn().wait(START_TIMEOUT).expect_code(0);
-    let offers_ours = |request: &&RecordedRequest| {
-        request.model() != "api-model" && request.tool_names().iter().any(|name| name.ends_with("new_answer"))
-    };
-    server
-        .requests()
-        .iter()
-        .find(offers_ours)
-        .cloned()
-        .unwrap_or_else(|| panic!("{kind} has none of our tools"))
+    let running = althing.new_command().args(args).spawn();
+    let requests = (0..members.len()).map(|number| {
+        let model = format!("model-{number}");
+        wait::until_some(START_TIMEOUT, || {
+            let requests = server.requests();
+            requests.iter().find(|request| request.model() == model && offers_ours(request)).cloned()
+        })
+    });
+    let requests = requests.collect();
+    running.signal(Signal::KILL);
+    running.wait(LIMIT);
+    gate.release_all();
+    requests
 }
 
 #[test]
 fn a_real_cli_agent_gets_no_disallowed_tool_but_keeps_ours() {
     let Some(dir) = programs() else { return };
-    for (kind, denied, kept) in [
+    let kinds = [
         ("claude_code", "Bash", "Read"),
         ("gemini_cli", "run_shell_command", "read_file"),
         ("opencode", "bash", "read"),
-    ] {
-        let offered = |options: Value| -> Vec<String> {
-            let request = first_request(&dir, kind, &options);
-            request.tool_names().into_iter().map(str::to_owned).collect()
-        };
-        let has = |tools: &[String], name: &str| tools.iter().any(|tool| tool == name);
-        let usual = offered(json!({}));
-        assert!(has(&usual, denied) && has(&usual, kept), "{kind}: {usual:?}");
-        let without = offered(json!({"disallowed_tools": [denied]}));
-        assert!(!has(&without, denied) && has(&without, kept), "{kind}: {without:?}");
-        let only = offered(json!({"allowed_tools": [kept]}));
-        assert!(!has(&only, denied) && has(&only, kept), "{kind}: {only:?}");
+    ];
+    let members = kinds.iter().flat_map(|(kind, denied, kept)| {
+        let lists = [json!({}), json!({"disallowed_tools": [denied]}), json!({"allowed_tools": [kept]})];
+        lists.map(|options| (*kind, options))
+    });
+    let members: Vec<_> = members.collect();
+    let requests = first_requests(&dir, &members);
+    for ((kind, denied, kept), requests) in kinds.into_iter().zip(requests.chunks(3)) {
+        let [usual, without, only] = [0, 1, 2].map(|number| requests[number].tool_names());
+        assert!(usual.contains(&denied) && usual.contains(&kept), "{kind}: {usual:?}");
+        assert!(!without.contains(&denied) && without.contains(&kept), "{kind}: {without:?}");
+        assert!(!only.contains(&denied) && only.contains(&kept), "{kind}: {only:?}");
         assert!(only.len() < without.len(), "{kind}: {only:?}");
+        passed(kind);
     }
 }
 
 #[test]
 fn a_real_cli_agent_gets_the_prompts_of_its_config() {
     let Some(dir) = programs() else { return };
-    for kind in ["claude_code", "codex", "gemini_cli", "opencode"] {
-        let row = althing_protocol::AgentKind::of(kind).unwrap();
-        for key in ["system_prompt", "append_system_prompt"] {
-            if row.instead_of(key).is_some() {
-                continue;
-            }
-            let request = first_request(&dir, kind, &json!({ key: "Speak like a pirate." }));
-            let body = request.body().to_string();
-            assert!(body.contains("Speak like a pirate."), "{kind} {key}: {body}");
-        }
+    let mut members = Vec::new();
+    for row in AGENT_KINDS {
+        let keys = ["system_prompt", "append_system_prompt"].into_iter();
+        let keys = keys.filter(|key| row.instead_of(key).is_none());
+        members.extend(keys.map(|key| (row.kind, json!({ key: "Speak like a pirate." }))));
+    }
+    for ((kind, options), request) in members.iter().zip(first_requests(&dir, &members)) {
+        let body = request.body().to_string();
+        assert!(body.contains("Speak like a pirate."), "{kind} {options}: {body}");
+        passed(kind);
     }
 }
 
 #[test]
 fn a_real_cli_agent_asks_its_model_for_the_configured_reasoning_effort() {
     let Some(dir) = programs() else { return };
-    for kind in ["claude_code", "codex"] {
-        for effort in ["low", "high"] {
-            let request = first_request(&dir, kind, &json!({ "reasoning_effort": effort }));
-            let body = request.body().to_string();
-            assert!(body.contains(&format!("\"effort\":\"{effort}\"")), "{kind}: {body}");
-        }
+    let kinds = [("claude_code", "effort"), ("codex", "effort"), ("opencode", "reasoning_effort")];
+    let asked = kinds.iter().flat_map(|(kind, key)| ["low", "high"].map(|effort| (*kind, *key, effort)));
+    let asked: Vec<_> = asked.collect();
+    let member = |(kind, _, effort): &(&'static str, _, &str)| (*kind, json!({ "reasoning_effort": effort }));
+    let members: Vec<_> = asked.iter().map(member).collect();
+    for ((kind, key, effort), request) in asked.into_iter().zip(first_requests(&dir, &members)) {
+        let body = request.body().to_string();
+        assert!(body.contains(&format!("\"{key}\":\"{effort}\"")), "{kind}: {body}");
+        passed(kind);
     }
 }

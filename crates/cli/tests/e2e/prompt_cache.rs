@@ -109,3 +109,56 @@ fn the_mark_of_the_call_before_is_repeated_so_that_anthropic_finds_the_cached_pr
     }
     assert!(pairs >= 4 * TOOL_CALLS, "{pairs} calls with a call before");
 }
+
+/// What an agent is asked for, by the tools that it is offered.
+fn role(request: &RecordedRequest) -> &'static str {
+    let tools = request.tool_names();
+    match () {
+        () if tools.contains(&"vote") => "judge",
+        () if tools.contains(&"new_answer") => "answer",
+        () => "present",
+    }
+}
+
+/// How many bytes two texts have in common at their beginning.
+fn shared_prefix(one: &str, other: &str) -> usize {
+    one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count()
+}
+
+/// Providers cache nothing shorter than about 1,024 tokens, which is about this many bytes.
+const CACHED_FROM: usize = 4096;
+
+// docs/performance.md shows the numbers that this test prints.
+#[test]
+fn what_an_agents_calls_share_across_its_roles_is_measured() {
+    let task = "Compare three ways to cache HTTP responses. ".repeat(100);
+    let mut table = Vec::new();
+    for (team_kind, with_tools) in [("text only", false), ("with files", true)] {
+        for kind in ["claude", "chatcompletion"] {
+            let fixture = Fixture::with(2, Script::from_fn(member_action), |team| {
+                let team = team.every_backend("type", kind).every_backend("api_key", "a-key");
+                if with_tools { team.every_backend("cwd", "work") } else { team }
+            });
+            fixture.run(&[&task]).expect_code(0);
+            let requests = fixture.server.requests();
+            let mut last: BTreeMap<&str, &RecordedRequest> = BTreeMap::new();
+            let mut steps = BTreeMap::new();
+            for request in &requests {
+                if let Some(before) = last.insert(request.model(), request)
+                    && role(before) != role(request)
+                {
+                    let (one, other) = (prompt(before), prompt(request));
+                    let step = (role(before), role(request));
+                    steps.entry(step).or_insert((shared_prefix(&one, &other), other.len()));
+                }
+            }
+            for step in [("answer", "judge"), ("judge", "present")] {
+                let (shared, all) = steps[&step];
+                table.push(format!("| {team_kind} | {kind} | {} → {} | {shared} of {all} |", step.0, step.1));
+                // If more is shared one day, the page has to say so.
+                assert!(shared < CACHED_FROM, "{}", table.join("\n"));
+            }
+        }
+    }
+    println!("{}", table.join("\n"));
+}

@@ -36,3 +36,13 @@ fn a_file_that_is_not_a_log_is_rejected_with_its_line() {
     let piped = run(&althing, &["replay", "notes.txt"]);
     assert_eq!(piped.code, Some(1), "without a terminal there is nothing to show it in");
 }
+
+#[test]
+fn a_recording_of_any_size_is_not_read_into_memory() {
+    let althing = althing();
+    std::fs::File::create(althing.work_dir().join("huge.jsonl")).unwrap().set_len(4 << 40).unwrap();
+    let mut terminal = althing.new_command().args(["replay", "huge.jsonl"]).terminal(200, 20);
+    assert_eq!(terminal.wait(LIMIT), 1);
+    let raw = String::from_utf8_lossy(&terminal.raw()).into_owned();
+    assert!(raw.contains("it is larger than 256 MiB"), "{raw}");
+}

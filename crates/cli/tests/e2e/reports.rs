@@ -58,7 +58,7 @@ fn the_report_says_who_won_and_why_what_it_cost_what_changed_and_what_each_agent
         "agent1.1 agent2.1 agent3.1",
         "It names real cheeses",
         "Brie, Gouda and Stilton",
-        "The run changed no files",
+        "No changes outside the run's workspaces",
         "Answer agent2.1",
         "-Cheddar\n",
         "+Stilton\n",
@@ -205,6 +205,7 @@ fn the_report_of_a_conversation_has_its_messages_and_its_runs() {
     for part in ["Conversation", "Good morning", "run 20", "Decision", "conversation"] {
         assert!(shown.contains(part), "`{part}` is missing:\n{shown}");
     }
+    assert_eq!(run(&althing, &["sessions", "show"]).expect_code(0).stdout, shown, "the newest by default");
     let whole = run(&althing, &["sessions", "show", "latest", "--json"]).expect_code(0).stdout;
     let report = &json_of(&whole)["report"];
     assert_eq!(report["conversation"][0]["text"], "Good morning");

@@ -3,7 +3,7 @@
 use althing_testkit::process::Signal;
 use althing_testkit::{Action, Fault, FaultMoment, Gate, Reply, Script};
 
-use super::support::{Fixture, LIMIT, Team, althing, run};
+use super::support::{Fixture, LIMIT, Team, althing, files_below, run};
 
 /// A run of two agents in which the first answer of `b` was interrupted.
 fn interrupted_run(change: impl FnOnce(Team) -> Team) -> Fixture {
@@ -34,6 +34,22 @@ fn a_session_resumes_with_its_recorded_config_and_warns_that_the_file_changed() 
     let output = fixture.resume().expect_code(0);
     assert_eq!(output.stdout, "Final answer of model-a\n");
     assert!(output.stderr.contains("team.yaml has changed"), "{}", output.stderr);
+}
+
+#[test]
+fn a_report_that_is_missing_is_written_by_every_resume() {
+    let fixture = interrupted_run(|team| team);
+    fixture.resume().expect_code(0);
+    let found = files_below(&fixture.althing.state_dir());
+    let (report, text) = found.into_iter().find(|(path, _)| path.ends_with("report.md")).expect("a report");
+    for _ in 0..2 {
+        std::fs::remove_file(&report).unwrap();
+        let output = fixture.resume().expect_code(0);
+        assert!(output.stderr.contains("report.md was missing and is written now"), "{}", output.stderr);
+        assert_eq!(std::fs::read(&report).unwrap(), text);
+    }
+    let output = fixture.resume().expect_code(0);
+    assert!(!output.stderr.contains("was missing"), "{}", output.stderr);
 }
 
 #[test]

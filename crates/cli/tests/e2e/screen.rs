@@ -46,7 +46,7 @@ fn a_run_is_approved_watched_overridden_and_read() {
     terminal.keys("\x0f");
     let screen = terminal.wait_for("Choose who presents", LIMIT);
     assert!(screen.contains("one") && screen.contains("two") && screen.contains("three"), "{screen}");
-    terminal.keys("\x1b[B\r");
+    terminal.keys("\x1b[B").keys("\r");
     terminal.wait_for("Status: Idle", LIMIT);
     // The answer has moved the card out of view: Ctrl+R opens the run.
     terminal.keys("\x12");
@@ -125,7 +125,7 @@ fn a_plan_is_made_shown_approved_with_additions_and_executed() {
     assert!(screen.contains("first-version") && screen.contains("Approve"), "the plan is shown:\n{screen}");
     let plans: Vec<_> = std::fs::read_dir(althing.state_dir().join("plans")).unwrap().collect();
     assert_eq!(plans.len(), 1, "the plan is on disk");
-    terminal.keys("\talso write a manual page\r");
+    terminal.keys("\t").keys("also write a manual page").keys("\r");
     terminal.wait_until(LIMIT, "the plan's directory beside `Executing Plan`", |screen| {
         screen.lines().any(|line| line.contains("Executing Plan") && line.contains("plan-"))
     });
@@ -152,7 +152,7 @@ fn the_first_start_can_write_a_config_and_continue_with_it() {
     let althing = bare();
     let mut terminal = althing.new_command().terminal(100, 30);
     terminal.wait_for("first write a config (althing.yaml) to this directory", LIMIT);
-    terminal.keys("\x1b[B\x1b[B\r");
+    terminal.keys("\x1b[B\x1b[B").keys("\r");
     terminal.wait_for("using /", LIMIT);
     assert!(althing.work_dir().join("althing.yaml").is_file());
     terminal.keys("/config\r");

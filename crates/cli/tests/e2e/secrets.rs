@@ -14,7 +14,7 @@ use super::mcp::Client;
 use super::support::{Fixture, LIMIT, SKY, Team, althing, files_below, items, paths_below, run};
 
 /// Environment variables, each with a canary: a secret that must not leak. The last has characters that JSON escapes.
-const ENVIRONMENT: [(&str, &str); 9] = [
+const ENVIRONMENT: [(&str, &str); 11] = [
     ("OPENAI_API_KEY", "sk-canary-01-environment"),
     ("GROQ_API_KEY", "gsk_canary_02_environment"),
     ("DEPLOY_TOKEN", "canary-03-token"),
@@ -23,14 +23,23 @@ const ENVIRONMENT: [(&str, &str); 9] = [
     ("CLOUD_CREDENTIALS", "canary-06-credentials"),
     ("HEADER_TOKEN", "canary-07-used-in-a-header"),
     ("BLUE_HORSE", "canary-08-used-as-a-key"),
+    ("deploy/token", "canary-21-odd-name-1"),
+    ("1PASSWORD TOKEN ü", "canary-22-odd-name-2"),
     ("ODD_KEY", "canary-09-\"quoted\"\\and/æøå"),
 ];
-const DOTENV: [(&str, &str); 3] = [
+const DOTENV: [(&str, &str); 8] = [
     ("TEAM_KEY", "canary-10-dotenv-key"),
     ("GREEN_HORSE", "canary-11-dotenv-used-as-a-key"),
     ("REFRESH_TOKEN", "canary-12-dotenv-token"),
+    // Other programs accept such names, and of a name that is set twice the last value.
+    ("team/token", "canary-23-dotenv-slash"),
+    ("MY KEY", "canary-24-dotenv-space"),
+    ("1PASSWORD_TOKEN", "canary-25-dotenv-digit"),
+    ("REFRESH_TOKEN", "canary-26-dotenv-second"),
+    ("SLASH_TOKEN", "cAnary/27-dotenv.with/slash"),
 ];
-const USERS_DOTENV: [(&str, &str); 1] = [("XAI_API_KEY", "xai-canary-13-users-dotenv")];
+const USERS_DOTENV: [(&str, &str); 2] =
+    [("XAI_API_KEY", "xai-canary-13-users-dotenv"), ("DEPLOY_TOKEN", "canary-28-users-dotenv-not-used")];
 /// Secrets in the config itself. The last one is in a comment, so it is never sent to anyone.
 const IN_CONFIG: [&str; 7] = [
     "canary-14-api-key-in-the-config",
@@ -229,6 +238,28 @@ fn streamed_progress_contains_no_secret() {
     let output = run(&althing, &args).expect_code(0);
     assert_no_canary("stdout", output.stdout.as_bytes());
     assert_no_canary("stderr", output.stderr.as_bytes());
+}
+
+#[test]
+fn characters_that_are_not_shown_hide_no_secret_in_streamed_progress() {
+    let secret = ENVIRONMENT[0].1;
+    let letters: Vec<String> = secret.chars().map(|letter| format!("{letter}\u{200b}")).collect();
+    let said = letters.iter().fold(Reply::empty().text_chunks(&letters), Reply::reasoning);
+    let answered = Reply::new_answer(&letters.concat()).fragments(500);
+    for (reply, kinds) in [(said, &["text", "reasoning"][..]), (answered, &["answer"])] {
+        let server = FakeModel::start_on_thread(Script::always(reply));
+        let output = run(
+            &with_canaries(&server),
+            &["--config", "team.yaml", "--quick", "--single-agent", "a", "--stream-events=all", "task"],
+        );
+        for kind in kinds {
+            let lines = output.stdout.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+            let deltas = lines.filter(|line| line["type"] == "delta" && line["kind"] == *kind);
+            let shown: String = deltas.filter_map(|line| Some(line["text"].as_str()?.to_owned())).collect();
+            assert!(shown.contains("[secret]"), "{kind}: {shown:?}\n{}", output.stdout);
+            assert!(!shown.replace('\u{200b}', "").contains(secret), "{kind}: {shown}");
+        }
+    }
 }
 
 #[test]

@@ -299,22 +299,51 @@ fn what_was_typed_before_the_question_appeared_never_approves_a_run() {
             terminal.keys(after);
             // The question is rejected, and the chat agent is told so. A key right after others may belong to the
             // input, so it is pressed again after a while, as a person would.
+            let told = || {
+                fixture.server.requests().iter().any(|request| {
+                    request.messages().iter().any(|message| message.to_string().contains("did not approve"))
+                })
+            };
             let mut pressed_at = None::<Instant>;
             wait::until(LIMIT, || {
                 if pressed_at.is_none_or(|at| at.elapsed() > Duration::from_secs(2)) {
                     terminal.keys(reject);
                     pressed_at = Some(Instant::now());
                 }
-                fixture.server.request_count() > 1
+                told() || !runs(&fixture.althing).is_empty()
             });
             let requests = fixture.server.requests();
-            let told = requests.iter().any(|request| {
-                request.messages().iter().any(|message| message.to_string().contains("did not approve"))
-            });
             let about = format!("{args:?} {plain} {before:?} {after:?}");
-            assert!(told, "{about}: {}", terminal.screen());
+            assert!(told(), "{about}: {}", terminal.screen());
             assert!(runs(&fixture.althing).is_empty(), "{about}: a run was started");
             assert!(requests.iter().all(|request| request.model() == "talker"), "{about}");
         }
     }
+}
+
+#[test]
+fn an_enter_that_ends_a_message_does_not_decide_a_vote() {
+    let althing = althing();
+    let mut terminal = opened(&althing, 100);
+    terminal.keys("\x1b");
+    terminal.wait_gone("‹ esc   Run: Comp", LIMIT);
+    // Someone who presses Enter twice, as the terminal of a fast machine sends it.
+    terminal.keys_at_once("and then?\r\r");
+    let screen = terminal.wait_until(LIMIT, "the queued message and a message about the key", |screen| {
+        screen.contains("press it again") && screen.contains("queued")
+    });
+    assert!(screen.contains(OVERRIDE_HINT), "{screen}");
+    wait_for_event(&althing.state_dir(), LIMIT, |event| event["data"]["op"]["text"] == "and then?");
+    let answered = |althing: &Althing| {
+        let events = althing.events();
+        of_type(&events, "op_accepted")
+            .iter()
+            .any(|event| event["data"]["op"]["decision"] == json!({"decision": "continue"}))
+    };
+    assert!(!answered(&althing));
+    // After a pause, the same key keeps the winner.
+    terminal.keys("\r");
+    wait_for_event(&althing.state_dir(), LIMIT, |event| {
+        event["type"] == "interaction_closed" && event["data"]["decision"]["decision"] == "continue"
+    });
 }

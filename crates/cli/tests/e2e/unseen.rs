@@ -101,6 +101,27 @@ fn a_run_with_two_hundred_paths_is_approved_in_a_terminal_only_after_all_were_sh
 }
 
 #[test]
+fn every_hidden_character_of_a_request_of_a_cli_agent_is_shown_in_a_terminal() {
+    let althing = scripted_claude::install(&althing(), ASKS);
+    let own = scripted_claude::own_dir(&althing);
+    let command = "rm -r build\recho hi \u{202e}a\u{200b}b\u{e0041}c\u{2066}d";
+    let request = json!({"tool_name": "Bash", "input": {"command": command, "timeout": 71}});
+    std::fs::write(own.join("request.json"), request.to_string()).unwrap();
+    let task = json!({"id": "t", "agent": "claude", "executionMode": "headless", "approvals": true,
+        "prompt": "Do it"});
+    let flow = json!({"name": "n", "goal": "g", "stages": [{"name": "only", "tasks": [task]}]});
+    althing.file("flow.yaml", flow.to_string());
+    let command = althing.new_command().args(["workflow", "run", "flow.yaml", "--offline"]);
+    let mut terminal = command.terminal(100, 30);
+    terminal.wait_for("waits for you", LIMIT);
+    terminal.keys("a");
+    let shown = r"rm -r build␍echo hi \u{202e}a\u{200b}b\u{e0041}c\u{2066}d";
+    terminal.wait_until(LIMIT, "the whole request", |screen| screen.contains(shown));
+    terminal.keys("1");
+    wait::until(LIMIT, || std::fs::read_to_string(own.join("answers")).is_ok_and(|text| text == "allow\n"));
+}
+
+#[test]
 fn no_request_of_a_cli_agent_hides_its_dangerous_part_in_a_terminal() {
     let spread = |filler: &str| format!("ls {};DANGER;{}", filler.repeat(25), filler.repeat(25));
     let commands = [

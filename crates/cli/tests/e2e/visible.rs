@@ -156,7 +156,16 @@ fn shown_question(front_end: &str, fixture: &Fixture, launch: &Value) -> String 
 /// Empty if there is no such detail.
 fn detail(question: &str, label: &str) -> Vec<String> {
     let sentence = question.split_once(&format!("{label}: ")).map(|(_, rest)| {
-        let next = ["Context: ", "Agents: ", "Modes: ", "Prompts: ", "May write: ", "Write /approve"];
+        let next = [
+            "Context: ",
+            "Agents: ",
+            "Modes: ",
+            "Prompts: ",
+            "May write: ",
+            "Cost: ",
+            "Sign-in: ",
+            "Write /approve",
+        ];
         let end = next.iter().filter_map(|next| rest.find(&format!(". {next}"))).min();
         &rest[..end.unwrap_or(rest.len())]
     });
@@ -223,6 +232,42 @@ fn the_question_estimates_tokens_and_cost_in_every_front_end() {
         let second = shown_question(front_end, &fixture, &launch);
         let measured = "about 600 tokens, under $0.01";
         ensure(second.contains(measured), || format!("{front_end}: no `{measured}`:\n{second}"))
+    });
+}
+
+#[test]
+fn a_run_that_somebody_else_left_in_the_directory_changes_no_estimate_in_any_front_end() {
+    let launch = json!({"task": "Do it", "agents": ["a", "b"]});
+    in_parallel(2, ["screen", "plain screen", "chat", "MCP"], |front_end| {
+        let mut fixture = proposing_run(&launch, |team| team.price("model-a", 10.0).price("model-b", 10.0));
+        fixture.althing = fixture.althing.env("ALTHING_STATE_DIR", "");
+        let stranger = fixture.althing.work_dir().join("home-of-a-stranger");
+        std::fs::create_dir(&stranger).unwrap();
+        let planted = fixture.command(&["A run before"]).env("HOME", &stranger).spawn();
+        planted.wait(LIMIT).expect_code(0);
+        let (assumed, measured) = ("about 14k tokens, about $0.14", "about 600 tokens, under $0.01");
+        let question = shown_question(front_end, &fixture, &launch);
+        ensure(question.contains(assumed), || format!("{front_end}: no `{assumed}`:\n{question}"))?;
+        fixture.run(&["An own run"]).expect_code(0);
+        let question = shown_question(front_end, &fixture, &launch);
+        ensure(question.contains(measured), || format!("{front_end}: no `{measured}`:\n{question}"))
+    });
+}
+
+#[test]
+fn the_question_names_agents_that_nobody_signed_in_to_in_every_front_end() {
+    in_parallel(2, ["screen", "plain screen", "chat", "MCP"], |front_end| {
+        for (agents, is_named) in [(["a", "c"], true), (["a", "b"], false)] {
+            let launch = json!({"task": "Do it", "agents": agents});
+            let fixture = proposing_run(&launch, |team| team.agent("c", &json!({"type": "codex"})));
+            let question = shown_question(front_end, &fixture, &launch);
+            let shown = detail(&question, "Sign-in").join(" ");
+            let expected = if is_named { "missing for c (run `codex login`)" } else { "" };
+            ensure(shown.trim_end_matches(['│', ' ', '|']) == expected, || {
+                format!("{front_end}: {shown:?}, not {expected:?}:\n{question}")
+            })?;
+        }
+        Ok(())
     });
 }
 

@@ -1,5 +1,5 @@
-//! Runs of small models: what they write instead of an answer does not become the final answer, and a run of them ends
-//! with one.
+//! Runs of small models: a text that is no answer does not become the final answer, and the run still has a final
+//! answer.
 
 use althing_testkit::{FakeModel, RecordedRequest, Reply, Script};
 

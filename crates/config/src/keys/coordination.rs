@@ -23,7 +23,7 @@ pub(super) static COORDINATION: Section = Section {
         not_yet("plan_depth", Kind::Choice(&[word("dynamic"), word("shallow"), word("medium"), word("deep")]), "How detailed a plan is, from `shallow` to `deep`; `dynamic` leaves this to the agents."),
         not_yet("plan_target_steps", Kind::Integer(COUNT), "Number of steps that a plan should have; default: the agents decide."),
         not_yet("plan_target_chunks", Kind::Integer(COUNT), "Number of chunks (groups of steps) that a plan should have; default: the agents decide."),
-        key("max_orchestration_restarts", Kind::Integer(COUNT_OR_ZERO), "How often a run may start over because its presenter rejected the final answer.").default("0").before_trust(),
+        key("max_orchestration_restarts", Kind::Integer(COUNT_OR_ZERO), "How often a run may start over because the agent that gave the final answer then rejected it.").default("0").before_trust(),
         key("enable_agent_task_planning", Kind::Bool, "Whether each agent keeps a list of its tasks and gets tools to change it.").default("false"),
         key("max_tasks_per_plan", Kind::Integer(COUNT), "Maximum number of tasks in an agent's task list; needs `enable_agent_task_planning`.").default("10"),
         key("task_planning_filesystem_mode", Kind::Bool, "Whether an agent's task list is a file in its workspace, where other agents see it; needs `enable_agent_task_planning`.").default("false"),

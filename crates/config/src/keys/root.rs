@@ -53,7 +53,7 @@ static TIMEOUTS: Section = Section {
         key("orchestrator_timeout_seconds", Kind::Number(SECONDS), "Longest time of a whole run, in seconds; after that the run ends with its best answer so far.").default("1800").before_trust(),
         key("initial_round_timeout_seconds", Kind::Number(SECONDS), "Time for an agent's first answer, in seconds; then the agent is warned and has `round_timeout_grace_seconds` more.").before_trust(),
         key("subsequent_round_timeout_seconds", Kind::Number(SECONDS), "Time for each later round of an agent, in seconds; then the agent is warned and has `round_timeout_grace_seconds` more.").before_trust(),
-        key("round_timeout_grace_seconds", Kind::Number(SECONDS_OR_ZERO), "Time, in seconds, between the warning that a round's time is over and the end of the round.").default("120").before_trust(),
+        key("round_timeout_grace_seconds", Kind::Number(SECONDS_OR_ZERO), "How long, in seconds, an agent may still work after the warning that its time for the round is over.").default("120").before_trust(),
     ],
 };
 

@@ -21,7 +21,7 @@ pub(super) const CONTEXT_PATHS: Kind = Kind::List(&Kind::Either(&[Kind::Section(
 #[rustfmt::skip] // a table: one key a line
 static CONTEXT_PATH: Section = Section {
     name: "context_path",
-    about: "A file or directory that the agents may read, and the presenter may write. A plain path is read-only.",
+    about: "A file or directory that the agents may read, and the presenter may write. An entry that is only a path is read-only.",
     keys: &[
         key("path", Kind::Text, "The path. A relative path is resolved against the directory where Althing was started.").required(),
         key("permission", Kind::Choice(&[word("read"), word("write")]), "Whether the path is read-only or writable.").default("read"),

@@ -22,7 +22,7 @@ static STAGE: Section = Section {
     name: "stage",
     about: "Tasks that run in parallel; all of them end before the next stage starts.",
     keys: &[
-        key("name", Kind::Text, "The name of the stage; default: its number."),
+        key("name", Kind::Text, "The name of the stage; default: `stage 1`, `stage 2`, …"),
         key("tasks", Kind::List(&Kind::Section(&TASK)), "The tasks of the stage.").required(),
     ],
 };
@@ -72,7 +72,7 @@ static RUN: Section = Section {
 #[rustfmt::skip] // a table: one key a line
 static RUN_PATH: Section = Section {
     name: "run_path",
-    about: "A file or directory for the run. A plain path is read-only.",
+    about: "A file or directory for the run. An entry that is only a path is read-only.",
     keys: &[
         key("path", Kind::Text, "The path. A relative path is resolved against the directory where Althing was started.").required(),
         key("permission", Kind::Choice(&[word("read"), word("write")]), "Whether the path is read-only or writable.").default("read"),
@@ -101,13 +101,13 @@ pub(crate) static OVERRIDES: Section = Section {
         key("skip_final_presentation", Kind::Bool, "Whether the winner's answer is used unchanged as the final answer, unless the winner still has to act (write to context paths, or act after `enable_planning_mode`); `final_answer_strategy` takes precedence."),
         key("answer_novelty_requirement", Kind::Choice(&[word("lenient"), word("balanced"), word("strict")]), "How different a new answer must be from the answers that its author has seen; `lenient` refuses only repetitions."),
         key("fairness_lead_cap_answers", Kind::Integer(COUNT_OR_ZERO), "Maximum lead of an agent, in answers, over the agent with the fewest answers. An agent with this lead can only vote until the other agent catches up or drops out. 0: each agent answers only once."),
-        key("max_orchestration_restarts", Kind::Integer(COUNT_OR_ZERO), "How often the run may start over because its presenter rejected the final answer."),
+        key("max_orchestration_restarts", Kind::Integer(COUNT_OR_ZERO), "How often the run may start over because the agent that gave the final answer then rejected it."),
         key("first_answer_wait_seconds", Kind::Number(SECONDS_OR_ZERO), "How long, in seconds, an agent that has answered waits for the others' first answers, or for others that still judge, before it is called again."),
         key("straggler_wait_seconds", Kind::Number(SECONDS_OR_ZERO), "How long, in seconds, a run waits for an agent that has sent nothing while all others are done; then it goes on without the agent. 0: however long it takes."),
         key("orchestrator_timeout_seconds", Kind::Number(SECONDS), "Longest time of the run, in seconds; after that the run ends with its best answer so far."),
         key("initial_round_timeout_seconds", Kind::Number(SECONDS), "Time for an agent's first answer, in seconds; then the agent is warned and has `round_timeout_grace_seconds` more."),
         key("subsequent_round_timeout_seconds", Kind::Number(SECONDS), "Time for each later round of an agent, in seconds; then the agent is warned and has `round_timeout_grace_seconds` more."),
-        key("round_timeout_grace_seconds", Kind::Number(SECONDS_OR_ZERO), "Time, in seconds, between the warning that a round's time is over and the end of the round."),
+        key("round_timeout_grace_seconds", Kind::Number(SECONDS_OR_ZERO), "How long, in seconds, an agent may still work after the warning that its time for the round is over."),
     ],
 };
 

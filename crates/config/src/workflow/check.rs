@@ -84,7 +84,8 @@ fn template_scope<'a>(document: &Document<'a>, sink: &mut Sink<'_>) -> TemplateS
     TemplateScope { stages, has_goal, text: document.source.text }
 }
 
-/// Secrets are masked in everything that Althing stores, so a resumed session would not know those in the file.
+/// Warns about secrets in plain text: the log contains the workflow with its secrets masked, so a resumed session
+/// cannot use them.
 fn check_plain_text_secrets(node: &Node, path: &str, sink: &mut Sink<'_>) {
     for entry in node.get("env").map(Node::entries).unwrap_or_default() {
         let is_secret = tools::scalar(&entry.value)

@@ -172,9 +172,9 @@ fn a_check_suggests_winner_reuse_for_a_team_of_small_local_models() {
     assert_eq!(
         suggestions(&[qwen, smol], ""),
         [
-            "Warning 2:45 orchestrator.final_answer_strategy | all agents are small models, which may spoil the winner's answer \
-          by rewriting it | add `final_answer_strategy: winner_reuse` to `orchestrator`: the winner's answer is used \
-          unchanged"
+            "Warning 2:45 orchestrator.final_answer_strategy | all agents are small models; rewriting the winner's \
+          answer may spoil it | add `final_answer_strategy: winner_reuse` to `orchestrator`: the winner's answer is \
+          used unchanged"
         ]
     );
     assert_eq!(suggestions(&[qwen], "").len(), 1, "one agent presents, too");

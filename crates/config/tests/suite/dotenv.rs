@@ -1,6 +1,6 @@
 //! `.env` files.
 
-use althing_config::parse_dotenv;
+use althing_config::{dotenv_assignments, parse_dotenv};
 
 fn pairs(text: &str) -> Vec<(String, String)> {
     parse_dotenv(text)
@@ -8,6 +8,22 @@ fn pairs(text: &str) -> Vec<(String, String)> {
 
 fn owned(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+#[test]
+fn values_are_found_under_any_name_but_only_names_of_variables_are_used() {
+    let text = "# A_TOKEN=none\nMY KEY=a\nteam/token='b'\n1PASSWORD_TOKEN=c\nü_TOKEN=\"d\ne\"\nB_TOKEN=f\n=g\nA+KEY=\"h\nC=i\n";
+    let all = [
+        ("MY KEY", "a"),
+        ("team/token", "b"),
+        ("1PASSWORD_TOKEN", "c"),
+        ("ü_TOKEN", "d\ne"),
+        ("B_TOKEN", "f"),
+        ("A+KEY", "\"h"),
+        ("C", "i"),
+    ];
+    assert_eq!(dotenv_assignments(text), owned(&all));
+    assert_eq!(parse_dotenv(text), owned(&[("B_TOKEN", "f"), ("C", "i")]));
 }
 
 #[test]

@@ -231,6 +231,7 @@ fn a_found_variable_hides_only_what_has_the_shape_of_a_secret() {
         "a1b2c3d4",
         "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
         "correct-horse-battery-staple",
+        "Ab3/dEf-GhI.jkl/mno_12",
     ] {
         let found = secrets_in_found_variable("X_TOKEN", value);
         assert_eq!(found.iter().map(Secret::reveal).collect::<Vec<_>>(), [value]);

@@ -60,7 +60,8 @@ impl RunState {
     pub(super) fn too_many_calls(&self) -> String {
         let most = self.spec.rules.limits.tool_calls_per_agent.unwrap_or_default();
         format!(
-            "Refused: you have used up your {most} tool calls. Finish your turn now, without calling such a tool again."
+            "Refused: you have used up your {most} tool calls. End your turn now. Only tools that end your turn, such as \
+             `new_answer` and `vote` if you have them, are not refused."
         )
     }
 

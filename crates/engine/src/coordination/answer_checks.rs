@@ -15,7 +15,8 @@ const MAX_SHORT_CHARS: usize = 600;
 
 const MAX_ANNOUNCEMENT_CHARS: usize = 160;
 
-/// A text without the code of its basis is accepted if it follows another answer of at least this many bytes.
+/// A text that lost the code of its basis is accepted if it takes its content from another answer of at least this many
+/// bytes.
 const MIN_OTHER_BYTES: usize = 300;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -47,7 +47,7 @@ pub struct Coordination {
     /// Whether the override window has expired or was closed. A restart resets this.
     window_over: bool,
     status: TaskStatus,
-    /// The time between facts, without downtime before a resume and without waiting for a person.
+    /// The time from the first fact to the newest, without downtime before a resume and without the override window.
     active: Millis,
     began: Option<Timestamp>,
     last_at: Option<Timestamp>,

@@ -1,5 +1,6 @@
-//! Subagents: a `spawn_subagents` call starts other runs, and their answers are the result of the call. A subagent is
-//! stopped when the attempt that started it ends; if that attempt is resumed after an interruption, so is the subagent.
+//! Subagents: a `spawn_subagents` call starts other runs, and their answers are the result of the call. If they work in
+//! the background, the call returns at once, and `wait_for_subagents` returns the answers. A subagent is stopped when
+//! the attempt that started it ends; if that attempt is resumed after an interruption, so is the subagent.
 
 use super::interpret_reply::NextStep;
 use super::state::{MemberAttempt, MemberState, RunState};
@@ -11,7 +12,7 @@ use althing_protocol::{
     AgentMode, ContextPath, Fact, Item, Member, Modes, Op, Origin, Purpose, RunLimits, RunResult, RunRules,
     RunSpec, RunStatus, SubagentOf, SubagentsConfig, TaskId, TaskSpec, ToolCall, Verdict,
 };
-use althing_text::count;
+use althing_text::{Markers, count, fnv1a, text_with_markers};
 use std::fmt::Write;
 
 const MAX_ANSWER_BYTES: usize = 20_000;
@@ -51,7 +52,7 @@ impl Subagent {
         self.end.as_ref().is_some_and(|end| end.workspace.is_none())
     }
 
-    fn report(&self, text: &mut String) {
+    fn report(&self, text: &mut String, markers: Markers<'_>) {
         let Some(end) = &self.end else { return };
         let status = match end.status {
             RunStatus::Completed => "done",
@@ -60,26 +61,26 @@ impl Subagent {
             RunStatus::Failed => "failed",
         };
         let name = self.name();
-        let _ = writeln!(text, "<{name}: {status}>");
+        let _ = writeln!(text, "{name}: {status}");
         match (&end.answer, &end.error) {
             (Some(answer), _) => {
                 let whole = format!("the whole text is in {}/final_answer.md", end.log_dir);
-                let _ = writeln!(text, "{}", structural_summary(answer, MAX_ANSWER_BYTES, &whole));
+                let answer = structural_summary(answer, MAX_ANSWER_BYTES, &whole);
+                markers.enclose(text, &format!("answer of {name}"), &answer);
             }
-            (None, error) => {
-                let _ = writeln!(text, "{}", error.as_deref().unwrap_or("no answer"));
-            }
+            (None, Some(error)) => markers.enclose(text, &format!("error of {name}"), error),
+            (None, None) => text.push_str("It gave no answer.\n"),
         }
         match &end.imported {
             Some(Ok(())) => {
                 let _ = writeln!(text, "Its files are in your workspace, under {}.", subagent_dir(name));
             }
             Some(Err(error)) => {
-                let _ = writeln!(text, "Its files could not be copied into your workspace: {error}");
+                text.push_str("Its files could not be copied into your workspace:\n");
+                markers.enclose(text, "why", error);
             }
             None => {}
         }
-        let _ = writeln!(text, "<end of {name}>");
     }
 }
 
@@ -149,7 +150,7 @@ impl RunState {
             );
             return RunToolAction::Result(text, false);
         }
-        reports(&started)
+        self.reports(&started)
     }
 
     /// Reports the background subagents started since the previous `wait_for_subagents` call of the attempt, once all
@@ -164,22 +165,27 @@ impl RunState {
             subagent.of.background && waited.is_none_or(|waited| subagent.of.step > waited)
         };
         let started: Vec<&Subagent> = self.subagents_of(member_index, attempt).filter(news).collect();
-        reports(&started)
+        self.reports(&started)
     }
-}
-
-fn reports(subagents: &[&Subagent]) -> RunToolAction {
-    if subagents.is_empty() {
-        return RunToolAction::Result("There are no subagents to wait for.".into(), false);
+    /// The reports of subagents of one attempt, once all of them have ended.
+    fn reports(&self, subagents: &[&Subagent]) -> RunToolAction {
+        let Some(first) = subagents.first() else {
+            return RunToolAction::Result("There are no subagents to wait for.".into(), false);
+        };
+        if !subagents.iter().all(|subagent| subagent.is_over()) {
+            return RunToolAction::Wait;
+        }
+        // Not the seed of the conversation: a marker line of its own would change the token of all its messages.
+        let seed = self.spec.tie_break_seed ^ fnv1a(first.task.as_str());
+        let text = text_with_markers(seed, |markers| {
+            let mut text = String::new();
+            for subagent in subagents {
+                subagent.report(&mut text, markers);
+            }
+            text
+        });
+        RunToolAction::Result(text, false)
     }
-    if !subagents.iter().all(|subagent| subagent.is_over()) {
-        return RunToolAction::Wait;
-    }
-    let mut text = String::new();
-    for subagent in subagents {
-        subagent.report(&mut text);
-    }
-    RunToolAction::Result(text, false)
 }
 
 impl Coordination {

@@ -39,7 +39,7 @@ impl RunState {
         Rule {
             method: decision.rule,
             merge_conclusions: decision.merge_conclusions,
-            unanimity: decision.unanimity && self.is_complete(),
+            unanimity: decision.unanimity,
         }
     }
 
@@ -56,17 +56,13 @@ impl RunState {
         };
         Election {
             candidates: self.members.iter().enumerate().filter_map(candidate).collect(),
+            agents: self.members.len(),
             ballots: self.members.iter().filter_map(|member| member.vote.clone()).collect(),
             seed: self.spec.tie_break_seed,
         }
     }
 
-    fn is_complete(&self) -> bool {
-        self.members.iter().all(|member| member.has_answered() || !member.is_live())
-    }
-
-    /// Whether the run decides without a vote, because all conclusions are equal. Agents that dropped out without an
-    /// answer do not count.
+    /// Whether the run decides without a vote, because all agents gave equal conclusions.
     pub(crate) fn is_unanimous(&self) -> bool {
         self.rule().unanimity && self.election().agrees()
     }

@@ -1,5 +1,6 @@
 //! Turn-taking: which attempt an idle agent begins, and which agents it waits for. Model calls cost money, so an agent
-//! that has already judged waits until nobody else judges; then it judges all newer answers in one call.
+//! that has already judged waits, for at most `first_answer_wait`, until nobody else judges; then it judges all newer
+//! answers in one call.
 
 use super::state::{MemberState, RunState};
 use althing_protocol::{Ballot, Purpose, Revision};
@@ -17,8 +18,8 @@ pub(super) struct TeamProgress {
 }
 
 impl RunState {
-    /// Whether the voter, who knew the answers up to `knows`, did not know a newer answer of a third agent. Such a vote
-    /// does not count. Always false with `disable_injection`.
+    /// Whether there is an answer that the voter did not know (it knew the answers up to `knows`), by an agent other
+    /// than the voter and its first choice. Such a vote does not count. Always false with `disable_injection`.
     pub(super) fn is_overtaken(&self, ballot: &Ballot, knows: Revision) -> bool {
         let unknown = self.answers.iter().skip(knows.0 as usize);
         let mut of_others = unknown.filter(|it| it.agent != ballot.voter && it.agent != ballot.target);

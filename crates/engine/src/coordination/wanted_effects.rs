@@ -109,8 +109,8 @@ impl Coordination {
         }
     }
 
-    /// Whether the agent may change nothing: always in a planning run; with `plan_first`, until an agent with tools has
-    /// open context paths, or an agent without tools works alone.
+    /// Whether the agent may change nothing. Always true in a planning run. With `plan_first`, true for an agent with
+    /// tools until its context paths are open, and for an agent without tools unless it works alone.
     pub(crate) fn only_plans(&self, member: &MemberState, attempt: &MemberAttempt) -> bool {
         let spec = &self.state.spec;
         let acts = if member.agent.has_tools {

@@ -1,7 +1,8 @@
 //! The chat agent's changes of files: each is previewed, shown, allowed if a person must allow it, and only then made.
 //!
 //! Calls that change files are handled one at a time, in the order of the reply, so that each preview shows what the
-//! files really contain then. The conversation's state does not change while the user is asked.
+//! files really contain then. While the user is asked, the conversation's `ChatState` stays the same: it does not become
+//! `AwaitingApproval`.
 
 use super::InteractiveSession;
 use super::rules::NextTurnStep;
@@ -36,12 +37,19 @@ pub(super) fn check_permission(preview: &EditPreview, decision: &Decision) -> Re
     }
 }
 
+impl ProposedEdit {
+    fn must_ask(&self) -> bool {
+        self.preview.ask && self.decision.is_none()
+    }
+}
+
 impl ChatTurn {
-    /// Notes what an open call would change.
-    pub(super) fn propose_edit(&mut self, call: &str, preview: &EditPreview) {
+    /// Notes what an open call would change. `is_allowed`: whether the user has already allowed all changes.
+    pub(super) fn propose_edit(&mut self, call: &str, preview: &EditPreview, is_allowed: bool) {
         if self.open_calls().iter().any(|open| open.id == call) {
-            let edit = ProposedEdit { preview: preview.clone(), decision: None };
-            self.edits.insert(call.to_owned(), edit);
+            let mut preview = preview.clone();
+            preview.ask &= !is_allowed;
+            self.edits.insert(call.to_owned(), ProposedEdit { preview, decision: None });
         }
     }
 
@@ -56,12 +64,8 @@ impl ChatTurn {
 
 impl InteractiveSession {
     /// Whether a person must still allow a call, so that it has not changed anything yet.
-    pub(super) fn awaits_permission(&self, turn: &ChatTurn, call: &ToolCall) -> bool {
-        turn.edits.get(&call.id).is_some_and(|edit| self.must_ask(edit))
-    }
-
-    fn must_ask(&self, edit: &ProposedEdit) -> bool {
-        edit.preview.ask && edit.decision.is_none() && !self.edits_allowed
+    pub(super) fn awaits_permission(turn: &ChatTurn, call: &ToolCall) -> bool {
+        turn.edits.get(&call.id).is_some_and(ProposedEdit::must_ask)
     }
 
     /// What the open tool calls, except `launch_run`, need next; None if there are none.
@@ -88,7 +92,7 @@ impl InteractiveSession {
             let text = format!("The user did not allow this change{why}. Nothing was changed.");
             return NextTurnStep::Facts(vec![self.result(attempt, call, text, true)]);
         }
-        if self.must_ask(edit) {
+        if edit.must_ask() {
             let id = InteractionId::new(format!("{}.edit{}", self.task, self.interactions + 1));
             let (call, preview) = (call.id.clone(), edit.preview.clone());
             let kind = InteractionKind::EditApproval { call, preview };

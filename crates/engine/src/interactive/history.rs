@@ -6,6 +6,7 @@ use super::state::PastTurn;
 use super::{InteractiveSession, tokens};
 use crate::summary::{excerpt, first_sentence, structural_summary};
 use althing_protocol::Exchange;
+use althing_text::{fnv1a, text_with_markers};
 use std::fmt::Write;
 
 /// The maximum size of a history in tokens, if no chat agent's compaction threshold applies.
@@ -35,22 +36,25 @@ impl InteractiveSession {
         let whole = self.log_reference();
         let bytes: usize = omitted.iter().map(|past| past.message.text.len() + past.answer().len()).sum();
         let user = omission(omitted.len(), bytes, &whole);
-        let mut assistant = String::new();
         let goal = self.goal.iter().map(|goal| goal.seq);
         let preserved: Vec<_> = goal.chain(self.pins.iter().copied()).collect();
-        for past in omitted {
-            for seq in preserved.iter().filter(|seq| !self.preserves(**seq)) {
-                if let Some((by_user, text)) = text_of(past, *seq) {
-                    let who = if by_user { "The user said" } else { "The answer was" };
-                    let _ = writeln!(assistant, "{who}, word for word: {}", excerpt(text, most / 4, &whole));
+        let texts: Vec<_> = omitted.iter().map(|past| (past.message.text.as_str(), past.answer())).collect();
+        let assistant = text_with_markers(self.history_seed(), |markers| {
+            let mut assistant = String::new();
+            for past in omitted {
+                for seq in preserved.iter().filter(|seq| !self.preserves(**seq)) {
+                    if let Some((by_user, text)) = text_of(past, *seq) {
+                        let text = excerpt(text, most / 4, &whole);
+                        markers.enclose(&mut assistant, word_for_word(by_user), &text);
+                    }
                 }
             }
-        }
-        for marker in self.markers_of(omitted, &[], Vec::new(), most / 4) {
-            let _ = writeln!(assistant, "- {marker}");
-        }
-        let texts: Vec<_> = omitted.iter().map(|past| (past.message.text.as_str(), past.answer())).collect();
-        assistant.push_str(&first_sentences(&texts, most / 2));
+            for marker in self.markers_of(omitted, &[], Vec::new(), most / 4) {
+                let _ = writeln!(assistant, "- {marker}");
+            }
+            assistant.push_str(&first_sentences(&texts, most / 2));
+            assistant
+        });
         Exchange { user, assistant }
     }
 
@@ -62,22 +66,30 @@ impl InteractiveSession {
             Some(goal) if !is_there => goal.text.clone(),
             _ => "[the beginning of the conversation]".to_owned(),
         };
-        let mut assistant = format!(
-            "[the older part of the conversation, summarized; {}]\n{}",
-            self.log_reference(),
-            earlier.summary
-        );
-        for message in
-            earlier.preserved.iter().filter(|message| goal.is_none_or(|goal| goal.seq != message.seq))
-        {
-            let who = if message.by_user { "The user said" } else { "The answer was" };
-            let _ = write!(assistant, "\n{who}, word for word: {}", message.text);
-        }
-        for marker in &earlier.markers {
-            let _ = write!(assistant, "\n- {marker}");
-        }
+        let known_goal = |seq| goal.is_some_and(|goal| goal.seq == seq);
+        let assistant = text_with_markers(self.history_seed(), |markers| {
+            let mut assistant =
+                format!("[the older part of the conversation, summarized; {}]\n", self.log_reference());
+            markers.enclose(&mut assistant, "summary", &earlier.summary);
+            for message in earlier.preserved.iter().filter(|message| !known_goal(message.seq)) {
+                markers.enclose(&mut assistant, word_for_word(message.by_user), &message.text);
+            }
+            for marker in &earlier.markers {
+                let _ = writeln!(assistant, "- {marker}");
+            }
+            assistant.truncate(assistant.trim_end().len());
+            assistant
+        });
         Exchange { user, assistant }
     }
+
+    fn history_seed(&self) -> u64 {
+        fnv1a(self.session.as_str())
+    }
+}
+
+fn word_for_word(by_user: bool) -> &'static str {
+    if by_user { "message of the user, word for word" } else { "answer, word for word" }
 }
 
 fn exchange(past: &PastTurn) -> Exchange {

@@ -1,4 +1,5 @@
-//! A `launch_run` call of the chat agent, from its arguments to its result.
+//! A `launch_run` call of the chat agent, from its arguments through the user's approval to its result. `answers` checks
+//! the approval.
 
 use super::InteractiveSession;
 use super::budget::Expense;

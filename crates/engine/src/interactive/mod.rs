@@ -210,6 +210,9 @@ impl InteractiveSession {
             Op::Shutdown => self.halted = true,
             Op::Resume => {
                 self.halted = false;
+                // The log may be somebody else's, and the user may have taken "always" back: later previews say
+                // whether to ask.
+                self.edits_allowed = false;
                 if let Some(attempt) = self.turn.as_mut().and_then(|turn| turn.attempt.as_mut()) {
                     attempt.interrupted = true;
                 }
@@ -405,7 +408,7 @@ impl InteractiveSession {
                 });
                 self.count_since(content);
             }
-            Item::EditProposed { call, preview } => turn.propose_edit(call, preview),
+            Item::EditProposed { call, preview } => turn.propose_edit(call, preview, self.edits_allowed),
             Item::Reminder { text, restates_task, .. } => {
                 attempt.faults += 1;
                 let text = turn.reminder(text, *restates_task);

@@ -322,7 +322,7 @@ impl InteractiveSession {
     fn resume_attempt(&self, turn: &ChatTurn, old: &ChatAttempt) -> Vec<Consequence> {
         let mut facts = vec![self.attempt_started(old.purpose, Some(old.number))];
         let attempt = self.attempts + 1;
-        let interrupted = |call: &&ToolCall| call.name != LAUNCH_RUN && !self.awaits_permission(turn, call);
+        let interrupted = |call: &&ToolCall| call.name != LAUNCH_RUN && !Self::awaits_permission(turn, call);
         for call in turn.open_calls().into_iter().filter(interrupted) {
             let content =
                 "This call was interrupted. It may have taken effect: check before you repeat the call."

@@ -82,7 +82,7 @@ pub(crate) struct LaunchState {
     /// The user's answer about the launch or the plan.
     pub(crate) decision: Option<Decision>,
     pub(crate) run: Option<LaunchedRun>,
-    /// The launch of the run, as approved or resolved.
+    /// The launch of the run: as the user approved it or, if no approval was needed, with its defaults filled in.
     pub(crate) launched: Option<Box<LaunchRun>>,
     pub(crate) execution: Option<LaunchedRun>,
     /// Whether the user was asked about the plan, or told that there is none.
@@ -152,7 +152,8 @@ pub(crate) struct ChatAttempt {
     /// The attempt was running when the session was resumed; its `AttemptEnded` is not recorded yet.
     pub(crate) interrupted: bool,
     pub(crate) faults: u32,
-    /// How the attempt ended, if its `AttemptEnded` is not recorded yet.
+    /// How the attempt ended, if it summarized the conversation and its `AttemptEnded` is not recorded yet. Otherwise
+    /// None: how an attempt to answer ends follows from its last reply.
     pub(crate) settled: Option<AttemptOutcome>,
 }
 

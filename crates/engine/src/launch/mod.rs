@@ -130,6 +130,7 @@ pub fn resolve_launch(
         may_read,
         may_write,
         costs,
+        not_signed_in: team.not_signed_in.clone(),
         digest: String::new(),
     };
     proposal.digest = digest_of(&proposal)?;

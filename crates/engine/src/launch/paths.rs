@@ -4,6 +4,7 @@
 
 use super::Consent;
 use althing_protocol::{ContextPath, PathGrant, Permission, TeamSpec, private_name};
+use althing_text::sanitize;
 use std::path::Path;
 
 const MAX_PATHS: usize = 32;
@@ -71,15 +72,17 @@ fn refusal(path: &str, wants_write: bool, team: &TeamSpec) -> String {
     )
 }
 
-/// Paths are compared as text, so relative paths, `..` and control characters are rejected.
+/// Paths are compared as text, so relative paths and `..` are rejected. A person must see the whole path, so control
+/// characters and invisible ones are rejected, too.
 fn normalize(path: &str) -> Result<String, String> {
     let trimmed = path.trim();
     if !trimmed.starts_with('/') {
         return Err(format!("`{path}` must be an absolute path."));
     }
     let mut parts = trimmed.split('/').filter(|part| !part.is_empty() && *part != ".");
-    if parts.clone().any(|part| part == "..") || trimmed.chars().any(char::is_control) {
-        return Err(format!("`{path}` must be written without `..` and control characters."));
+    let visible = sanitize::visible_line(trimmed);
+    if parts.clone().any(|part| part == "..") || visible != trimmed {
+        return Err(format!("`{visible}` must be written without `..`, control and invisible characters."));
     }
     let joined = parts.by_ref().fold(String::new(), |path, part| path + "/" + part);
     Ok(if joined.is_empty() { "/".into() } else { joined })

@@ -22,8 +22,8 @@ pub(crate) fn result_text(result: &RunResult, execution: Option<&RunResult>, mos
     value.to_string()
 }
 
-/// The result of a run for an MCP client. Only the answer and the error are shortened, because clients may be programs
-/// that need the rest in full.
+/// The result of a run for an MCP client. The answer and the error are shortened; everything else is complete, because
+/// the client may be a program that needs it.
 pub fn result_for_client(result: &RunResult) -> RunResult {
     let mut result = result.clone();
     shorten_answer(&mut result, MAX_CLIENT_ANSWER_BYTES);

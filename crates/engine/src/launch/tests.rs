@@ -195,6 +195,14 @@ fn every_error_names_its_parameter() {
         ),
         (json!({"task": "x", "context_paths": [{"path": "src"}]}), "absolute path"),
         (json!({"task": "x", "context_paths": [{"path": "/a/../b"}]}), "without `..`"),
+        (
+            json!({"task": "x", "context_paths": [{"path": "/a/b\u{200b}"}]}),
+            "`/a/b\\u{200b}` must be written",
+        ),
+        (
+            json!({"task": "x", "context_paths": [{"path": "/a/b\u{2800}"}]}),
+            "`/a/b\\u{2800}` must be written",
+        ),
         (json!({"task": "x", "context": "y".repeat(70_000)}), "Sum it up"),
     ] {
         let problem = refused(arguments.clone());

@@ -4,6 +4,7 @@
 
 mod answer_reader;
 mod call_record;
+mod cost_account;
 mod cost_limit;
 mod effects;
 mod ending;
@@ -21,13 +22,14 @@ mod timers;
 
 use althing_protocol::{
     AgentEnvs, AgentId, Backend, Clock, Engine, Event, EventStream, Interest, Journal, JournalError,
-    JournalReader, Notice, Plans, ProgramReport, Programs, RunResult, Screen, Seq, SessionId, SessionOpened,
-    Submission, TaskId,
+    JournalReader, Notice, Op, Plans, ProgramReport, Programs, RunResult, Screen, Seq, SessionId,
+    SessionOpened, Submission, TaskId,
 };
+pub use cost_account::{CostAccount, OnRefusal};
 use effects::{EffectId, EffectOutcome};
 pub use feed::{Feed, Subscription};
 pub use requests::{CallEnd, Fidelity, ModelCall, model_calls};
-pub use result_files::{ResultFile, result_files};
+pub use result_files::{REPORT, ResultFile, result_files};
 use session::Session;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -43,8 +45,13 @@ pub type Observer = Box<dyn FnMut(&Event) + Send>;
 pub type Reporter = Box<dyn FnMut(&[TaskId]) -> Vec<(TaskId, String)> + Send>;
 /// Masks secrets in everything that is written or shown.
 pub trait EventMasker: Send + Sync {
-    /// Masks the secrets in an event.
+    /// Masks the secrets in an event. The masked event is the one that is acted upon, so nothing but the user's own secrets
+    /// may be masked outside of free text.
     fn event(&self, event: Event) -> Event;
+
+    /// The place in an op where a secret is a part of a command, path or the like. Such an op is refused, because it would
+    /// be acted upon with a mask in place of the secret.
+    fn secret_place(&self, op: &Op) -> Option<String>;
 
     /// Masks the secrets in a text.
     fn text(&self, text: &str) -> String;
@@ -75,6 +82,8 @@ pub struct SessionDeps {
     pub observer: Option<Observer>,
     /// Renders reports; None if no reports are written.
     pub reporter: Option<Reporter>,
+    /// The cost limit that this session shares with others; None if it shares none.
+    pub account: Option<Arc<CostAccount>>,
     /// The wall clock.
     pub clock: Arc<dyn Clock>,
     /// Masks secrets.

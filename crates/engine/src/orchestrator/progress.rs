@@ -114,13 +114,17 @@ pub(super) fn mask_chunk(mask: &dyn EventMasker, held_back: &mut String, more: &
 #[cfg(test)]
 mod tests {
     use super::*;
-    use althing_protocol::Event;
+    use althing_protocol::{Event, Op};
 
     struct OneSecret(&'static str);
 
     impl EventMasker for OneSecret {
         fn event(&self, event: Event) -> Event {
             event
+        }
+
+        fn secret_place(&self, _: &Op) -> Option<String> {
+            None
         }
 
         fn text(&self, text: &str) -> String {

@@ -1,5 +1,6 @@
 //! Reconciles the running effects and timers with the wanted ones, and ends a session.
 
+use super::cost_limit::Refusal;
 use super::effects::{Call, EffectId, PlanEffect};
 use super::session::Session;
 use super::{Input, SessionEnd};
@@ -19,12 +20,16 @@ impl Session {
                 programs.answer(&answer.task, &answer.native, &answer.option);
             }
         }
+        self.costs.is_stopped = false;
         let wanted: Vec<_> =
             self.deciders.iter().map(|(task, decider)| (task.clone(), decider.wanted())).collect();
         for (task, wanted) in wanted {
             let timers = self.timers_of(&task, &wanted);
             let (effects, _) = wanted.into_effects();
             self.reconcile_task(&task, effects, timers);
+        }
+        if self.costs.is_stopped && self.effects.is_idle() {
+            self.halt();
         }
     }
 
@@ -50,13 +55,15 @@ impl Session {
             Some(EffectRequest::Call { request, agent, env }) => {
                 let env = env.map(|(owner, visibility)| (self.envs.handle(&self.deps, owner), visibility));
                 let backend = agent.and_then(|agent| self.deps.backends.get(&agent)).cloned();
-                if let Some(backend) = &backend
-                    && let Err(refusal) = self.reserve_cost(&id, &**backend, &request)
-                {
-                    self.effects.refuse_call(id, refusal);
-                    return;
+                let reserved = match &backend {
+                    Some(backend) => self.reserve_cost(&id, &**backend, &request),
+                    None => Ok(()),
+                };
+                match reserved {
+                    Ok(()) => self.effects.call(id, Call { work, request: *request, backend, env }),
+                    Err(Refusal::Call(error)) => self.effects.refuse_call(id, error),
+                    Err(Refusal::Session) => self.costs.is_stopped = true,
                 }
-                self.effects.call(id, Call { work, request: *request, backend, env });
             }
             Some(EffectRequest::SideTask { kind, access, env }) => {
                 let env_handle = env.map(|owner| self.envs.handle(&self.deps, owner));
@@ -80,6 +87,7 @@ impl Session {
     /// Stops the effects, waits for them for a limited time, commits the last facts and closes the feed.
     pub(super) fn stop(mut self, inbox: &Receiver<Input>) -> SessionEnd {
         self.effects.stop_all();
+        self.report_costs();
         self.wait_for_ending(inbox);
         if self.halting && !self.is_over() {
             // Everything is already durable, except for notices about effects that were stopped.

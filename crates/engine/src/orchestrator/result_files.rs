@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
-const REPORT: &str = "report.md";
+/// The name of the report of a run or workflow, which is rendered from the log.
+pub const REPORT: &str = "report.md";
 
 /// A result file: its task, its name and its text.
 pub type ResultFile = (TaskId, &'static str, String);
@@ -103,7 +104,7 @@ impl Session {
         written.find_map(Result::err).map(|error| (error.to_string(), error.hint))
     }
 
-    /// Retries while the failure may pass, until `journal_retry_timeout` is over or the session must stop. Nothing is
+    /// Retries while the failure may pass, until `journal_retry_timeout` is over or the session must stop. No fact is
     /// published meanwhile. Input that arrives is added to `late`.
     pub(super) fn write_result_files_or_wait(&mut self, inbox: &Receiver<Input>, late: &mut Vec<Input>) {
         let began = self.deps.clock.now();

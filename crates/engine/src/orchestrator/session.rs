@@ -1,7 +1,7 @@
 //! The thread that owns a session's state: it turns inputs into facts, makes the facts durable, and then publishes
 //! them. While the disk is full, the session waits, at most for `journal_retry_timeout`.
 
-use super::cost_limit::ReservedCosts;
+use super::cost_limit::Costs;
 use super::effects::{EffectId, Effects};
 use super::envs::AgentEnvCache;
 use super::feed::Feed;
@@ -47,8 +47,8 @@ pub(super) struct Session {
     questions: BTreeMap<InteractionId, Seq>,
     /// Answers that are sent to programs once the corresponding facts are durable.
     pub(super) program_answers: Vec<ProgramAnswer>,
-    /// What the running calls cost at least.
-    pub(super) reserved: ReservedCosts,
+    /// What the session has spent, and what the running calls cost at least.
+    pub(super) costs: Costs,
     /// The ids of the accepted ops, for deduplication.
     accepted_ids: BTreeSet<OpId>,
     current_id: Option<OpId>,
@@ -83,7 +83,7 @@ impl Session {
             pending: Vec::new(),
             questions: BTreeMap::new(),
             program_answers: Vec::new(),
-            reserved: ReservedCosts::default(),
+            costs: Costs::default(),
             accepted_ids: BTreeSet::new(),
             current_id: None,
             opening,
@@ -108,9 +108,7 @@ impl Session {
         drop(self.write_result_files());
         loop {
             if self.pending.is_empty() && !self.wait_for_input(inbox) {
-                self.halting = true;
-                self.record(None, None, Fact::accepted(Op::Shutdown, Origin::System));
-                self.settle();
+                self.halt();
             }
             // As long as effects have not ended, notices about them may still arrive; then `stop` records the end of
             // the session.
@@ -126,6 +124,13 @@ impl Session {
                 return self.stop(inbox);
             }
         }
+    }
+
+    /// Makes the session stop, so that it can be resumed.
+    pub(super) fn halt(&mut self) {
+        self.halting = true;
+        self.record(None, None, Fact::accepted(Op::Shutdown, Origin::System));
+        self.settle();
     }
 
     /// Whether the session is done: there is a task without a parent, and all such tasks have ended.
@@ -219,6 +224,9 @@ impl Session {
     fn handle_submission(&mut self, Submission { op, by, id }: Submission) {
         if id.as_ref().is_some_and(|id| self.accepted_ids.contains(id)) {
             return;
+        }
+        if let Some(place) = self.deps.mask.secret_place(&op) {
+            return self.refuse(&format!("{place} contains a secret, which would be masked"));
         }
         // An op that starts a task is recorded by its `TaskCreated`; an `OpAccepted` is needed only to record its id.
         let starts = matches!(op, Op::StartRun { .. } | Op::StartWorkflow { .. } | Op::StartChat { .. });
@@ -368,6 +376,7 @@ impl Session {
 
     fn fold(&mut self, event: &Event) {
         self.next_seq = event.seq.next();
+        self.costs.count(&event.fact);
         match &event.fact {
             Fact::TaskCreated { id, parent, spec } => {
                 if let Some(parent) = parent {
@@ -451,6 +460,7 @@ impl Session {
         if self.pending.is_empty() {
             return Ok(());
         }
+        self.report_costs();
         let began = self.deps.clock.now();
         let mut late = Vec::new();
         while let Err(error) = self.deps.journal.append(&self.pending) {

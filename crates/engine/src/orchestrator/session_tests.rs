@@ -87,6 +87,10 @@ impl EventMasker for NoSecrets {
         event
     }
 
+    fn secret_place(&self, _: &Op) -> Option<String> {
+        None
+    }
+
     fn text(&self, text: &str) -> String {
         text.to_owned()
     }
@@ -170,6 +174,7 @@ fn open_watched(
         plans: Some(Arc::new(UnstoredPlans)),
         observer,
         reporter: None,
+        account: None,
         clock: Arc::new(SystemClock),
         mask: Arc::new(NoSecrets),
         task_dir: Box::new(ToString::to_string),

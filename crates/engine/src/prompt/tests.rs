@@ -169,12 +169,41 @@ fn a_simple_question_does_not_cost_a_long_prompt() {
     let request = world.run.request(0).unwrap();
     assert!(request.system.len() < 1500, "{} bytes", request.system.len());
     assert_eq!(member("x").system_message, None);
-    for sensitivity in [VotingSensitivity::Lenient, VotingSensitivity::Strict, VotingSensitivity::Adversarial]
-    {
+    let mut bars = std::collections::BTreeSet::new();
+    for sensitivity in SENSITIVITIES {
         let rules = RunRules { voting_sensitivity: sensitivity, ..RunRules::default() };
         let judge = judged(rules).run.request(0).unwrap();
-        assert!(judge.system.len() < 2500, "{} bytes", judge.system.len());
+        assert!(judge.system.len() < 2500, "{sensitivity:?}: {} bytes", judge.system.len());
+        bars.insert(judge.system.to_string());
     }
+    assert_eq!(bars.len(), SENSITIVITIES.len() - 1, "each has a sentence of its own, but two are the same");
+}
+
+/// `Roi` and `RoiBalanced` are two names of the same value.
+const SENSITIVITIES: [VotingSensitivity; 13] = [
+    VotingSensitivity::Lenient,
+    VotingSensitivity::Balanced,
+    VotingSensitivity::Strict,
+    VotingSensitivity::Roi,
+    VotingSensitivity::RoiConservative,
+    VotingSensitivity::RoiBalanced,
+    VotingSensitivity::RoiAggressive,
+    VotingSensitivity::Sequential,
+    VotingSensitivity::Adversarial,
+    VotingSensitivity::Consistency,
+    VotingSensitivity::Diversity,
+    VotingSensitivity::Reflective,
+    VotingSensitivity::Checklist,
+];
+
+#[test]
+fn an_agent_that_judges_only_its_own_answer_is_told_the_users_criteria() {
+    let mut rules = RunRules::default();
+    rules.decision.criteria = vec!["At most 200 words".into()];
+    let mut world = World::start(&["gem"], rules);
+    world.says(0, answer("Rayleigh scattering."));
+    let system = world.run.request(0).unwrap().system.to_string();
+    assert!(system.contains("most important first:\n- At most 200 words\n"), "{system}");
 }
 
 #[test]

@@ -21,6 +21,8 @@ const MAX_TABLE: usize = 16;
 pub struct Election {
     /// The agents with an answer.
     pub candidates: Vec<Contender>,
+    /// The number of the run's agents, with and without an answer.
+    pub agents: usize,
     /// The ballots. Choices that are not candidates are ignored.
     pub ballots: Vec<Ballot>,
     /// The run's seed for breaking ties.
@@ -181,11 +183,14 @@ fn unanimous(election: &Election) -> Count {
 }
 
 impl Election {
-    /// Whether there are at least two candidates, all gave a conclusion, and all conclusions are equal.
+    /// Whether there are at least two agents, all gave a conclusion, and all conclusions are equal. An agent without an
+    /// answer, for example because its provider failed, has not agreed.
     pub fn agrees(&self) -> bool {
         let mut forms = self.candidates.iter().map(|one| one.conclusion.as_deref().and_then(same_form));
         let Some(Some(first)) = forms.next() else { return false };
-        self.candidates.len() > 1 && forms.all(|form| form.as_ref() == Some(&first))
+        self.agents > 1
+            && self.candidates.len() == self.agents
+            && forms.all(|form| form.as_ref() == Some(&first))
     }
 
     /// The candidates, grouped by conclusion with `merge`. If all conclusions are equal, merging would leave nothing to
@@ -234,7 +239,7 @@ struct Standing {
     /// Direct comparisons won, minus those lost, with others that have the same points.
     duels: i64,
     from_others: u32,
-    /// If nobody voted, the revision of the newest answer; otherwise 0.
+    /// If nobody voted, the revision of the party's newest answer; otherwise 0, so that it decides nothing.
     newest: u32,
     draw: u64,
 }

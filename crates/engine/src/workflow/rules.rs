@@ -3,13 +3,13 @@
 //! 1. Stages run in the order of the workflow file; there is no dependency graph, and so no cycle. (The tasks of a
 //!    plan have dependencies; `althing_plan` checks them for cycles.) The tasks of a stage are created together, with
 //!    their templates expanded from earlier stages.
-//! 2. `on_interrupt` says what happens to an interrupted program: it is started again (`restart`, and the default), a
-//!    person is asked first (`ask`), or the task fails (`fail`). A program that is started again resumes its
-//!    conversation if it has one, except with `restart`. A finished task is never started again.
-//! 3. A stage ends when all of its tasks have ended. After a failed task without `continue_on_failure`, no further
-//!    stage begins.
-//! 4. Once the cost of the ended tasks reaches the workflow's limit, its running programs are ended, and nothing else
-//!    starts. A run may spend at most what is left when its stage begins.
+//! 2. When a workflow is resumed, an interrupted program is started again, and resumes its conversation if it has one.
+//!    `on_interrupt` changes this: the program starts without its conversation (`restart`), a person is asked first
+//!    (`ask`), or the task fails (`fail`).
+//! 3. A stage ends when all of its tasks have ended; then the next stage begins. If a task without
+//!    `continue_on_failure` has failed or was cancelled, no further stage begins.
+//! 4. Once the ended tasks have reached the workflow's cost limit (`--max-cost`), its running programs are ended, and
+//!    nothing else starts. A run may spend at most what is left when its stage begins.
 //! 5. A task that has failed or was cancelled can be retried, also after the workflow has ended: then the workflow
 //!    continues. Tasks that are done are not started again.
 //! 6. A workflow is done if all tasks of all stages are done; otherwise it has failed, or it was cancelled.

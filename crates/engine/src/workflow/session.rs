@@ -155,7 +155,7 @@ impl WorkflowSession {
         self.spec.cost_micro_usd.map(|limit| limit.saturating_sub(spent))
     }
 
-    /// Why no further task may start; None unless the cost of the ended tasks has reached the limit.
+    /// Why no further task may start: the ended tasks have reached the cost limit (`--max-cost`). None: they may start.
     pub(super) fn cost_problem(&self) -> Option<String> {
         let limit = self.spec.cost_micro_usd.filter(|_| self.left_micro_usd() == Some(0))?;
         Some(format!(

@@ -102,7 +102,7 @@ fn short_values_are_ignored_and_white_space_is_trimmed() {
     assert_eq!(format!("{masker:?}"), "Masker(…)");
 }
 
-fn carriers(text: &str) -> Vec<Arc<Event>> {
+pub(super) fn carriers(text: &str) -> Vec<Arc<Event>> {
     let arguments = format!("{{\"content\":{}}}", in_json(text));
     let call = ToolCall { id: "c1".into(), name: "new_answer".into(), arguments };
     let reply =
@@ -180,19 +180,17 @@ fn briefed(text: &str) -> Item {
     Item::Briefed(Briefing { system: text.into(), tools: vec![tool], replaced_paths })
 }
 
-fn named_by_others(text: &str) -> Vec<Arc<Event>> {
+pub(super) fn named_by_others(text: &str) -> Vec<Arc<Event>> {
     let call = |id: &str| ToolCall { id: id.into(), name: text.into(), arguments: "{}".into() };
     let reply =
         Reply { tool_calls: vec![call(text), call("c2")], native: Some(text.into()), ..Reply::default() };
+    let overrides = json!({text: {"id": text, "kind": text}});
     let launch = LaunchRun {
         task: text.into(),
         agents: Some(vec![AgentId::new(text)]),
         context_paths: vec![PathGrant { path: text.into(), permission: Permission::Write }],
         agent_system_prompts: BTreeMap::from([(AgentId::new(text), text.to_owned())]),
-        coordination_overrides: serde_json::Map::from_iter([(
-            text.to_owned(),
-            json!({"id": text, "kind": text}),
-        )]),
+        coordination_overrides: overrides.as_object().cloned().unwrap_or_default(),
         ..LaunchRun::default()
     };
     let proposal = Proposal {
@@ -203,6 +201,7 @@ fn named_by_others(text: &str) -> Vec<Arc<Event>> {
         may_read: vec![text.into()],
         may_write: vec![text.into()],
         costs: None,
+        not_signed_in: BTreeMap::from([(AgentId::new("a"), text.to_owned())]),
         digest: "0".repeat(64),
     };
     let option = AskOption { id: text.into(), label: text.into() };
@@ -263,7 +262,7 @@ fn named_by_others(text: &str) -> Vec<Arc<Event>> {
     (1..).zip(facts).map(|(n, fact)| event(n, Some("r1"), fact)).collect()
 }
 
-fn texts(value: &Value, at: &str, found: &mut Vec<String>) {
+pub(super) fn texts(value: &Value, at: &str, found: &mut Vec<String>) {
     match value {
         Value::String(_) => found.push(at.to_owned()),
         Value::Array(values) => {
@@ -410,6 +409,24 @@ proptest::proptest! {
 }
 
 #[test]
+fn characters_that_are_not_shown_hide_no_secret() {
+    let masker = Masker::new(["sk-canary-0123", "other\u{200b}secret"]);
+    for between in ["\u{200b}", "\r", "\u{2060}\u{feff}", "\u{e0041}"] {
+        let hidden: Vec<String> = "sk-canary-0123".chars().map(String::from).collect();
+        let text = format!("ä{between}<{}>{between}ö", hidden.join(between));
+        let masked = format!("ä{between}<[secret]>{between}ö");
+        assert_eq!(masker.mask_text(&text), masked, "{between:?}");
+        // Not for a carriage return: in the JSON arguments of a call it is written as `\r`, which is visible.
+        let events = carriers(&text).into_iter().zip(carriers(&masked)).filter(|_| between != "\r");
+        for (event, expected) in events {
+            assert_eq!(masker.mask_event((*event).clone()), *expected, "{between:?}");
+        }
+    }
+    assert_eq!(masker.mask_text("other\u{200b}secret"), "[secret]", "a secret may contain them itself");
+    assert_eq!(masker.mask_text("no\u{200b}thing\r\n"), "no\u{200b}thing\r\n");
+}
+
+#[test]
 fn the_possible_start_of_a_secret_is_held_back() {
     let masker = Masker::new(["sk-canary-0123", "other-secret"]);
     assert_eq!(masker.unfinished("the key is sk-can"), "sk-can".len());
@@ -423,4 +440,9 @@ fn the_possible_start_of_a_secret_is_held_back() {
     assert_eq!(masker.unfinished("an othes"), "s".len());
     assert_eq!(masker.unfinished("s and o"), 1);
     assert_eq!(Masker::default().unfinished("sk-can"), 0);
+    for hidden in ["\u{200b}", "\r", "\u{e0041}"] {
+        let begun = format!("s{hidden}k{hidden}-c{hidden}");
+        assert_eq!(masker.unfinished(&format!("the key{hidden} is {begun}")), begun.len(), "{hidden:?}");
+        assert_eq!(masker.unfinished(&format!("the key{hidden}")), 0, "{hidden:?}");
+    }
 }

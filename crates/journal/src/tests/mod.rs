@@ -6,6 +6,7 @@ mod crashes;
 mod damage;
 mod faults;
 mod format;
+mod free_text;
 mod masking;
 mod processes;
 mod real_files;

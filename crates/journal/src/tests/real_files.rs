@@ -107,6 +107,44 @@ fn links_in_a_session_are_not_followed_when_writing_or_deleting() {
 }
 
 #[test]
+fn what_is_in_the_place_of_a_directory_is_called_what_it_is() {
+    let home = tempfile::tempdir().unwrap();
+    let (socket, link) = (home.path().join("socket/sessions"), home.path().join("link/sessions"));
+    for path in [&socket, &link] {
+        fs::create_dir(path.parent().unwrap()).unwrap();
+    }
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    symlink("/tmp", &link).unwrap();
+    for (path, what) in [(&socket, "is a socket"), (&link, "is a symbolic link, which is not followed")] {
+        let error = open_existing_state(path.parent().unwrap()).err().unwrap();
+        assert_eq!(error.to_string(), format!("{} {what}", path.display()));
+        assert!(error.hint().unwrap().contains("replace"), "{:?}", error.hint());
+    }
+}
+
+#[test]
+fn files_with_a_second_name_are_neither_locked_nor_written() {
+    let home = tempfile::tempdir().unwrap();
+    let sessions = open_state(&home.path().join("state")).unwrap();
+    let mut writer = sessions.create(&id()).unwrap();
+    let mut fold = CheckpointFold::default();
+    write(&mut writer, &mut fold, &session(3));
+    drop(writer);
+    let dir = sessions.session_dir(&id());
+    let torn = format!("{}torn", fs::read_to_string(dir.join("events.jsonl")).unwrap());
+    for (name, text) in [("lock", "export PATH\n"), ("events.jsonl", &torn)] {
+        let victim = home.path().join("victim");
+        fs::write(&victim, text).unwrap();
+        fs::remove_file(dir.join(name)).unwrap();
+        fs::hard_link(&victim, dir.join(name)).unwrap();
+        assert!(sessions.open(&id()).is_err() && sessions.repair(&id()).is_err(), "{name}");
+        assert_eq!(fs::read_to_string(&victim).unwrap(), text, "{name}");
+        fs::remove_file(&victim).unwrap();
+        sessions.open(&id()).unwrap();
+    }
+}
+
+#[test]
 fn a_state_directory_that_cannot_be_used_says_why_and_what_to_do() {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("file");
@@ -157,5 +195,5 @@ fn a_session_that_was_just_created_reads_as_empty() {
     assert!(new.is_owned && new.events.is_empty() && new.damage.is_none(), "{new:?}");
     drop(writer);
     let error = store.read(&id(), Seq(0)).unwrap_err();
-    assert_eq!(error.kind, JournalErrorKind::Unreadable, "no process will write its first event: {error:?}");
+    assert_eq!(error.kind, JournalErrorKind::Blank, "no process will write its first event: {error:?}");
 }

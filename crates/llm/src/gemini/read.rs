@@ -1,5 +1,6 @@
-//! Parses the frames of a Gemini stream. Unknown parts are ignored for the reply, but sent back with the calls that
-//! they arrived with.
+//! Parses the frames of a Gemini stream. Unknown parts are not in the reply that agents and users see. If the reply
+//! contains tool calls, all its parts, including unknown ones, are sent back with the next request, unless they are too
+//! large.
 
 use crate::error::CallFailure;
 use crate::error_response::stream_error;

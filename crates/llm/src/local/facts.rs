@@ -65,9 +65,12 @@ struct Asked {
     headers: HeaderMap,
 }
 
-enum NoAnswer {
-    /// The server could not be reached or is loading; it may answer later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoAnswer {
+    /// The server could not be reached, or is not ready; it may answer later.
     NotYet,
+    /// llama.cpp answers this until the model is loaded.
+    Loading,
     /// The server does not support the request, or answers too slowly.
     Never,
 }
@@ -87,7 +90,7 @@ impl Probe {
         match self.server.facts_of(&self.model).await {
             Ok(facts) => Some(facts),
             Err(NoAnswer::Never) => Some(ServerFacts::default()),
-            Err(NoAnswer::NotYet) => None,
+            Err(NoAnswer::NotYet | NoAnswer::Loading) => None,
         }
     }
 }
@@ -107,25 +110,25 @@ fn has_plain_name(model: &LocalModel) -> bool {
 
 const MAX_MODEL_NAME: usize = 200;
 
-/// `None` if nothing answers there.
 pub(crate) async fn listed_models(
     http: &HttpClient,
     base_url: &str,
-) -> Option<(ServerKind, Vec<LocalModel>)> {
-    let base = Url::parse(base_url).ok()?;
-    let client = http.client(LOCAL_CONNECT, is_local(base.host_str()?)).ok()?;
+) -> Result<(ServerKind, Vec<LocalModel>), NoAnswer> {
+    let base = Url::parse(base_url).map_err(|_| NoAnswer::Never)?;
+    let is_here = is_local(base.host_str().unwrap_or_default());
+    let client = http.client(LOCAL_CONNECT, is_here).map_err(|_| NoAnswer::Never)?;
     let asked = Asked { client, base, headers: HeaderMap::new() };
-    let list = asked.get("models").await.ok()?;
+    let list = asked.get("models").await?;
     let kind = server_kind(&list);
     let models = match kind {
-        ServerKind::Ollama => asked.ollama_models().await?,
+        ServerKind::Ollama => asked.ollama_models().await.ok_or(NoAnswer::Never)?,
         ServerKind::LmStudio => {
             let own = asked.get_root("/api/v0/models").await.ok();
             entries(own.as_ref().unwrap_or(&list), "data").iter().map(lm_studio_model).collect()
         }
         _ => entries(&list, "data").iter().map(served_model).collect(),
     };
-    Some((kind, models.into_iter().filter(has_plain_name).collect()))
+    Ok((kind, models.into_iter().filter(has_plain_name).collect()))
 }
 
 impl Asked {
@@ -246,15 +249,16 @@ impl Asked {
             Ok(Err(_)) => return Err(NoAnswer::NotYet),
             Err(_) => return Err(NoAnswer::Never),
         };
-        match response.status() {
-            status if status.is_success() => {
-                let body =
-                    read_body(response, ERROR_BODY_BYTES * 64, by).await.map_err(|_| NoAnswer::Never)?;
-                serde_json::from_slice(&body).map_err(|_| NoAnswer::Never)
-            }
-            StatusCode::SERVICE_UNAVAILABLE => Err(NoAnswer::NotYet),
-            _ => Err(NoAnswer::Never),
+        let status = response.status();
+        if !status.is_success() && status != StatusCode::SERVICE_UNAVAILABLE {
+            return Err(NoAnswer::Never);
         }
+        let body = read_body(response, ERROR_BODY_BYTES * 64, by).await;
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            let is_loading = body.is_ok_and(|body| String::from_utf8_lossy(&body).contains("Loading model"));
+            return Err(if is_loading { NoAnswer::Loading } else { NoAnswer::NotYet });
+        }
+        serde_json::from_slice(&body.map_err(|_| NoAnswer::Never)?).map_err(|_| NoAnswer::Never)
     }
 }
 

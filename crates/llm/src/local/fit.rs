@@ -61,8 +61,8 @@ fn leave_out_oldest(request: &mut ModelRequest, limit: u64) {
         out += 1;
     }
     if out > 0 {
-        let marker =
-            format!("[{out} earlier messages are left out here: they do not fit into the model's context.]");
+        let what = althing_text::count(out as u64, "earlier message");
+        let marker = format!("[{what} left out here, because the model's context is too small.]");
         request.messages.splice(1..=out, [Message::User(marker)]);
     }
 }
@@ -127,7 +127,7 @@ mod tests {
         fit(&mut long, 800);
         assert!(estimate(&long) <= 800, "{}", estimate(&long));
         assert_eq!(long.messages[0], Message::User("The task".into()));
-        let marker = matches!(&long.messages[1], Message::User(text) if text.contains("earlier messages are left out"));
+        let marker = matches!(&long.messages[1], Message::User(text) if text.contains("left out here"));
         assert!(marker, "{:?}", long.messages[1]);
         assert!(matches!(long.messages[2], Message::Assistant { .. }), "no result without its call");
         let Some(Message::Tool { content, .. }) = long.messages.last() else { panic!("the last result") };

@@ -7,7 +7,7 @@ mod fit;
 mod plan;
 
 pub use facts::LocalModel;
-pub(crate) use facts::{ServerFacts, ServerKind, listed_models, listed_ollama_models};
+pub(crate) use facts::{NoAnswer, ServerFacts, ServerKind, listed_models, listed_ollama_models};
 pub(crate) use plan::{CallPlan, Finding, RequestShape};
 
 use crate::BuildError;

@@ -14,7 +14,7 @@ use std::borrow::Cow;
 const MAX_REPLY: u64 = 4096;
 const LEAST_REPLY: u64 = 256;
 
-/// What a request contains beyond the conversation and the backend's parameters.
+/// Fields of a request that are added to the backend's parameters or replace some of them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct RequestShape {
     /// Replaces the `response_format` of the parameters.
@@ -23,7 +23,7 @@ pub(crate) struct RequestShape {
     pub(crate) max_tokens: Option<u64>,
     /// Whether `tool_choice` must not demand a call: llama.cpp would then write up to the output limit.
     pub(crate) no_required_call: bool,
-    /// llama.cpp reports its progress with the prompt on request.
+    /// Whether llama.cpp is asked to report how much of the prompt it has processed.
     pub(crate) prompt_progress: bool,
 }
 
@@ -89,8 +89,10 @@ impl<'a> CallPlan<'a> {
         let read = match self.form {
             // Half a call may do harm, so a reply that was cut is not read for calls.
             _ if reply.cut => None,
-            CallForm::Schema => read_schema_reply(&reply.text, self.tools),
-            CallForm::Text | CallForm::Native => written_calls(&reply.text, self.tools),
+            CallForm::Schema => read_schema_reply(&reply.text, self.tools, &self.request.messages),
+            CallForm::Text | CallForm::Native => {
+                written_calls(&reply.text, self.tools, &self.request.messages)
+            }
         };
         match read {
             Some(WrittenReply { calls, text }) => {

@@ -201,8 +201,9 @@ fn messages(request: &ModelRequest, states: &ProviderStates) -> Vec<Value> {
         blocks.sort_by_key(|block| block.get("type").is_some_and(|kind| kind == "text"));
     }
     if !request.tools.is_empty() && turns.last().is_some_and(|(role, _)| *role == "user") {
-        // An agent with tools will send this prefix again with a few more messages. The mark of the last call is repeated:
-        // the provider looks for a cached prefix at the marks, and only up to 20 blocks before each of them.
+        // An agent with tools sends all of these messages again in its next call. The last two user turns are marked:
+        // the last one for the next call, and the one before it, which was the last one of the previous call, because
+        // the provider looks for a cached prefix only at a mark and in the 20 blocks before it.
         let of_user = turns.iter_mut().rev().filter(|(role, _)| *role == "user").take(2);
         for block in of_user.filter_map(|(_, blocks)| blocks.last_mut()) {
             put(block, "cache_control", cache_mark());

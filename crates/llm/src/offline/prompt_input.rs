@@ -1,4 +1,4 @@
-//! Parses the prompt for the offline model by its markers: the task, the answers, the agent's own answer, and tool
+//! Parses the prompt for the offline model by its markers: the task, the answers, the presenter's own answer, and tool
 //! results. A prompt without markers is a plain message.
 
 use althing_protocol::{Message, ModelRequest};
@@ -17,6 +17,7 @@ pub(super) struct OfflinePromptInput<'a> {
     pub(super) task: &'a str,
     /// The newest answer of each agent, ordered by agent.
     pub(super) answers: Vec<ShownAnswer<'a>>,
+    /// The presenter's own answer. Meaningful only in the prompt of a presentation.
     pub(super) own: Option<ShownAnswer<'a>>,
     /// The results of successful tool calls. In a prompt without markers, only those since the last user message.
     pub(super) results: Vec<&'a str>,
@@ -63,8 +64,8 @@ impl<'a> OfflinePromptInput<'a> {
                 .any(|message| matches!(message, Message::User(text) if text.contains("<ORIGINAL MESSAGE ")))
     }
 
-    /// A newer answer replaces its agent's earlier one. In the first text that shows answers, the last one is from
-    /// the agent that gets the prompt.
+    /// A newer answer replaces its agent's earlier one. A presenter is shown its own answer last. A judge is shown its
+    /// own at any place, so `compose::own` searches for that.
     fn take_answers(&mut self, text: &'a str) {
         let found = answers(text);
         let first_list = self.answers.is_empty();

@@ -4,6 +4,7 @@
 
 mod parse;
 mod prompt;
+mod quoted;
 mod stream;
 mod validate;
 

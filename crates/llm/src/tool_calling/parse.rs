@@ -2,11 +2,13 @@
 //! after a marker, or bare. The object counts only if it begins a line or follows a tag, names an offered tool, and
 //! has arguments that match the tool's schema.
 
+use super::quoted::{Material, marked_ranges};
 use super::validate::are_arguments;
 use crate::limits::{ARGUMENT_BYTES, TOOL_CALLS};
-use althing_protocol::{ToolCall, ToolSpec};
+use althing_protocol::{Message, ToolCall, ToolSpec};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
+use std::ops::Range;
 
 const MAX_PLACES: usize = 64;
 const MAX_NESTING: usize = 64;
@@ -39,23 +41,63 @@ pub(crate) struct WrittenReply {
 }
 
 /// Reads a reply that was asked to follow the schema of `prompt::call_schema`; `None` if it does not.
-pub(crate) fn read_schema_reply(text: &str, tools: &[ToolSpec]) -> Option<WrittenReply> {
+pub(crate) fn read_schema_reply(
+    text: &str,
+    tools: &[ToolSpec],
+    messages: &[Message],
+) -> Option<WrittenReply> {
     if let Ok(Value::Object(object)) = serde_json::from_str(text.trim())
         && let (1, Some(Value::String(text))) = (object.len(), object.get("text"))
     {
         return Some(WrittenReply { calls: Vec::new(), text: text.clone() });
     }
-    written_calls(text, tools)
+    written_calls(text, tools, messages)
 }
 
-pub(crate) fn written_calls(text: &str, tools: &[ToolSpec]) -> Option<WrittenReply> {
+/// `messages` is the conversation: a call that is only quoted from it does not count.
+pub(crate) fn written_calls(text: &str, tools: &[ToolSpec], messages: &[Message]) -> Option<WrittenReply> {
     if text.len() > ARGUMENT_BYTES {
         return None;
     }
-    let (mut found, mut rest) = (Vec::new(), String::new());
-    let (mut kept, mut from) = (0, 0);
+    let mut places = call_places(text, tools);
+    if places.is_empty() {
+        return None;
+    }
+    let material = Material::of(messages);
+    let is_own = |place: &Place| text.get(place.json.clone()).is_some_and(|json| !material.contains(json));
+    if places.iter().any(is_own) {
+        places.retain(is_own);
+    } else if !text_without(text, &places).is_empty() {
+        // Text around a quoted call may say anything about it. A reply that is nothing but the call makes it.
+        return None;
+    }
+    let rest = text_without(text, &places);
+    let found: Vec<_> = places.into_iter().flat_map(|place| place.calls).collect();
+    if found.len() > TOOL_CALLS {
+        return None;
+    }
+    let calls = (0..).zip(found).map(|(n, (name, arguments))| ToolCall {
+        id: format!("written_{n}"),
+        name,
+        arguments: Value::Object(arguments).to_string(),
+    });
+    Some(WrittenReply { calls: calls.collect(), text: rest })
+}
+
+struct Place {
+    json: Range<usize>,
+    calls: Vec<(String, Map<String, Value>)>,
+}
+
+fn call_places(text: &str, tools: &[ToolSpec]) -> Vec<Place> {
+    let quotations = marked_ranges(text);
+    let (mut places, mut from) = (Vec::new(), 0);
     for _ in 0..MAX_PLACES {
         let Some(start) = next_place(text, from) else { break };
+        if let Some(quoted) = quotations.iter().find(|quoted| quoted.contains(&start)) {
+            from = quoted.end;
+            continue;
+        }
         let Some((end, closers)) = text.get(start..).and_then(json_end) else {
             from = start + 1;
             continue;
@@ -65,29 +107,28 @@ pub(crate) fn written_calls(text: &str, tools: &[ToolSpec]) -> Option<WrittenRep
             .get(start..end)
             .and_then(|json| parsed(json, &closers))
             .and_then(|value| calls_in(&value, tools));
-        let Some(calls) = calls else {
-            // What is inside a value that is no call is not a call either.
-            from = end.max(start + 1);
-            continue;
-        };
-        found.extend(calls);
-        let between = without_opening(text.get(kept..start).unwrap_or_default());
+        // What is inside a value that is no call is not a call either.
+        from = end.max(start + 1);
+        if let Some(calls) = calls {
+            from = text.len() - without_closing(text.get(end..).unwrap_or_default()).len();
+            places.push(Place { json: start..end, calls });
+        }
+    }
+    places
+}
+
+/// The text around the calls, without the marks that belong to them.
+fn text_without(text: &str, places: &[Place]) -> String {
+    let (mut rest, mut kept) = (String::new(), 0);
+    for place in places {
+        let between = without_opening(text.get(kept..place.json.start).unwrap_or_default());
         if !between.trim().is_empty() {
             rest.push_str(between);
         }
-        kept = text.len() - without_closing(text.get(end..).unwrap_or_default()).len();
-        from = kept;
-    }
-    if found.is_empty() || found.len() > TOOL_CALLS {
-        return None;
+        kept = text.len() - without_closing(text.get(place.json.end..).unwrap_or_default()).len();
     }
     rest.push_str(text.get(kept..).unwrap_or_default());
-    let calls = (0..).zip(found).map(|(n, (name, arguments))| ToolCall {
-        id: format!("written_{n}"),
-        name,
-        arguments: Value::Object(arguments).to_string(),
-    });
-    Some(WrittenReply { calls: calls.collect(), text: rest.trim().to_owned() })
+    rest.trim().to_owned()
 }
 
 fn next_place(text: &str, from: usize) -> Option<usize> {
@@ -99,7 +140,8 @@ fn next_place(text: &str, from: usize) -> Option<usize> {
     })
 }
 
-/// The second value contains the brackets that the value lacks if the text ends first.
+/// Where the JSON value at the start of the text ends, and the closing brackets that are missing if the text ends before
+/// the value does. None if the brackets do not match or are nested too deeply, or if the text ends within a string.
 fn json_end(text: &str) -> Option<(usize, String)> {
     let mut open = Vec::new();
     let (mut in_string, mut escaped) = (false, false);
@@ -244,7 +286,7 @@ mod tests {
     }
 
     fn read(text: &str) -> Option<(Vec<(String, Value)>, String)> {
-        let read = written_calls(text, &tools())?;
+        let read = written_calls(text, &tools(), &[])?;
         let calls =
             read.calls.into_iter().map(|call| (call.name, serde_json::from_str(&call.arguments).unwrap()));
         Some((calls.collect(), read.text))
@@ -306,18 +348,55 @@ mod tests {
     }
 
     #[test]
+    fn a_call_that_a_model_quotes_from_others_is_not_its_call() {
+        let vote = r#"{"name": "vote", "arguments": {"agent_id": "agent1", "reason": "theirs"}}"#;
+        let own = r#"{"name": "new_answer", "arguments": {"content": "mine"}}"#;
+        let shown =
+            format!("<agent1.1 3f9c2a17>\nVote so:\n```json\n{vote}\n```\n<end of agent1.1 3f9c2a17>");
+        let messages = [
+            Message::User(format!("The answers:\n{shown}")),
+            Message::Tool { call: "1".into(), content: format!("x\n{vote}"), is_error: false },
+        ];
+        let names = |text: &str, messages: &[Message]| {
+            let calls = written_calls(text, &tools(), messages).map(|reply| reply.calls);
+            calls.unwrap_or_default().into_iter().map(|call| call.name).collect::<Vec<_>>()
+        };
+        // Between marker lines, whether or not the conversation is known, and if the end is missing.
+        for messages in [&messages[..], &[]] {
+            assert_eq!(names(&format!("They wrote:\n{shown}\nI disagree."), messages), [""; 0]);
+            assert_eq!(names(&format!("{shown}\n{own}"), messages), ["new_answer"]);
+            let cut = shown.rsplit_once('\n').unwrap().0;
+            assert_eq!(names(&format!("Look:\n{cut}"), messages), [""; 0]);
+        }
+        // Without marker lines, in any layout.
+        let loose = vote.replace(", ", ",\n  ");
+        for quoted in [vote, &loose] {
+            assert_eq!(names(&format!("They wrote:\n```json\n{quoted}\n```\nAwful."), &messages), [""; 0]);
+            assert_eq!(names(&format!("They wrote:\n{quoted}\n\nMine:\n{own}"), &messages), ["new_answer"]);
+            // A reply that is nothing but the call makes it, and so does one with a call that nobody else wrote.
+            assert_eq!(names(&format!("```json\n{quoted}\n```"), &messages), ["vote"]);
+            assert_eq!(names(&format!("So:\n{quoted}"), &messages[..0]), ["vote"]);
+        }
+        let kept = written_calls(&format!("They wrote:\n{vote}\nMine:\n{own}"), &tools(), &messages).unwrap();
+        assert_eq!(kept.text, format!("They wrote:\n{vote}\nMine:"));
+    }
+
+    #[test]
     fn a_hostile_text_is_given_up_soon() {
         assert_eq!(read(&"{\n".repeat(100_000)), None);
         assert_eq!(read(&"[".repeat(1_000_000)), None);
+        assert_eq!(read(&"<a 3f9c2a17>".repeat(80_000)), None);
+        assert_eq!(read(&"<".repeat(1_000_000)), None);
     }
 
     #[test]
     fn a_reply_in_the_schema_is_a_call_or_a_text() {
-        let text = read_schema_reply(r#"{"text": "Hello"}"#, &tools()).unwrap();
+        let text = read_schema_reply(r#"{"text": "Hello"}"#, &tools(), &[]).unwrap();
         assert_eq!((text.text.as_str(), text.calls.len()), ("Hello", 0));
         let call =
-            read_schema_reply(r#"{"name": "new_answer", "arguments": {"content": "42"}}"#, &tools()).unwrap();
+            read_schema_reply(r#"{"name": "new_answer", "arguments": {"content": "42"}}"#, &tools(), &[])
+                .unwrap();
         assert_eq!((call.text.as_str(), call.calls.len()), ("", 1));
-        assert_eq!(read_schema_reply("{\"name\": \"new_ans", &tools()), None);
+        assert_eq!(read_schema_reply("{\"name\": \"new_ans", &tools(), &[]), None);
     }
 }

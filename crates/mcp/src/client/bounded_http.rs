@@ -137,10 +137,12 @@ impl BoundedHttp {
 
     fn repaired(&self, events: Events) -> Events {
         let skipped_tools = self.skipped_tools.clone();
+        let shortest_pause = limits::RECONNECT_PAUSE.as_millis().try_into().unwrap_or(u64::MAX);
         events
             .map(move |event| {
                 event.map(|mut event| {
                     event.data = event.data.map(|data| sanitize::text(data, &skipped_tools));
+                    event.retry = event.retry.map(|millis| millis.max(shortest_pause));
                     event
                 })
             })

@@ -25,9 +25,12 @@ pub(crate) const RESTART_PAUSE_MAX: Duration = Duration::from_secs(10);
 pub(crate) const RESTARTS_FORGIVEN: Duration = Duration::from_secs(300);
 pub(crate) const HTTP_CONNECT: Duration = Duration::from_secs(10);
 
+/// The minimum pause before an event stream that has ended is opened again, whatever pause the server asks for.
+pub(crate) const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
+
 /// The maximum size of a message of a server, in bytes.
 pub(crate) const FRAME: usize = 16 * 1024 * 1024;
-/// After how many bytes of non-MCP output between two messages the server is stopped.
+/// A server is stopped if it prints more than this many bytes of non-MCP output between two messages.
 pub(crate) const NOISE: usize = 16 * 1024 * 1024;
 pub(crate) const TOOLS: usize = 512;
 pub(crate) const TOOL_PAGES: usize = 64;

@@ -20,7 +20,8 @@ pub(super) enum Approval {
     Ask(Box<InputRequiredResult>),
 }
 
-/// Open questions to clients of the newest revision, which ask the user and then repeat the call.
+/// Open questions to clients of the newest protocol revision. Such a client asks the user, and then repeats the tool
+/// call with the answer.
 #[derive(Default)]
 pub(super) struct Approvals {
     /// The runs to approve, by the state token that the client sends back. An answer is valid once, for exactly that run.

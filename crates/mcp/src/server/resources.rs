@@ -95,7 +95,7 @@ impl AlthingServer {
             Some(ResourceUri::File(run, place, path)) => match self.runs.file(run, place, path).await {
                 Ok(RunFile::Text(text)) => ResourceContents::text(text, uri).with_mime_type("text/plain"),
                 Ok(RunFile::Directory(paths)) => json(&json!({"files": paths})),
-                Err(reason) => return Err(missing(reason)),
+                Err(reason) => return Err(missing(format!("there is no resource `{uri}`: {reason}"))),
             },
         };
         Ok(ReadResourceResult::new(vec![contents]))

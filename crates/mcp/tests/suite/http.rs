@@ -218,3 +218,23 @@ async fn a_server_that_sends_requests_over_http_and_does_not_take_the_replies_is
     let reason = "more than 64 requests without taking the replies";
     assert!(outcome.is_error && outcome.content.contains(reason), "{outcome:?}");
 }
+
+#[tokio::test]
+async fn a_server_that_ends_its_stream_and_asks_to_be_called_at_once_is_called_after_a_pause() {
+    let server = HttpFake::start(&["--end-streams"]).await;
+    let host = host(server.spec()).await;
+    let start = Instant::now();
+    let times = loop {
+        assert!(start.elapsed() < DEADLINE, "the stream is not opened again");
+        let seen: Value = serde_json::from_str(&call(&host, "seen", json!({})).await.content).unwrap();
+        let opened = seen.as_array().unwrap().iter().filter(|request| request["method"] == "GET");
+        let times: Vec<f64> = opened.map(|request| request["at"].as_f64().unwrap()).collect();
+        if times.len() >= 3 {
+            break times;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    };
+    let pauses = times.windows(2).map(|pair| pair[1] - pair[0]);
+    assert!(pauses.clone().all(|pause| pause >= 0.99), "{:?}", pauses.collect::<Vec<f64>>());
+    host.close().await;
+}

@@ -324,7 +324,10 @@ async fn results_logs_and_workspaces_are_resources() {
     for (uri, wanted) in [
         ("althing://runs/s1.r2/result", "has not ended"),
         ("althing://runs/s1.r9/result", "there is no run"),
-        ("althing://runs/s1.r1/workspace/none", "none"),
+        (
+            "althing://runs/s1.r1/workspace/none",
+            "there is no resource `althing://runs/s1.r1/workspace/none`: ",
+        ),
         ("file:///etc/passwd", "there is no resource"),
     ] {
         let error = read(uri).await;

@@ -1,4 +1,5 @@
-//! The adapter for Claude Code. Verified with version 2.1.325.
+//! The adapter for Claude Code: its arguments and settings, headless (`claude -p`) or in a terminal, and its output. The
+//! process is started in `program/mod.rs`. Verified with version 2.1.325.
 
 use super::claude_events::{ClaudeEvents, stored_message};
 use super::events::JsonLines;
@@ -113,14 +114,16 @@ impl ClaudeCode {
         Some(own_tools(task)?.map(name).collect())
     }
 
+    fn allowed_among(task: &LaunchRequest<'_>, all: &[&str]) -> String {
+        let allowed = Self::allowed_names(task);
+        let is_allowed =
+            |tool: &&&str| allowed.as_ref().is_none_or(|allowed| allowed.iter().any(|name| name == **tool));
+        all.iter().filter(is_allowed).copied().collect::<Vec<&str>>().join(",")
+    }
+
     fn permissions(task: &LaunchRequest<'_>) -> Vec<String> {
         let allowed = Self::allowed_names(task);
-        let among = |all: &[&str]| -> String {
-            let is_allowed = |tool: &&&str| {
-                allowed.as_ref().is_none_or(|allowed| allowed.iter().any(|name| name == **tool))
-            };
-            all.iter().filter(is_allowed).copied().collect::<Vec<&str>>().join(",")
-        };
+        let among = |all: &[&str]| Self::allowed_among(task, all);
         let (flags, tools): (&[&str], Option<String>) = match (task.permissions, &allowed) {
             (PermissionLevel::Full, None) => (&["--dangerously-skip-permissions"], None),
             (PermissionLevel::Full, Some(allowed)) => {
@@ -165,7 +168,12 @@ impl ClaudeCode {
             // `default` asks a person.
             Some(PermissionMode::Default | PermissionMode::BypassPermissions) | None => "default",
         };
-        let tools = Self::allowed_names(task).map(|names| ["--tools".to_owned(), names.join(",")]);
+        let tools = match task.spec.options.permission_mode {
+            // In its mode `plan`, Claude Code asks before it writes.
+            Some(PermissionMode::Plan) => Some(Self::allowed_among(task, READ_ONLY_TOOLS)),
+            _ => Self::allowed_names(task).map(|names| names.join(",")),
+        };
+        let tools = tools.map(|tools| ["--tools".to_owned(), tools]);
         ["--permission-mode", mode]
             .map(str::to_owned)
             .into_iter()
@@ -309,9 +317,15 @@ impl AgentAdapter for ClaudeCode {
             ready: vec![Pattern::screen(r"(?m)^─{10,}\n❯(?: .*)?\n─{10,}$")],
             ready_limit: Some(Duration::from_secs(60)),
             busy: vec![Pattern::screen(r"esc to interrupt"), Pattern::title(r"^[◐◓◑◒] ")],
+            troubles: vec![
+                Pattern::screen(r"(?m)^[^\w\s] (?P<text>[^\n]+?) · Retrying in \d+"),
+                Pattern::screen(
+                    r"(?m)^ *⎿ +(?P<text>(?:API Error|Please run /login|Invalid API key)[^\n]*)$",
+                ),
+            ],
             asks: vec![
                 // The first pattern finds a dialog with its command, path or diff; the second one finds a dialog
-                // whose beginning has scrolled off the screen.
+                // whose beginning has scrolled off the screen, but not one that still shows `…` in place of its diff.
                 AskPattern::new(
                     AskKind::Permission,
                     Pattern::screen(
@@ -322,7 +336,7 @@ impl AgentAdapter for ClaudeCode {
                 AskPattern::new(
                     AskKind::Permission,
                     Pattern::screen(
-                        r"(?ms)^ ?(?P<text>Do you want to [^\n]*\?)$.*^ [ ❯] \d\. .*^ Esc to cancel · Tab to amend[^\n]*\z",
+                        r"(?ms)(?:\A(?:╌+\n)?|^(?:[^…\n][^\n]*)?\n╌+\n|^(?:[^╌\n][^\n]*)?\n) ?(?P<text>Do you want to [^\n]*\?)$.*^ [ ❯] \d\. .*^ Esc to cancel · Tab to amend[^\n]*\z",
                     ),
                     &[("allow", "Yes", "1"), ("reject", "No", "\x1b")],
                 ),

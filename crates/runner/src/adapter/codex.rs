@@ -96,10 +96,16 @@ impl Codex {
     }
 
     fn sandbox_mode(task: &LaunchRequest<'_>, config: &mut LaunchConfig) {
-        if task.spec.options.permission_mode == Some(PermissionMode::Plan) {
-            config.args.extend(["-c", "sandbox_mode=\"read-only\""].map(str::to_owned));
+        if plans(task) {
+            // With its usual policy Codex would ask for permission to leave its sandbox.
+            let settings = ["-c", "sandbox_mode=\"read-only\"", "-c", "approval_policy=\"never\""];
+            config.args.extend(settings.map(str::to_owned));
         }
     }
+}
+
+fn plans(task: &LaunchRequest<'_>) -> bool {
+    task.spec.options.permission_mode == Some(PermissionMode::Plan)
 }
 
 /// Says, for one start, whether Codex trusts a project. It is an inline table, because Codex does not accept a path
@@ -194,6 +200,7 @@ impl AgentAdapter for Codex {
         config.args.push("app-server".to_owned());
         let spec = task.spec;
         let server = AppServer::new(&spec.prompt, &spec.cwd, spec.model.as_deref(), task.resume);
+        let server = if plans(task) { server.read_only() } else { server };
         Some((config, Box::new(server)))
     }
 
@@ -248,7 +255,19 @@ impl AgentAdapter for Codex {
     fn terminal(&self) -> TerminalTraits {
         TerminalTraits {
             busy: vec![Pattern::screen(r"(?m)^• Working \(\d+")],
+            // Codex marks a turn that its user interrupted in the same way: `Conversation interrupted`.
+            troubles: vec![Pattern::screen(
+                r"(?ms)^■ (?P<text>(?:[^C\s]|C[^o]|Co[^n]|Con[^v]).*?)(?:\n\s*\n|\z)",
+            )],
             asks: vec![
+                // The changes of files are above the question, unless they have scrolled off the screen.
+                AskPattern::new(
+                    AskKind::Permission,
+                    Pattern::screen(
+                        r"(?ms)^(?P<text>• (?:Added|Edited|Deleted) [^\n]*\n(?:(?: {4}[^\n]*)?\n)*?  Would you like to make the following edits\?$.*?)(?:^› 1\. |^  1\. .*?^› \d\. ).*^  Press enter to confirm or esc to cancel\z",
+                    ),
+                    &[("allow", "Yes, proceed", "y"), ("reject", "No", "\x1b")],
+                ),
                 AskPattern::new(
                     AskKind::Permission,
                     Pattern::screen(

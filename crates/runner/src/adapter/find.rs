@@ -1,12 +1,12 @@
 //! Finds the installed CLI agents and their versions.
 
-use super::Adapters;
+use super::{Adapters, version_cache};
 use crate::git_code::places;
 use crate::guarded::GuardLauncher;
 use crate::probe::version;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// A program that an adapter runs, and where it is installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,13 +24,16 @@ pub struct AgentInstallation {
 
 /// Finds the executable and version of every adapter that has an executable. The version comes from the program's npm
 /// package, or else from running it with `--version` for at most `limit`. A program that is found only in a directory
-/// to which agents may write is not run.
+/// to which agents may write is not run. What programs print is stored in the directory `cache`, and they are not run again
+/// as long as they do not change, for a day.
 pub async fn find_agents(
     adapters: &Adapters,
     launcher: &GuardLauncher,
     (search, agents_write): (&str, &[PathBuf]),
     limit: Duration,
+    cache: Option<&Path>,
 ) -> Vec<AgentInstallation> {
+    let now = SystemTime::now();
     let kept = &SearchPath::without(search, agents_write).kept;
     let looks = adapters.all().filter_map(|adapter| {
         let program = adapter.executable()?.to_owned();
@@ -38,15 +41,23 @@ pub async fn find_agents(
         Some(async move {
             let path = trusted.clone().or_else(|| find_program(&program, search));
             let npm = path.as_ref().and_then(|path| npm_version(path, &program));
-            let version = match (npm, trusted) {
-                (Some(found), _) => Some(found),
-                (None, Some(path)) => version(launcher, &path, Some(kept), limit).await,
-                (None, None) => None,
-            };
-            AgentInstallation { name: adapter.name().to_owned(), program, path, version }
+            let known = npm.or_else(|| version_cache::get(cache?, trusted.as_ref()?, now));
+            let mut printed = None;
+            if known.is_none()
+                && let Some(path) = trusted
+            {
+                printed = version(launcher, &path, Some(kept), limit).await.map(|version| (path, version));
+            }
+            let version = known.or_else(|| printed.as_ref().map(|(_, version)| version.clone()));
+            let found = AgentInstallation { name: adapter.name().to_owned(), program, path, version };
+            (found, printed)
         })
     });
-    futures_util::future::join_all(looks).await
+    let (found, printed): (Vec<_>, Vec<_>) = futures_util::future::join_all(looks).await.into_iter().unzip();
+    if let Some(cache) = cache {
+        version_cache::put(cache, &printed.into_iter().flatten().collect::<Vec<_>>(), now);
+    }
+    found
 }
 
 /// A `PATH` without the directories to which agents may write: an agent could put a program there that has the name

@@ -54,7 +54,7 @@ const OWN_DIRS: &[OwnDir] = &[OwnDir {
                 "trustedFolders.json",
             ],
             treatment: Treatment::Copied,
-            why: "settings, MCP servers, extensions, policies and instructions: they run code, permit or are obeyed",
+            why: "settings, MCP servers, extensions, policies and instructions: they run code, give permissions or are obeyed",
         },
         OwnFiles {
             names: &["oauth_creds.json", "*-oauth-tokens.json"],
@@ -179,6 +179,11 @@ pub(crate) fn is_generated(text: &[u8]) -> bool {
     serde_json::from_slice::<Value>(text).is_ok_and(|settings| settings == server_settings())
 }
 
+fn stored_conversation(id: &str, env: &dyn Fn(&str) -> Option<PathBuf>) -> Option<(PathBuf, String)> {
+    let home = env(HOME_VARIABLE).or_else(|| env("HOME"))?;
+    Some((home.join(".gemini/tmp"), format!("-{}.jsonl", id.split('-').next()?)))
+}
+
 fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
@@ -276,11 +281,20 @@ impl AgentAdapter for GeminiCli {
     }
 
     fn last_message(&self, conversation: &str, env: &dyn Fn(&str) -> Option<PathBuf>) -> Option<LastMessage> {
-        let home = env("GEMINI_CLI_HOME").or_else(|| env("HOME"))?;
+        let (dir, name_end) = stored_conversation(conversation, env)?;
         let message =
             |line: &Value| (text(line, "/type") == "gemini").then(|| text(line, "/content").to_owned());
-        let name_end = format!("-{}.jsonl", conversation.split('-').next()?);
-        Some(LastMessage::Stored { dir: home.join(".gemini/tmp"), name_end, message })
+        Some(LastMessage::Stored { dir, name_end, message })
+    }
+
+    /// On `session/load`, Gemini CLI begins a file before it reads the conversation. The file has the name of the
+    /// conversation's own file if that was begun in the same minute.
+    fn overwritten_when_loaded(
+        &self,
+        conversation: &str,
+        env: &dyn Fn(&str) -> Option<PathBuf>,
+    ) -> Option<(PathBuf, String)> {
+        stored_conversation(conversation, env)
     }
 
     fn login_signs(&self) -> Option<LoginSigns> {
@@ -308,6 +322,7 @@ impl AgentAdapter for GeminiCli {
             ready: vec![Pattern::screen(r"(?ms)(?:Gemini CLI v\d|^✦ ).*^ >   Type your message")],
             ready_limit: Some(Duration::from_secs(60)),
             busy: vec![Pattern::screen(r"\(esc to cancel, \d"), Pattern::title(r"^✦ ")],
+            troubles: vec![Pattern::screen(r"(?ms)^✕ (?P<text>\[API Error.*?)(?:\n\s*\n|\z)")],
             asks: vec![
                 AskPattern::new(
                     AskKind::Question,
@@ -382,6 +397,10 @@ impl EventHandler for GeminiEvents {
             "tool_result" => {
                 if let Some((tool, input)) = self.calls.remove(text(event, "/tool_id")) {
                     let is_error = text(event, "/status") != "success";
+                    if is_error {
+                        let arguments = input.to_string();
+                        emit(OutputEvent::FailedCall { tool: tool.clone(), arguments });
+                    }
                     emit(tool_item(&tool, &input, Some(text(event, "/output")), is_error));
                 }
             }

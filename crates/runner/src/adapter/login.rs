@@ -1,6 +1,8 @@
 //! Whether the user has signed in to a CLI agent, as far as its files and the environment show.
 
 use super::OwnPath;
+use althing_disk::read_regular;
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// What shows that the user has signed in to a CLI agent. Any one sign is enough.
@@ -8,9 +10,12 @@ use std::path::{Path, PathBuf};
 pub struct LoginSigns {
     /// Variables that hold a key, or that select a service with credentials of its own.
     pub variables: &'static [&'static str],
-    /// Files that exist once the user has signed in, because they hold the credentials.
+    /// JSON files that hold the credentials once the user has signed in.
     pub credentials: Vec<OwnPath>,
-    /// Settings files that can name a key or another service, each with the words that show that it does.
+    /// The same for encrypted files.
+    pub encrypted_credentials: Vec<OwnPath>,
+    /// Settings files that can name a key or another service, each with the keys that do. A key that ends with `_` is
+    /// the beginning of a key.
     pub settings: Vec<(OwnPath, &'static [&'static str])>,
     /// How the user can sign in.
     pub hint: &'static str,
@@ -21,15 +26,56 @@ impl LoginSigns {
     pub fn missing(&self, home: &Path, env: &dyn Fn(&str) -> Option<PathBuf>) -> Option<&'static str> {
         let has_variable =
             self.variables.iter().any(|name| env(name).is_some_and(|value| !value.as_os_str().is_empty()));
-        let has_credentials = || self.credentials.iter().any(|file| file.path(home, env).exists());
+        let text = |file: &OwnPath| {
+            let bytes = read_regular(&file.path(home, env), MAX_BYTES).unwrap_or_default();
+            String::from_utf8_lossy(&bytes).into_owned()
+        };
+        let has_credentials = || {
+            let in_json = |file| serde_json::from_str(&text(file)).is_ok_and(|json| holds_text(&json));
+            self.credentials.iter().any(in_json)
+                || self.encrypted_credentials.iter().any(|file| !text(file).trim().is_empty())
+        };
         let has_settings = || {
-            self.settings.iter().any(|(file, words)| {
-                let text = std::fs::read_to_string(file.path(home, env)).unwrap_or_default();
-                words.iter().any(|word| text.contains(word))
+            self.settings.iter().any(|(file, keys)| {
+                let text = text(file);
+                keys.iter().any(|key| sets(&text, key))
             })
         };
         (!has_variable && !has_credentials() && !has_settings()).then_some(self.hint)
     }
+}
+
+const MAX_BYTES: u64 = 4 << 20;
+/// Values that stand for nothing, or for what the CLI agent does without the key.
+const NO_VALUES: [&str; 7] = ["\"\"", "''", "null", "{}", "[]", "\"openai\"", "\"file\""];
+
+fn holds_text(json: &Value) -> bool {
+    match json {
+        Value::String(text) => !text.is_empty(),
+        Value::Array(values) => values.iter().any(holds_text),
+        Value::Object(fields) => fields.values().any(holds_text),
+        _ => false,
+    }
+}
+
+/// Whether a text in TOML, JSON or the format of `.env` sets this key to a value, outside of comment lines.
+fn sets(text: &str, key: &str) -> bool {
+    let is_name = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
+    text.match_indices(key).any(|(at, _)| {
+        let (before, rest) = text.split_at(at);
+        let line = before.rsplit('\n').next().unwrap_or_default();
+        let is_comment = ["#", "//"].iter().any(|mark| line.trim_start().starts_with(mark));
+        let rest = rest.strip_prefix(key).unwrap_or_default();
+        let rest = if key.ends_with('_') { rest.trim_start_matches(is_name) } else { rest };
+        let rest = rest.strip_prefix(['"', '\'']).unwrap_or(rest).trim_start_matches([' ', '\t']);
+        let value = rest
+            .strip_prefix(['=', ':'])
+            .and_then(|value| value.trim_start_matches([' ', '\t']).lines().next());
+        let has_value = value.is_some_and(|value| {
+            !value.trim().is_empty() && !NO_VALUES.iter().any(|nothing| value.starts_with(nothing))
+        });
+        has_value && !is_comment && !before.ends_with(is_name)
+    })
 }
 
 pub(super) fn claude() -> Option<LoginSigns> {
@@ -46,6 +92,7 @@ pub(super) fn claude() -> Option<LoginSigns> {
         credentials: vec![
             OwnPath::new(".claude/.credentials.json").overridden_by("CLAUDE_CONFIG_DIR", ".credentials.json"),
         ],
+        encrypted_credentials: Vec::new(),
         settings: vec![
             (
                 OwnPath::new(".claude/settings.json").overridden_by("CLAUDE_CONFIG_DIR", "settings.json"),
@@ -64,7 +111,8 @@ pub(super) fn codex() -> LoginSigns {
     let in_home = |name: &str| OwnPath::new(&format!(".codex/{name}")).overridden_by("CODEX_HOME", name);
     LoginSigns {
         variables: &["CODEX_API_KEY", "CODEX_ACCESS_TOKEN"],
-        credentials: vec![in_home("auth.json"), in_home(".credentials.json")],
+        credentials: vec![in_home("auth.json")],
+        encrypted_credentials: Vec::new(),
         settings: vec![(
             in_home("config.toml"),
             &["model_provider", "cli_auth_credentials_store", "oss_provider", "profile"],
@@ -86,9 +134,10 @@ pub(super) fn gemini() -> LoginSigns {
             "GOOGLE_GENAI_USE_VERTEXAI",
             "GOOGLE_APPLICATION_CREDENTIALS",
         ],
-        credentials: vec![in_home("oauth_creds.json"), in_home("gemini-credentials.json")],
+        credentials: vec![in_home("oauth_creds.json")],
+        encrypted_credentials: vec![in_home("gemini-credentials.json")],
         settings: vec![
-            (in_home(".env"), &["API_KEY", "GOOGLE_"]),
+            (in_home(".env"), &["GEMINI_API_KEY", "GOOGLE_"]),
             (OwnPath::new(".env"), &["GEMINI_API_KEY", "GOOGLE_"]),
         ],
         hint: "run `gemini` once to sign in, or set GEMINI_API_KEY",
@@ -121,6 +170,7 @@ pub(super) fn opencode() -> LoginSigns {
             "OPENCODE_CONFIG_CONTENT",
         ],
         credentials: vec![auth],
+        encrypted_credentials: Vec::new(),
         settings: ["opencode.json", "opencode.jsonc", "config.json"]
             .map(|name| (config(name), &["provider", "model"][..]))
             .to_vec(),
@@ -139,7 +189,8 @@ mod tests {
         let signs = LoginSigns {
             variables: &["TOY_KEY"],
             credentials: vec![OwnPath::new(".toy/auth.json").overridden_by("TOY_HOME", "auth.json")],
-            settings: vec![(OwnPath::new(".toy/config"), &["provider"])],
+            encrypted_credentials: vec![OwnPath::new(".toy/sealed")],
+            settings: vec![(OwnPath::new(".toy/config"), &["provider", "TOY_"])],
             hint: "sign in",
         };
         let nothing = |_: &str| None;
@@ -147,12 +198,43 @@ mod tests {
         assert_eq!(signs.missing(home, &|_| Some(PathBuf::new())), Some("sign in"), "an empty variable");
         assert_eq!(signs.missing(home, &|name| (name == "TOY_KEY").then(|| "k".into())), None);
         std::fs::create_dir(home.join(".toy")).unwrap();
-        std::fs::write(home.join(".toy/config"), "model = x").unwrap();
-        assert_eq!(signs.missing(home, &nothing), Some("sign in"));
-        std::fs::write(home.join(".toy/config"), "provider = x").unwrap();
-        assert_eq!(signs.missing(home, &nothing), None);
-        std::fs::remove_file(home.join(".toy/config")).unwrap();
-        std::fs::write(home.join(".toy/auth.json"), "{}").unwrap();
-        assert_eq!(signs.missing(home, &nothing), None);
+        let is_signed_in = |name: &str, text: &str| {
+            let file = home.join(".toy").join(name);
+            std::fs::write(&file, text).unwrap();
+            let missing = signs.missing(home, &nothing);
+            std::fs::remove_file(file).unwrap();
+            missing.is_none()
+        };
+        for text in [
+            "provider = \"x\"",
+            "a = 1\n  provider=x # y",
+            r#"{"a": 1, "provider": {"#,
+            "export TOY_KEY=k",
+            r#"{"TOY_X":"k"}"#,
+        ] {
+            assert!(is_signed_in("config", text), "{text}");
+        }
+        for text in [
+            "model = x",
+            "# provider = x",
+            "  // \"provider\": 1",
+            "[provider]",
+            "provider",
+            "providers = x",
+            "my_provider = x",
+            "provider = \"\"",
+            "provider =",
+            "{\"provider\": null}",
+            "provider = \"openai\"",
+            "model = \"provider\"",
+        ] {
+            assert!(!is_signed_in("config", text), "{text}");
+        }
+        for text in ["", "{}", "{", "null", r#"{"key": null, "tokens": {"id": ""}}"#] {
+            assert!(!is_signed_in("auth.json", text), "{text}");
+        }
+        assert!(is_signed_in("auth.json", r#"{"key": null, "tokens": {"id": "x"}}"#));
+        assert!(!is_signed_in("sealed", " \n"));
+        assert!(is_signed_in("sealed", "0a1b:2c"));
     }
 }

@@ -18,6 +18,7 @@ mod own_dir;
 mod project_settings;
 mod registry;
 mod terminal;
+mod version_cache;
 
 pub use claude::ClaudeCode;
 pub use codex::Codex;
@@ -29,7 +30,9 @@ pub use gemini::GeminiCli;
 pub use login::LoginSigns;
 pub use opencode::Opencode;
 pub use own_dir::{OwnDir, OwnFiles, Treatment};
-pub(crate) use project_settings::{find_project_settings, ignore_project_settings};
+pub(crate) use project_settings::{
+    find_project_settings, ignore_project_settings, start_nothing_of_the_project,
+};
 pub use registry::{Adapters, agent_dirs};
 pub use terminal::{AskPattern, Pattern, PatternTarget, TerminalTraits};
 
@@ -242,6 +245,17 @@ pub trait AgentAdapter: Send + Sync + fmt::Debug {
         None
     }
 
+    /// The directory and the end of the names of the files that store this conversation, if the program may overwrite
+    /// them when it loads the conversation over its structured protocol. They are renamed before that; the end of the
+    /// names stays.
+    fn overwritten_when_loaded(
+        &self,
+        _conversation: &str,
+        _env: &dyn Fn(&str) -> Option<PathBuf>,
+    ) -> Option<(PathBuf, String)> {
+        None
+    }
+
     /// Whether this error says that the conversation to resume does not exist. A headless run that has not done
     /// anything is then repeated in a new conversation.
     fn is_lost_conversation(&self, _error: &str) -> bool {
@@ -354,6 +368,13 @@ pub enum OutputEvent {
     TextDelta(String),
     /// The model has begun to reply, with reasoning, text or a tool call. May be emitted repeatedly.
     ModelReplies,
+    /// A tool call of the model did not succeed; the program itself may have refused it.
+    FailedCall {
+        /// The tool, as the program's model names it.
+        tool: String,
+        /// The arguments, in JSON.
+        arguments: String,
+    },
     /// The program cannot reach its model, and tries again.
     Trouble(Trouble),
 }

@@ -18,7 +18,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Opencode;
 
-const NAME: &str = "opencode";
+pub(super) const NAME: &str = "opencode";
 
 const READ_ONLY_TOOLS: &[&str] = &["read", "grep", "glob", "list"];
 /// Permissions of tools that can change something or access the network.
@@ -39,7 +39,6 @@ const CONFIG_VARIABLE: &str = "OPENCODE_CONFIG";
 /// file belong to the task's program.
 const MARKER: &str = "opencode-task.json";
 
-/// opencode's database contains conversations, but also permissions that the user gave for ever.
 const OWN_DIRS: &[OwnDir] = &[
     OwnDir {
         name: "config",
@@ -86,6 +85,8 @@ const OWN_DIRS: &[OwnDir] = &[
                 treatment: Treatment::Credentials,
                 why: "tokens expire and are replaced",
             },
+            // The user's own database stays hidden, because it contains permissions, too: what the user allowed with
+            // "Allow always". The agent could add such permissions.
             OwnFiles {
                 names: &["opencode.db*", "snapshot", "storage"],
                 treatment: Treatment::Kept,
@@ -116,6 +117,17 @@ const OWN_DIRS: &[OwnDir] = &[
         }],
     },
 ];
+
+/// opencode looks for language servers and formatters in `node_modules/.bin` of the project. These settings win over
+/// the user's own, which may switch them on.
+pub(super) fn switch_off_programs_of_the_project(config: &mut LaunchConfig) {
+    let given = config.env.iter().position(|(name, _)| name == SETTINGS_VARIABLE);
+    let given = given.map(|at| config.env.remove(at).1).or_else(|| std::env::var(SETTINGS_VARIABLE).ok());
+    let mut settings: Map<String, Value> =
+        given.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+    settings.extend(["lsp", "formatter"].map(|name| (name.to_owned(), false.into())));
+    config.env.push((SETTINGS_VARIABLE.to_owned(), Value::Object(settings).to_string()));
+}
 
 impl Opencode {
     /// The permission rules of a headless run; empty if opencode may do everything. Each permission is named, because

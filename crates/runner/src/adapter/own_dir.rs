@@ -37,8 +37,8 @@ pub enum Treatment {
     /// A copy, made anew at every start; changes are lost. Something too large to copy is linked read-only if it is
     /// inside a directory, and otherwise left out.
     Copied,
-    /// A copy of a JSON file that lies in the home directory unless the variable is set, made anew at every start;
-    /// changes are lost.
+    /// A copy of a JSON file, made anew at every start; changes are lost. The file is in the home directory itself or,
+    /// if [`OwnDir::variable`] is set, in the directory that the variable names.
     CopiedFromHome {
         /// Keys that are left out of the copy.
         without: &'static [&'static str],
@@ -81,8 +81,12 @@ impl Treatment {
                 "a copy without MCP servers and projects, made anew at every start"
             }
             Self::Credentials => "a copy, made anew at every start; new tokens are written back",
-            Self::Kept => "its own, kept for the agent or task",
-            Self::KeptForAll => "its own, kept for all agents in a sandbox",
+            Self::Kept => {
+                "nothing of yours; what it writes is kept for later starts of the same agent or task"
+            }
+            Self::KeptForAll => {
+                "nothing of yours; what it writes is kept for all its later starts in a sandbox"
+            }
         }
     }
 }

@@ -2,8 +2,13 @@
 //! server that gets the prompts and the user's key. Somebody else may have written them, so a CLI agent that asks no
 //! person uses them only if the user trusts the directory.
 
-use super::{LaunchConfig, gemini};
+use super::{LaunchConfig, gemini, opencode};
+use crate::repositories::try_read_file;
+use std::fs::DirEntry;
+use std::io;
 use std::path::{Path, PathBuf};
+
+const MAX_GENERATED: u64 = 64 << 10;
 
 struct ProjectSettings {
     adapter: &'static str,
@@ -47,9 +52,21 @@ fn is_ours(path: &Path) -> bool {
     if crate::placeholders::is_placeholder(path) {
         return true;
     }
-    let mut entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-    let is_alone = path.ends_with(".gemini") && entries.all(|entry| entry.file_name() == "settings.json");
-    is_alone && std::fs::read(path.join("settings.json")).is_ok_and(|text| gemini::is_generated(&text))
+    // Files in a directory that cannot be listed can still be read by name.
+    let Ok(mut entries) = std::fs::read_dir(path) else { return false };
+    let is_settings =
+        |entry: io::Result<DirEntry>| entry.is_ok_and(|entry| entry.file_name() == "settings.json");
+    let is_alone = path.ends_with(".gemini") && entries.all(is_settings);
+    let text = || try_read_file(&path.join("settings.json"), MAX_GENERATED).ok().flatten();
+    is_alone && text().is_some_and(|text| gemini::is_generated(&text))
+}
+
+/// Switches off what a CLI agent starts from the directory itself if the *user's own* settings ask for it: language
+/// servers and formatters that are installed in the directory.
+pub(crate) fn start_nothing_of_the_project(adapter: &str, config: &mut LaunchConfig) {
+    if adapter == opencode::NAME {
+        opencode::switch_off_programs_of_the_project(config);
+    }
 }
 
 pub(crate) fn ignore_project_settings(adapter: &str, config: &mut LaunchConfig) -> bool {

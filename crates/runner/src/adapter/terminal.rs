@@ -17,6 +17,9 @@ pub struct TerminalTraits {
     pub ready_limit: Option<Duration>,
     /// Any match shows that the program is working.
     pub busy: Vec<Pattern>,
+    /// Patterns for what the program says about its failing model service. The group `text`, or else the first group,
+    /// is told to the user.
+    pub troubles: Vec<Pattern>,
     /// Patterns that show that the program waits for a person. A match on the screen takes precedence over one in the
     /// title; otherwise the first match wins.
     pub asks: Vec<AskPattern>,

@@ -6,12 +6,51 @@ use crate::limits::MachineLimits;
 use crate::mount_table::{MountMode, MountTable};
 use crate::policy::SandboxPaths;
 use althing_protocol::ProcessLimits;
-use bollard::models::{ContainerCreateBody, HostConfig, Mount, MountType, ResourcesUlimits};
+use bollard::models::{
+    ContainerCreateBody, HostConfig, HostConfigLogConfig, Mount, MountType, ResourcesUlimits,
+};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 /// This command keeps the container running and reaps orphans, with nothing but a shell and `sleep`.
 pub(super) const KEEP_ALIVE: &str = "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done";
+
+/// Docker's own list of paths that are read-only in containers, and then the files that Docker stores on the host and
+/// mounts into each container: for a container of root they would be writable, and no size of the container counts
+/// them. The list replaces Docker's.
+const READ_ONLY_PATHS: [&str; 8] = [
+    "/proc/bus",
+    "/proc/fs",
+    "/proc/irq",
+    "/proc/sys",
+    "/proc/sysrq-trigger",
+    "/etc/hosts",
+    "/etc/hostname",
+    "/etc/resolv.conf",
+];
+
+/// What all our containers have in common: the limits, and nothing on the host that could be filled from inside.
+pub(super) fn limited_host(limits: MachineLimits, memory: u64, network: &NetworkMode) -> HostConfig {
+    let memory = Some(i64::try_from(memory).unwrap_or(i64::MAX));
+    let limit = |name: &str, most: i64| ResourcesUlimits {
+        name: Some(name.to_owned()),
+        soft: Some(most),
+        hard: Some(most),
+    };
+    HostConfig {
+        network_mode: Some(network.name().to_owned()),
+        memory,
+        memory_swap: memory,
+        pids_limit: Some(limits.processes.into()),
+        ulimits: Some(vec![limit("nofile", limits.open_files.into()), limit("core", 0)]),
+        cap_drop: Some(vec!["ALL".to_owned()]),
+        security_opt: Some(vec!["no-new-privileges".to_owned()]),
+        readonly_paths: Some(READ_ONLY_PATHS.map(str::to_owned).to_vec()),
+        // The log contains the output of the first process, to which every other process can write.
+        log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
+        ..HostConfig::default()
+    }
+}
 
 /// Which network a container has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -94,8 +133,6 @@ impl ContainerSpec {
 
     fn host_config(&self, mounts: &MountTable, sockets: &[PathBuf], volumes: &[String]) -> HostConfig {
         let limits = MachineLimits::from(self.limits);
-        let memory = Some(i64::try_from(self.memory.unwrap_or(limits.memory)).unwrap_or(i64::MAX));
-        let open_files = Some(i64::from(limits.open_files));
         let (missing_files, missing_dirs): (Vec<_>, Vec<_>) =
             mounts.missing().iter().partition(|missing| missing.is_file);
         // Docker would store a volume on disk without any limit, so each volume (unless we mount something at its
@@ -131,21 +168,10 @@ impl ContainerSpec {
             ..Mount::default()
         });
         HostConfig {
-            network_mode: Some(self.network.name().to_owned()),
-            memory,
-            memory_swap: memory,
             nano_cpus: self.cpus.map(|cpus| (cpus * 1e9) as i64),
-            pids_limit: Some(limits.processes.into()),
-            ulimits: Some(vec![ResourcesUlimits {
-                name: Some("nofile".to_owned()),
-                soft: open_files,
-                hard: open_files,
-            }]),
-            cap_drop: Some(vec!["ALL".to_owned()]),
-            security_opt: Some(vec!["no-new-privileges".to_owned()]),
             mounts: Some(mounts.chain(covered).chain(missing_files).collect()),
             tmpfs: Some(tmpfs),
-            ..HostConfig::default()
+            ..limited_host(limits, self.memory.unwrap_or(limits.memory), &self.network)
         }
     }
 }

@@ -27,7 +27,7 @@ pub enum DockerError {
     #[error(transparent)]
     Policy(#[from] PolicyError),
     /// The identity of this process, with which containers are labeled, could not be determined.
-    #[error("could not read from /proc which process this is (its containers are labeled with that): {0}")]
+    #[error("could not read the identity of this process (a label of its containers) from /proc: {0}")]
     Owner(std::io::Error),
     /// A path was replaced while the container was created.
     #[error("{0}")]

@@ -4,7 +4,7 @@
 //! Installing needs root and a network, and runs the packages' own scripts. So it happens in a separate container, in
 //! which nothing of this machine is mounted and which gets no variables of the config.
 
-use super::create::{KEEP_ALIVE, NetworkMode};
+use super::create::{KEEP_ALIVE, NetworkMode, limited_host};
 use super::owner::{self, Owner};
 use super::{DockerClient, DockerError, remove};
 use crate::limits::{Bytes, MachineLimits};
@@ -13,7 +13,7 @@ use bollard::Docker;
 use bollard::errors::Error;
 use bollard::exec::StartExecResults;
 use bollard::models::{
-    ContainerConfig, ContainerCreateBody, ContainerInspectResponse, ExecConfig, HostConfig, ResourcesUlimits,
+    ContainerConfig, ContainerCreateBody, ContainerInspectResponse, ExecConfig, HostConfig,
 };
 use bollard::query_parameters::{CommitContainerOptions, CreateContainerOptions, InspectContainerOptions};
 use futures_util::StreamExt;
@@ -164,8 +164,6 @@ impl<'a> InstallContainer<'a> {
         packages: &Packages,
         limits: MachineLimits,
     ) -> Result<Self, DockerError> {
-        let open_files = Some(i64::from(limits.open_files));
-        let memory = Some(i64::try_from(limits.memory).unwrap_or(i64::MAX));
         let body = ContainerCreateBody {
             image: Some(image.to_owned()),
             entrypoint: Some(["/bin/sh", "-c", KEEP_ALIVE].map(str::to_owned).to_vec()),
@@ -174,19 +172,8 @@ impl<'a> InstallContainer<'a> {
             working_dir: Some("/".to_owned()),
             labels: Some(HashMap::from([(owner::LABEL.to_owned(), Owner::this_process()?.to_label())])),
             host_config: Some(HostConfig {
-                network_mode: Some(packages.network.name().to_owned()),
-                memory,
-                memory_swap: memory,
-                pids_limit: Some(limits.processes.into()),
-                ulimits: Some(vec![ResourcesUlimits {
-                    name: Some("nofile".to_owned()),
-                    soft: open_files,
-                    hard: open_files,
-                }]),
-                cap_drop: Some(vec!["ALL".to_owned()]),
                 cap_add: Some(CAPABILITIES.map(str::to_owned).to_vec()),
-                security_opt: Some(vec!["no-new-privileges".to_owned()]),
-                ..HostConfig::default()
+                ..limited_host(limits, limits.memory, &packages.network)
             }),
             ..ContainerCreateBody::default()
         };

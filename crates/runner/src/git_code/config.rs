@@ -47,6 +47,7 @@ impl Config {
         };
         for setting in config_syntax::settings(&bytes.unwrap_or_default()) {
             match settings::named(&setting) {
+                Some(Named::Config(path)) if !is_plain(&path) => self.is_incomplete = true,
                 Some(Named::Config(path)) if depth < MAX_INCLUDES => {
                     let path = file.path.parent().unwrap_or(Path::new("")).join(expanded(&path, home));
                     self.add_file(&ConfigFile::new(&file.base, path), home, depth + 1);
@@ -91,6 +92,12 @@ impl UserConfig {
         }
         Self { home, config }
     }
+}
+
+/// Whether every version of git takes a path as it is: git replaces `%(prefix)`, and older versions replace other
+/// whitespace than spaces.
+fn is_plain(path: &[u8]) -> bool {
+    !path.starts_with(b"%(") && !path.iter().any(u8::is_ascii_control)
 }
 
 /// A path of a config, with `~` and `~user` replaced by the home directory. It may be relative.

@@ -85,14 +85,17 @@ fn header(reader: &mut Reader<'_>) -> (Vec<u8>, Option<Vec<u8>>) {
         Some((section, subsection)) => (section.to_vec(), subsection.get(1..).map(<[u8]>::to_vec)),
         None => (name, None),
     };
-    while reader.next_if(|byte| byte == b' ' || byte == b'\t').is_some() {}
+    while reader.next_if(|byte| is_space(byte) && byte != b'\n').is_some() {}
     if reader.next_if(|byte| byte == b'"').is_some() {
         let mut quoted = Vec::new();
         while let Some(byte) = reader.next_if(|byte| byte != b'"' && byte != b'\n') {
             quoted.extend(if byte == b'\\' { reader.next_if(|byte| byte != b'\n') } else { Some(byte) });
         }
         reader.next_if(|byte| byte == b'"');
-        subsection = Some(quoted);
+        subsection = Some(match subsection {
+            Some(start) => [start, quoted].join(&b'.'),
+            None => quoted,
+        });
     }
     reader.next_if(|byte| byte == b']');
     (section, subsection)
@@ -162,6 +165,7 @@ mod tests {
             ("\u{feff}[core]\na = b\n", &["core.a=b"]),
             ("[filter \"My.Filter\"]\nclean = x\n", &["filter.clean|My.Filter=x"]),
             ("[filter \"a\\\"b\\\\c]\"] clean = x\n", &["filter.clean|a\\\"b\\\\c]=x"]),
+            ("[filter\r \r\t\"x\"]\nclean = x\n", &["filter.clean|x=x"]),
             ("[Filter.Old] clean = x\n", &["filter.clean|old=x"]),
             ("[includeIf \"gitdir:~/x/\"]\n\tpath = ../y\n", &["includeif.path|gitdir:~/x/=../y"]),
             ("[a]\nb = c\n[d]\n[a]\nb = e\n", &["a.b=c", "a.b=e"]),
@@ -178,5 +182,93 @@ mod tests {
             assert_eq!(read(text.as_bytes()), expected, "{text:?}");
         }
         assert_eq!(read(b"[core]\na = h\xe4ken\n"), ["core.a=h\\xe4ken"]);
+    }
+
+    /// What git reads from a file; `None` if git rejects the file.
+    fn read_by_git(file: &std::path::Path) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
+        let mut git = std::process::Command::new("git");
+        let output =
+            git.args(["config", "--list", "-z", "--no-includes", "--file"]).arg(file).output().unwrap();
+        let parts = output.stdout.split(|byte| *byte == 0).filter(|part| !part.is_empty());
+        let pairs = parts.map(|part| {
+            let end = part.iter().position(|byte| *byte == b'\n').unwrap_or(part.len());
+            (part[..end].to_vec(), part.get(end + 1..).unwrap_or_default().to_vec())
+        });
+        output.status.success().then(|| pairs.collect())
+    }
+
+    #[test]
+    fn every_setting_that_git_reads_from_any_text_is_read_alike() {
+        const SPACES: [&str; 7] = [" ", "", "\t", "\r", " \r\t", "\r\n", "\\\n"];
+        const HEADERS: [&str; 9] = [
+            "[filter",
+            "[Core]",
+            "[includeIf",
+            "[a.B]",
+            "[alias",
+            "[a.b",
+            "\u{feff}[core]",
+            "[credential",
+            "",
+        ];
+        const REST: [&str; 9] =
+            ["\"x\"]", "\"a.B\"]", "\"a\\\"b\"]", "]", "\"x]\"]", "\"#\"]", "\"\"]", "\"x\" ]", "\"\\\\\"]"];
+        const KEYS: [&str; 6] = ["clean", "Path", "fsmonitor", "key-1", "#x", "[b]y"];
+        const EQUALS: [&str; 3] = ["=", "", "= ="];
+        const VALUES: [&str; 16] = [
+            "./evil",
+            "\"a b\"",
+            "a#b",
+            "\"a;b\";c",
+            "\\t",
+            "\\\\",
+            "\\\"",
+            "\\\n",
+            "\\\r\n",
+            "\r",
+            "\0",
+            "\u{b}",
+            "  ",
+            "x",
+            "\"",
+            "\\b\\n",
+        ];
+        const ENDS: [&str; 4] = ["\n", "\r\n", "", "\r"];
+        let mut random = fastrand::Rng::with_seed(7);
+        // Mostly the first, because git rejects a file with an error anywhere.
+        let mut pick =
+            |from: &[&'static str]| from[if random.f32() < 0.8 { 0 } else { random.usize(..from.len()) }];
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("config");
+        let mut accepted = 0;
+        for n in 0..1000 {
+            let mut text = String::new();
+            for _ in 0..=(n % 3) {
+                for pieces in [&HEADERS[..], &SPACES, &REST, &SPACES, &KEYS, &SPACES, &EQUALS, &SPACES] {
+                    text.push_str(pick(pieces));
+                }
+                for pieces in [&VALUES[..], &SPACES, &VALUES, &VALUES, &SPACES, &ENDS] {
+                    text.push_str(pick(pieces));
+                }
+            }
+            std::fs::write(&file, &text).unwrap();
+            let Some(by_git) = read_by_git(&file) else { continue };
+            let ours: Vec<(Vec<u8>, Vec<u8>)> = settings(text.as_bytes())
+                .into_iter()
+                .map(|setting| {
+                    let (section, key) = setting.name.rsplit_once('.').unwrap();
+                    let middle =
+                        setting.subsection.map(|name| [name, b".".to_vec()].concat()).unwrap_or_default();
+                    let name = [format!("{section}.").as_bytes(), &middle, key.as_bytes()].concat();
+                    // A setting before the first section has no section.
+                    (name.strip_prefix(b".").map(<[u8]>::to_vec).unwrap_or(name), setting.value)
+                })
+                .collect();
+            accepted += usize::from(!by_git.is_empty());
+            for setting in by_git {
+                assert!(ours.contains(&setting), "{text:?}: git reads {setting:?}, not {ours:?}");
+            }
+        }
+        assert!(accepted > 100, "git accepted only {accepted} texts with settings");
     }
 }

@@ -7,6 +7,7 @@
 mod command;
 mod config;
 mod config_syntax;
+mod overrides;
 mod places;
 mod repository;
 mod settings;
@@ -14,6 +15,7 @@ mod settings;
 mod tests;
 
 pub(crate) use command::paths_in_command;
+pub(crate) use overrides::GitOverrides;
 pub(crate) use places::places;
 pub(crate) use repository::inner_git_dirs;
 
@@ -51,9 +53,8 @@ pub struct GitCode {
     pub paths: Vec<PathBuf>,
     /// Those of the paths that are config files.
     pub config_files: Vec<PathBuf>,
-    /// The writable directories (canonical) in which anything could be what git runs, because the config of a
-    /// repository in or around them cannot be read, is too large or names too much; and the writable directories
-    /// inside git directories.
+    /// The writable directories (canonical) of which git could run any file: directories in or around which a
+    /// repository's config cannot be read, is too large or names too much, and directories inside git directories.
     pub unknown: Vec<PathBuf>,
 }
 
@@ -99,7 +100,7 @@ fn code_within(
     let outermost: BTreeSet<&PathBuf> = all.iter().filter(|root| !is_inside(root)).collect();
     let mut entries = 0;
     let inside: Vec<Repository> =
-        outermost.iter().flat_map(|root| repositories(root, &mut entries, max_entries)).collect();
+        outermost.iter().flat_map(|root| repositories(root, &mut entries, max_entries).all).collect();
     let around = outermost.iter().flat_map(|root| around(root));
     let elsewhere = repositories_elsewhere(elsewhere, &all);
     code_in(&writable, around.chain(inside).chain(elsewhere), user)

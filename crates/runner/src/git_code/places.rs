@@ -6,9 +6,9 @@ use std::path::{Component, Path, PathBuf};
 /// How many symlinks are followed, as in the kernel.
 const MAX_LINKS: usize = 40;
 
-/// The places that decide what `path`, which starts at the canonical path `base`, leads to: the symlinks on the way,
-/// the directories that a `..` leaves again, a file in the place of a directory; and last the place itself, which
-/// need not exist.
+/// The places that decide what `path`, which is relative to the canonical path `base` or absolute, leads to: every
+/// symlink on the way, every directory that is entered by name and left by `..`, and last the place to which `path`
+/// leads, which need not exist. If a file stands where `path` needs a directory, that file is the last place.
 pub(crate) fn places(base: &Path, path: &Path) -> Vec<PathBuf> {
     let mut at = if path.is_absolute() { PathBuf::from("/") } else { base.to_owned() };
     let (mut rest, mut found) = (names_from_the_end(path), Vec::new());

@@ -1,10 +1,10 @@
 //! Finds repositories: those in a directory, those around it, and those that a git directory contains.
 
 use super::places::places;
+use crate::listing::{Listing, list};
 use crate::repositories::{git_dirs_of, is_git_dir, leads_of, one_path};
 use althing_protocol::{GIT_DIR, PACKAGE_DIRS};
 use std::collections::{BTreeSet, VecDeque};
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 const MAX_PATH: usize = 3_500;
@@ -59,28 +59,40 @@ pub(super) fn around(root: &Path) -> impl Iterator<Item = Repository> {
     root.ancestors().skip(1).flat_map(|dir| Repository::all_at(&dir.join(GIT_DIR)))
 }
 
-pub(super) fn repositories(root: &Path, entries: &mut usize, max_entries: usize) -> Vec<Repository> {
-    let mut found = Vec::new();
+/// Whether a directory contains no files of anybody.
+fn is_made_by_the_kernel(dir: &Path) -> bool {
+    ["/proc", "/sys", "/dev"].iter().any(|known| dir == Path::new(known))
+}
+
+#[derive(Default)]
+pub(super) struct FoundRepositories {
+    pub(super) all: Vec<Repository>,
+    /// A directory that could not be searched, if any.
+    pub(super) unsearched: Option<PathBuf>,
+}
+
+/// Finds repositories, also inside directories that look like git directories. Counts the entries, and gives up after
+/// `max_entries`.
+pub(super) fn repositories(root: &Path, entries: &mut usize, max_entries: usize) -> FoundRepositories {
+    let mut found = FoundRepositories::default();
     let mut dirs = vec![root.to_owned()];
     while let Some(dir) = dirs.pop() {
-        let Ok(list) = std::fs::read_dir(&dir) else { continue };
-        let mut names: Vec<(OsString, std::fs::FileType)> = Vec::new();
-        for entry in list.flatten() {
-            *entries += 1;
-            if *entries > max_entries {
-                return found;
-            }
-            names.extend(entry.file_type().ok().map(|kind| (entry.file_name(), kind)));
+        let Listing { names, is_hidden } = list(&dir, max_entries.saturating_sub(*entries) + 1);
+        *entries += names.len();
+        if *entries > max_entries || is_hidden || dir.as_os_str().len() > MAX_PATH {
+            found.unsearched.get_or_insert(dir.clone());
+        }
+        if *entries > max_entries {
+            return found;
         }
         if is_git_dir(&names) {
-            found.extend(Repository::all_at(&dir));
-            continue;
+            found.all.extend(Repository::all_at(&dir));
         }
         for (name, kind) in names {
             let path = dir.join(&name);
             if name.eq_ignore_ascii_case(GIT_DIR) {
-                found.extend(Repository::all_at(&path));
-            } else if kind.is_dir() && path.as_os_str().len() <= MAX_PATH {
+                found.all.extend(Repository::all_at(&path));
+            } else if kind.is_dir() && dir.as_os_str().len() <= MAX_PATH && !is_made_by_the_kernel(&path) {
                 dirs.push(path);
             }
         }
@@ -103,13 +115,10 @@ pub(super) fn repositories_near_the_top(
         if is_searched(&dir) || (roots.contains(&dir) && !seen.insert(dir.clone())) {
             continue;
         }
-        let list = std::fs::read_dir(&dir).into_iter().flatten().flatten();
-        let named = list.filter_map(|entry| Some((entry.file_name(), entry.file_type().ok()?)));
-        let names: Vec<_> = named.take(max_entries).collect();
+        let Listing { names, .. } = list(&dir, max_entries);
         entries += names.len();
         if is_git_dir(&names) {
             found.extend(Repository::all_at(&dir));
-            continue;
         }
         for (name, kind) in names {
             let path = dir.join(&name);
@@ -130,9 +139,7 @@ pub(crate) fn inner_git_dirs(git_dir: &Path) -> Vec<PathBuf> {
     let (mut found, mut entries) = (Vec::new(), 0);
     let mut dirs = vec![git_dir.join("modules"), git_dir.join("worktrees")];
     while let Some(dir) = dirs.pop() {
-        let Ok(list) = std::fs::read_dir(&dir) else { continue };
-        let listed = list.flatten().filter_map(|entry| Some((entry.file_name(), entry.file_type().ok()?)));
-        let names: Vec<_> = listed.take(MAX_INNER_ENTRIES).collect();
+        let Listing { names, .. } = list(&dir, MAX_INNER_ENTRIES + 1);
         entries += names.len();
         if entries > MAX_INNER_ENTRIES || dir.as_os_str().len() > MAX_PATH {
             break;

@@ -64,13 +64,11 @@ const COMMANDS: [&str; 42] = [
     "uploadpack.packobjectshook",
 ];
 
-const MARKED_COMMANDS: [(&str, &str); 5] = [
-    ("alias.*", "!"),
-    ("submodule.update", "!"),
-    ("remote.url", "ext::"),
-    ("remote.pushurl", "ext::"),
-    ("url.*", "ext::"),
-];
+const MARKED_COMMANDS: [(&str, &str); 4] =
+    [("alias.*", "!"), ("submodule.update", "!"), ("remote.url", "ext::"), ("remote.pushurl", "ext::")];
+
+/// The start of an address that is a command.
+const COMMAND_ADDRESS: &[u8] = b"ext::";
 
 /// Settings of git that are no commands, but may contain the names of files. Settings in no list are treated as
 /// commands if they name an executable file.
@@ -156,6 +154,12 @@ pub(super) fn named(setting: &Setting) -> Option<Named> {
         "core.hookspath" => Some(Named::Hooks(value())),
         "init.templatedir" => Some(Named::Template(value())),
         "include.path" | "includeif.path" => Some(Named::Config(value())),
+        // Git replaces the value at the start of an address by the name of the subsection.
+        name if name.starts_with("url.")
+            && setting.subsection.as_ref().is_some_and(|address| address.starts_with(COMMAND_ADDRESS)) =>
+        {
+            Some(Named::Command(setting.subsection.clone().unwrap_or_default()))
+        }
         "core.worktree" => Some(Named::WorkTree(value())),
         _ if COMMANDS.iter().any(|known| is(known)) || MARKED_COMMANDS.iter().any(is_marked) => {
             Some(Named::Command(value()))
@@ -200,6 +204,8 @@ mod tests {
             assert_eq!(of(line), Some(Named::Command("!./x".into())), "{line}");
         }
         assert_eq!(of("[remote \"y\"] url = ext::./x"), Some(Named::Command("ext::./x".into())));
+        assert_eq!(of("[url \"ext::./x\"] insteadOf = y"), Some(Named::Command("ext::./x".into())));
+        assert_eq!(of("[url \"https://x\"] insteadOf = ext::y"), None);
         assert_eq!(of("[alias] y = log --all"), Some(Named::Arguments("log --all".into())));
         assert_eq!(of("[new \"y\"] program = ./x"), Some(Named::Unknown("./x".into())));
         for line in

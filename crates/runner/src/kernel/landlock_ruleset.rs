@@ -76,6 +76,27 @@ pub(super) fn scope() -> bool {
     status.is_ok_and(|status| status.ruleset == RulesetStatus::FullyEnforced)
 }
 
+/// Puts this process, and the programs that it executes, into a Landlock domain of their own: they cannot trace the
+/// processes outside, nor use what these have open, nor signal them. Has no effect if the kernel does not support
+/// that. A process in the domain may mount only if there are scopes, or if this is not `confined`.
+pub(crate) fn enter_own_domain(confined: bool) {
+    let scoped = hard().scope(Scope::Signal).and_then(Ruleset::create);
+    let entered = scoped.and_then(landlock::RulesetCreated::restrict_self);
+    if entered.is_err() && confined {
+        enter_domain_of_files();
+    }
+}
+
+/// A domain must restrict something. This one grants what it restricts: moving files between directories, which every
+/// domain with rules for files forbids otherwise. (Landlock before ABI 2 cannot grant it; there, this has no effect.)
+fn enter_domain_of_files() {
+    let rules = hard().handle_access(AccessFs::Refer).and_then(Ruleset::create);
+    if let (Ok(rules), Ok(root)) = (rules, PathFd::new("/")) {
+        let rules = rules.add_rule(PathBeneath::new(root, AccessFs::Refer));
+        let _ = rules.and_then(landlock::RulesetCreated::restrict_self);
+    }
+}
+
 /// The newest Landlock ABI that this kernel supports, as far as the supported rights show it.
 pub(crate) fn abi() -> Option<u8> {
     let files = [(1, ABI::V1), (2, ABI::V2), (3, ABI::V3), (5, ABI::V5), (9, ABI::V9)];
@@ -103,3 +124,48 @@ const SYSTEM: [(&str, LandlockAccess); 15] = [
     ("/dev/urandom", LandlockAccess::Read),
     ("/sys/devices/system/cpu", LandlockAccess::Read),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Child, Command};
+
+    fn sleeper() -> Child {
+        Command::new("sleep").arg("600").spawn().unwrap()
+    }
+
+    fn may_look_at(child: &Child) -> bool {
+        std::fs::read_link(format!("/proc/{}/exe", child.id())).is_ok()
+    }
+
+    #[test]
+    fn a_process_in_its_own_domain_can_look_only_at_processes_in_it() {
+        if abi() < Some(2) {
+            return;
+        }
+        let mut outside = sleeper();
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["from", "to"] {
+            std::fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        std::fs::write(dir.path().join("from/file"), "").unwrap();
+        for enter in [|| enter_own_domain(true), enter_domain_of_files] {
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    assert!(may_look_at(&outside));
+                    enter();
+                    let mut inside = sleeper();
+                    assert!(!may_look_at(&outside) && may_look_at(&inside));
+                    inside.kill().unwrap();
+                    inside.wait().unwrap();
+                    let (from, to) = (dir.path().join("from/file"), dir.path().join("to/file"));
+                    std::fs::rename(&from, &to).unwrap();
+                    std::fs::hard_link(&to, &from).unwrap();
+                    std::fs::remove_file(&to).unwrap();
+                });
+            });
+        }
+        outside.kill().unwrap();
+        outside.wait().unwrap();
+    }
+}

@@ -13,7 +13,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 
-pub(crate) use super::landlock_ruleset::abi as landlock_abi;
+pub(crate) use super::landlock_ruleset::{abi as landlock_abi, enter_own_domain};
 
 /// With this priority, a guard gets about ten times the CPU share of an ordinary program.
 const GUARD_PRIORITY: i32 = -10;

@@ -17,6 +17,8 @@ mod mounts;
 #[cfg(not(target_os = "linux"))]
 mod other;
 #[cfg(target_os = "linux")]
+mod own_files;
+#[cfg(target_os = "linux")]
 mod seccomp;
 #[cfg(target_os = "linux")]
 mod terminal_reads;
@@ -35,6 +37,8 @@ pub(crate) use linux::*;
 pub(crate) use mounts::{check_mount, file_id, with_accessible_parent};
 #[cfg(not(target_os = "linux"))]
 pub(crate) use other::*;
+#[cfg(target_os = "linux")]
+pub(crate) use own_files::*;
 #[cfg(target_os = "linux")]
 pub(crate) use terminal_reads::{terminal_id, terminal_read};
 #[cfg(target_os = "linux")]

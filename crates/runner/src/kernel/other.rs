@@ -36,6 +36,16 @@ pub(crate) fn confine(_: &Restrictions) -> io::Result<()> {
     Err(io::Error::other("commands can be confined only on Linux"))
 }
 
+pub(crate) fn protect_own_files(_: &Path) -> io::Result<()> {
+    Err(io::Error::other("there is no bubblewrap on this system"))
+}
+
+pub(crate) fn check_own_files() -> io::Result<()> {
+    Err(io::Error::other("there is no bubblewrap on this system"))
+}
+
+pub(crate) fn enter_own_domain(_: bool) {}
+
 pub(crate) fn file_id(_: &Path) -> io::Result<FileId> {
     Err(io::Error::other("there is no bubblewrap on this system"))
 }

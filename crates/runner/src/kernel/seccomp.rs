@@ -1,10 +1,10 @@
-//! A seccomp filter for system calls that neither bubblewrap nor Landlock restricts. It is never the only protection
-//! of a sandbox.
+//! A seccomp filter that denies what the sandbox in use, bubblewrap or Landlock, does not restrict by itself. The filter
+//! is never the only protection.
 //!
-//! Landlock up to ABI 8 cannot prevent connections to socket files (an SSH agent, Docker) or UDP packets. No version
-//! of Landlock prevents changing the limits and priorities of other processes, using their message queues, or
-//! changing the mode, owner, attributes or times of arbitrary files. Neither sandbox protects the user's kernel
-//! keyring.
+//! Both sandboxes lack, for example, protection of the user's kernel keyring. Landlock lacks more, which bubblewrap's
+//! namespaces and mounts restrict. Up to ABI 8, it cannot prevent connections to socket files (an SSH agent, Docker) or
+//! UDP packets. No version of Landlock prevents changing the limits and priorities of other processes, using their
+//! message queues, or changing the mode, owner, attributes or times of arbitrary files.
 
 use libc::c_long;
 use seccompiler::{
@@ -177,9 +177,9 @@ const X32_NUMBERS: [(c_long, i64); 3] =
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sockets {
     Local,
-    /// Internet sockets and netlink. Pairs of Unix sockets are allowed if they cannot be connected to a name.
+    /// Internet sockets, netlink, and pairs of Unix sockets that can reach only each other (no datagram pairs).
     InternetOnly,
-    /// No sockets, except for pairs of Unix sockets that cannot be connected to a name.
+    /// Only pairs of Unix sockets that can reach only each other (no datagram pairs).
     None,
 }
 

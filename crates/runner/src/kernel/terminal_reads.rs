@@ -1,6 +1,6 @@
-//! Finds out from `/proc` which program waits for input from a terminal. Linux shows the system call in which a
-//! thread sleeps for this user's own programs below this process, also in other namespaces (bubblewrap), but not for
-//! programs with other rights (`sudo`, `passwd`).
+//! Finds out from `/proc` which program waits for input from a terminal. Linux shows in which system call a thread
+//! sleeps if its process is a descendant of this one and runs as the same user, also in other namespaces (bubblewrap).
+//! For programs with other rights (`sudo`, `passwd`), it does not.
 
 use super::{TerminalRead, TerminalReader};
 use rustix::process::Pid;

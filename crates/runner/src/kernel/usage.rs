@@ -1,5 +1,7 @@
-//! Estimates the processes, memory and open files of the processes below this one, from `/proc`. Only the caller's
-//! own descendants are examined, so that a look costs little on a machine with many processes.
+//! Estimates, from `/proc`, what the processes below this one use: the number of processes and threads, their
+//! memory, the number of open files of the process that has the most, and the space of open files without a name. Other
+//! processes are not examined one by one, so this is fast on a machine with many processes. For the whole machine,
+//! only the totals of the kernel are read.
 
 use super::{Memory, ResidentMemory, TreeUsage, UnnamedFiles};
 use rustix::fs::{FsWord, statfs};

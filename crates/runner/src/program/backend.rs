@@ -11,8 +11,9 @@ use super::pipes::{FinishedRun, ProgramEvent};
 use super::prepare::{ProgramStarter, StartRequest, notice_of_ignored};
 use super::raw_output::RawOutputFile;
 use super::reply_collector::ReplyCollector;
+use super::unfinished_turn::UnfinishedTurn;
 use super::usage_tracker::UsageTracker;
-use crate::adapter::{PermissionLevel, ToolEndpoint};
+use crate::adapter::{PermissionLevel, SERVER, ToolEndpoint};
 use crate::agent_processes::{UntilEnded, processes_ended};
 use crate::code_watch::{CodeWatch, WatchedProgram};
 use crate::command::unique;
@@ -20,7 +21,7 @@ use crate::placeholders::Placeholders;
 use althing_protocol::{
     AgentKind, AgentOptions, Backend, BackendError, BackendErrorKind, BackendInfo, BoxFuture, CallContext,
     DeltaSink, Endpoint, EndpointHandler, Endpoints, ExecutionMode, Message, ModelRequest, ProgramSpec,
-    Reply, ToolCall, ToolOutcome, Usage,
+    Reply, ToolCall, ToolOutcome, ToolSpec, Usage,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -129,18 +130,40 @@ impl CliBackend {
         native: Option<&str>,
         on_delta: DeltaSink<'_>,
     ) -> Result<Reply, BackendError> {
-        let reply = match self.run_once(call, native, on_delta).await? {
-            Some(reply) => Ok(reply),
+        let dir = self.dir(call.request.call_context.as_ref());
+        let shared = dir.parent().unwrap_or(&dir);
+        let mut turn = UnfinishedTurn::new(shared, call.request, native, self.kind);
+        let reply = self.reply_in_turn(call, native, &mut turn, on_delta).await;
+        turn.over();
+        reply
+    }
+
+    async fn reply_in_turn(
+        &self,
+        call: &BackendCall<'_>,
+        native: Option<&str>,
+        turn: &mut UnfinishedTurn,
+        on_delta: DeltaSink<'_>,
+    ) -> Result<Reply, BackendError> {
+        let complete = |native: Option<&str>| cli_prompt::render(call.request, native.is_some(), self.kind);
+        let mut reply = None;
+        if let Some(cut_off) = turn.cut_off() {
+            let prompt = cli_prompt::continuation(call.request, cut_off.messages, self.kind);
+            let conversation = Some(cut_off.conversation.as_str());
+            reply = self.run_once(call, conversation, prompt, turn, on_delta).await?;
+        }
+        if reply.is_none() {
+            reply = self.run_once(call, native, complete(native), turn, on_delta).await?;
+        }
+        if reply.is_none() {
             // The program no longer has the conversation, so the whole history is sent.
-            None => self.run_once(call, None, on_delta).await?.ok_or_else(|| {
-                error(
-                    BackendErrorKind::Protocol,
-                    "the program could not resume its conversation, nor start a new one",
-                    None,
-                )
-            }),
-        };
-        self.ask_again_with_tools(call, reply?, on_delta).await
+            reply = self.run_once(call, None, complete(None), turn, on_delta).await?;
+        }
+        let reply = reply.ok_or_else(|| {
+            let why = "the program could not resume its conversation, nor start a new one";
+            error(BackendErrorKind::Protocol, why, None)
+        })?;
+        self.ask_again_with_tools(call, reply, turn, on_delta).await
     }
 
     /// In a run, the owner of a call's processes is the workspace: the run waits for its processes before it lists
@@ -158,6 +181,7 @@ impl CliBackend {
         &self,
         call: &BackendCall<'_>,
         first: Reply,
+        turn: &mut UnfinishedTurn,
         on_delta: DeltaSink<'_>,
     ) -> Result<Reply, BackendError> {
         let missed_tools = call.endpoint.is_some_and(|endpoint| !endpoint.is_connected())
@@ -170,7 +194,8 @@ impl CliBackend {
         request.messages.push(Message::Assistant { text: first.text.clone(), tool_calls: Vec::new() });
         request.messages.push(Message::User(cli_prompt::TOOLS_WERE_MISSING.to_owned()));
         let again = BackendCall { request: &request, ..*call };
-        match self.run_once(&again, Some(native), on_delta).await? {
+        let prompt = cli_prompt::render(&request, true, self.kind);
+        match self.run_once(&again, Some(native), prompt, turn, on_delta).await? {
             Some(mut reply) => {
                 reply.usage += first.usage;
                 Ok(reply)
@@ -185,12 +210,14 @@ impl CliBackend {
         &self,
         call: &BackendCall<'_>,
         native: Option<&str>,
+        prompt: String,
+        turn: &mut UnfinishedTurn,
         on_delta: DeltaSink<'_>,
     ) -> Result<Option<Reply>, BackendError> {
         let request = call.request;
         let dir = self.dir(request.call_context.as_ref());
         let cwd = Self::workspace(request.call_context.as_ref(), &dir)?;
-        let spec = self.spec(cli_prompt::render(request, native.is_some(), self.kind), &cwd);
+        let spec = self.spec(prompt, &cwd);
         let mut grant =
             request.call_context.as_ref().map(|call_context| call_context.grant.clone()).unwrap_or_default();
         grant.workspace.get_or_insert_with(|| cwd.clone());
@@ -222,7 +249,7 @@ impl CliBackend {
         let used = UntilEnded::new(call.owner, (prepared.take_used(), late));
         let launcher = self.starter.launcher.clone().owned_by(call.owner);
         let mut raw = RawOutputFile::new(dir.join(super::RAW_OUTPUT), self.starter.output_masking.as_ref());
-        let mut collector = ReplyCollector::new(request, native, self.kind.kind, on_delta);
+        let mut collector = ReplyCollector::new(request, native, self.kind.kind, turn, on_delta);
         let run = Headless {
             guarded_command: &prepared.confined.guarded_command,
             prompt: &prepared.prompt,
@@ -245,11 +272,12 @@ impl CliBackend {
         if finished.is_some() {
             lease.release();
         }
-        let ReplyCollector { native: conversation, mut text, streamed_text, trouble, .. } = collector;
+        let ReplyCollector { native: conversation, mut text, streamed_text, trouble, failed_call, .. } =
+            collector;
         if text.is_empty() {
             text = streamed_text.finish(&format!("the complete raw output is in {}", raw.path().display()));
         }
-        let calls = call.recorded.take();
+        let calls = self.calls(call, failed_call);
         match finished {
             Some(Ok(done))
                 if native.is_some()
@@ -297,6 +325,18 @@ impl CliBackend {
             calls.extend(cli_prompt::call_from_text(&text, &call.request.tools));
         }
         Ok(Reply { text, tool_calls: calls, native, usage, ..Reply::default() })
+    }
+
+    /// The calls of our tools, or a call of one of them that did not reach us: Gemini CLI refuses calls that do not fit
+    /// a tool's schema, among them some that the run accepts. For the others, the run can say better what is wrong.
+    fn calls(&self, call: &BackendCall<'_>, failed: Option<(String, String)>) -> Vec<ToolCall> {
+        let recorded = call.recorded.take();
+        let Some((tool, arguments)) = failed.filter(|_| recorded.is_empty()) else { return recorded };
+        let is_it = |spec: &&ToolSpec| self.kind.tool_name(SERVER, &spec.name).as_ref() == Some(&tool);
+        let ours = call.request.tools.iter().find(is_it);
+        let failed =
+            |spec: &ToolSpec| ToolCall { id: "call-1".to_owned(), name: spec.name.clone(), arguments };
+        ours.map(failed).into_iter().collect()
     }
 
     fn spec(&self, prompt: String, cwd: &Path) -> ProgramSpec {

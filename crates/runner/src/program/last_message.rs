@@ -17,6 +17,7 @@ use std::time::{Duration, SystemTime};
 /// How many bytes of the end of a stored conversation are read.
 const MAX_READ: u64 = 16 * 1024 * 1024;
 const MAX_DEPTH: usize = 4;
+const KEPT: &str = "-0";
 const TIMES: CommandTimes = CommandTimes {
     limit: Duration::from_secs(30),
     grace: Duration::from_secs(1),
@@ -60,11 +61,8 @@ pub(super) struct EndedProgram<'a> {
 impl EndedProgram<'_> {
     pub(super) async fn last_message(self, conversation: &KnownConversation) -> Option<String> {
         let (mut command, own_args) = self.command;
-        let env = |name: &str| {
-            let found = command.env.iter().find(|(known, value)| known == name && !value.is_empty());
-            found.map(|(_, value)| PathBuf::from(value))
-        };
-        let message = match self.adapter.last_message(&conversation.get()?, &env)? {
+        let found = self.adapter.last_message(&conversation.get()?, &|name: &str| command.variable(name))?;
+        let message = match found {
             LastMessage::Stored { dir, name_end, message } => {
                 let read = move || stored(&dir, &name_end, message);
                 tokio::task::spawn_blocking(read).await.ok().flatten()?
@@ -91,6 +89,22 @@ fn printed(output: &str) -> Option<String> {
     let rest = rest.join("\n");
     let first = serde_json::Deserializer::from_str(&rest).into_iter::<Value>().next()?.ok()?;
     first.pointer("/0/text")?.as_str().map(str::to_owned)
+}
+
+/// Gives the files whose names end like this other names, so that a program does not overwrite them. A file that cannot
+/// be renamed keeps its name.
+pub(super) fn keep_from_overwriting(dir: &Path, name_end: &str) {
+    let mut found = Vec::new();
+    find(dir, name_end, MAX_DEPTH, &mut found);
+    for (_, path) in found {
+        let name =
+            path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_suffix(name_end));
+        let Some(name) = name.filter(|name| !name.ends_with(KEPT)) else { continue };
+        let kept = path.with_file_name(format!("{name}{KEPT}{name_end}"));
+        if !kept.exists() {
+            let _ = std::fs::rename(&path, &kept);
+        }
+    }
 }
 
 fn stored(dir: &Path, name_end: &str, message: fn(&Value) -> Option<String>) -> Option<String> {
@@ -139,6 +153,39 @@ mod tests {
         let said = |line: &Value| line.pointer("/said").and_then(Value::as_str).map(str::to_owned);
         assert_eq!(stored(dir.path(), "-id.jsonl", said).as_deref(), Some("last"));
         assert_eq!(stored(dir.path(), "-nobody.jsonl", said), None);
+    }
+
+    #[test]
+    fn a_stored_conversation_is_renamed_once_and_replaces_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let chats = dir.path().join("project/chats");
+        std::fs::create_dir_all(&chats).unwrap();
+        let names = || {
+            let entries = std::fs::read_dir(&chats).unwrap();
+            let mut names: Vec<_> = entries
+                .map(|entry| entry.unwrap().path())
+                .map(|path| (path.file_name().unwrap().to_owned(), std::fs::read_to_string(path).unwrap()))
+                .collect();
+            names.sort();
+            names
+        };
+        let renamed = |before: &[(&str, &str)]| {
+            for (name, text) in before {
+                std::fs::write(chats.join(name), text).unwrap();
+            }
+            keep_from_overwriting(dir.path(), "-id.jsonl");
+            names().into_iter().map(|(name, text)| (name.into_string().unwrap(), text)).collect::<Vec<_>>()
+        };
+        let expect = |files: &[(&str, &str)]| {
+            files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect::<Vec<_>>()
+        };
+        let first = renamed(&[("s-12-30-id.jsonl", "said"), ("s-12-30-other.jsonl", "o")]);
+        assert_eq!(first, expect(&[("s-12-30-0-id.jsonl", "said"), ("s-12-30-other.jsonl", "o")]));
+        // What the program has begun in the same minute does not replace what was kept.
+        let second = renamed(&[("s-12-30-id.jsonl", "")]);
+        let expected =
+            [("s-12-30-0-id.jsonl", "said"), ("s-12-30-id.jsonl", ""), ("s-12-30-other.jsonl", "o")];
+        assert_eq!(second, expect(&expected));
     }
 
     #[test]

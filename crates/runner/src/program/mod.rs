@@ -1,5 +1,5 @@
-//! Starts and runs the programs of tasks, such as CLI agents, headless over pipes or in terminals: chooses the adapter,
-//! sandbox and permissions. Implements the trait `Programs`.
+//! Starts CLI agents (Claude Code, Codex, Gemini CLI, opencode) and the other programs of tasks, headless over pipes or
+//! in terminals: chooses the adapter, sandbox and permissions. Implements the trait `Programs`.
 
 mod backend;
 mod cli_prompt;
@@ -22,6 +22,7 @@ mod resumed;
 mod stored_code;
 mod structured_session;
 mod task_reporter;
+mod unfinished_turn;
 mod usage_tracker;
 
 pub use backend::{CliAgentConfig, CliBackend};
@@ -43,7 +44,7 @@ use althing_protocol::{
 };
 use excerpt::OutputExcerpt;
 use headless::Headless;
-use last_message::{EndedProgram, KnownConversation};
+use last_message::{EndedProgram, KnownConversation, keep_from_overwriting};
 use pipes::{FinishedRun, ProgramEvent};
 use planted_code::PlantedCode;
 use prepare::{PreparedProgram, StartRequest, notice_of_ignored};
@@ -145,8 +146,8 @@ impl ProgramRunner {
         Self { unwritable_dirs, ..self }
     }
 
-    /// Lets the program write to its working directory, but only read the protected paths in it and, in a sandbox,
-    /// the code that git runs or that [`linked_code`] finds there.
+    /// Decides the sandbox policy (grant) of a task's program: it may write to its working directory, but only read the
+    /// protected paths in it and, in a sandbox, the code that git runs or that [`linked_code`] finds there.
     async fn grant(&self, job: &ProgramJob) -> Grant {
         // The path was resolved when the workflow began. A missing directory is reported when the program is started.
         let real = PathBuf::from(&job.spec.cwd);
@@ -265,6 +266,12 @@ impl ProgramRunner {
         let guarded_command = &start.confined.guarded_command;
         let mut on_event = |event: ProgramEvent<'_>| reporter.on_event(event);
         let done = if let Some(structured_protocol) = start.structured_protocol.take() {
+            let env = |name: &str| guarded_command.variable(name);
+            if let Some((dir, name_end)) =
+                resume.and_then(|id| start.adapter.overwritten_when_loaded(id, &env))
+            {
+                keep_from_overwriting(&dir, &name_end);
+            }
             let handle = self.sessions.open(&job.task, structured_protocol);
             StructuredRun { guarded_command, handle, idle, raw: &mut raw }.run(launcher, &mut on_event).await
         } else {

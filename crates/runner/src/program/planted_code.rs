@@ -1,6 +1,6 @@
-//! Remembers which files that run code later were written by programs in a sandbox. A program that would run them is
-//! not started without a sandbox. The knowledge is stored for a resume, which accepts only those files that the user
-//! was told about before.
+//! Remembers which files written by programs in a sandbox could run code later. A program that would run such a file is
+//! not started without a sandbox. The list is stored for a resume, which accepts only those files that the user was
+//! told about before.
 
 use super::stored_code::{TaskCode, Told, load, store};
 use crate::code_watch::{CodeWatch, MAX_NAMED, WrittenCode, name_files};

@@ -10,8 +10,9 @@ use super::program_sandbox::{
 };
 use crate::adapter::{
     Adapters, AgentAdapter, Conversations, LaunchConfig, LaunchRequest, Onboarding, PermissionLevel,
-    ToolEndpoint, find_project_settings, ignore_project_settings,
+    ToolEndpoint, find_project_settings, ignore_project_settings, start_nothing_of_the_project,
 };
+use crate::git_code::GitOverrides;
 use crate::guard_protocol::Input;
 use crate::guarded::GuardLauncher;
 use crate::repositories::is_in_linked_worktree;
@@ -185,13 +186,18 @@ impl ProgramStarter {
     }
 
     /// The settings that a CLI agent would read from its working directory and the directories above it, although the
-    /// user has not said that they can be trusted. Empty if the program asks a person. Althing's state directory and
-    /// the home directory do not count.
+    /// user has not said that they can be trusted. Empty if the program asks a person.
     fn untrusted_settings(&self, request: &StartRequest<'_>, is_sandboxed: bool) -> Vec<PathBuf> {
-        let spec = request.spec;
-        if self.uses_project_settings(spec) {
+        if self.uses_project_settings(request.spec) {
             return Vec::new();
         }
+        find_project_settings(&request.spec.adapter, self.foreign_dirs(request, is_sandboxed).into_iter())
+    }
+
+    /// The working directory of a program and those above it that somebody else may have written. Althing's state
+    /// directory and the home directory do not count.
+    fn foreign_dirs<'a>(&self, request: &StartRequest<'a>, is_sandboxed: bool) -> Vec<&'a Path> {
+        let spec = request.spec;
         let (cwd, home) = (Path::new(&spec.cwd), std::env::var_os("HOME").map(PathBuf::from));
         let is_own = |dir: &Path| {
             self.state_dir.as_ref().is_some_and(|state| dir.starts_with(state))
@@ -201,8 +207,58 @@ impl ProgramStarter {
         let is_visible = |dir: &Path| {
             !is_sandboxed || dir == cwd || request.grant.roots.iter().any(|root| dir.starts_with(&root.path))
         };
-        let dirs = cwd.ancestors().filter(|dir| is_visible(dir) && !is_own(dir));
-        find_project_settings(&spec.adapter, dirs)
+        cwd.ancestors().filter(|dir| is_visible(dir) && !is_own(dir)).collect()
+    }
+
+    /// What git must not run when a CLI agent uses it. Empty if the user trusts the directory, or works with the agent
+    /// in its terminal.
+    fn git_overrides(
+        &self,
+        request: &StartRequest<'_>,
+        is_sandboxed: bool,
+    ) -> Result<GitOverrides, PrepareError> {
+        let spec = request.spec;
+        if self.trusts_project_settings || spec.mode == ExecutionMode::Interactive {
+            return Ok(GitOverrides::default());
+        }
+        let dirs = self.foreign_dirs(request, is_sandboxed);
+        let cwd = Path::new(&spec.cwd);
+        let Some((_, above)) = dirs.split_first().filter(|(first, _)| **first == cwd) else {
+            return Ok(GitOverrides::default());
+        };
+        GitOverrides::find(cwd, above.iter().copied()).map_err(|path| untrusted_error(&spec.adapter, &[path]))
+    }
+
+    /// Makes a CLI agent ignore the settings, and git the code, of the directory in which the agent works, unless the
+    /// user trusts them. Returns the ignored files. Fails if the agent cannot ignore them.
+    fn ignore_foreign_settings(
+        &self,
+        request: &StartRequest<'_>,
+        adapter: &dyn AgentAdapter,
+        is_sandboxed: bool,
+        config: &mut LaunchConfig,
+    ) -> Result<Vec<PathBuf>, PrepareError> {
+        let spec = request.spec;
+        let mut found = self.untrusted_settings(request, is_sandboxed);
+        if !self.uses_project_settings(spec) {
+            start_nothing_of_the_project(adapter.name(), config);
+        }
+        let may_be_elsewhere = || is_in_linked_worktree(Path::new(&spec.cwd));
+        if !found.is_empty() {
+            if !ignore_project_settings(adapter.name(), config) {
+                return Err(untrusted_error(adapter.name(), &found));
+            }
+        } else if !self.uses_project_settings(spec) && may_be_elsewhere() {
+            // Claude Code reads settings of the main repository. The other CLI agents do not.
+            ignore_project_settings(adapter.name(), config);
+        }
+        if adapter.is_agent() {
+            let overrides = self.git_overrides(request, is_sandboxed)?;
+            // CLI agents do not inherit such variables from us.
+            config.env.extend(overrides.variables(|name| spec.env.get(name).cloned()));
+            found.extend(overrides.found);
+        }
+        Ok(found)
     }
 
     pub(crate) fn prepare(&self, request: &StartRequest<'_>) -> Result<PreparedProgram, PrepareError> {
@@ -253,16 +309,8 @@ impl ProgramStarter {
             onboarding: if asks { onboarding(&**adapter, &spec.env) } else { Onboarding::LeaveToAgent },
         };
         let (mut config, structured_protocol) = launch_config(&**adapter, &task)?;
-        let project_settings = self.untrusted_settings(request, sandbox.is_some());
-        let may_be_elsewhere = || is_in_linked_worktree(Path::new(&spec.cwd));
-        if !project_settings.is_empty() {
-            if !ignore_project_settings(adapter.name(), &mut config) {
-                return Err(untrusted_error(adapter.name(), &project_settings));
-            }
-        } else if !self.uses_project_settings(spec) && may_be_elsewhere() {
-            // Claude Code reads settings of the main repository. The other CLI agents do not.
-            ignore_project_settings(adapter.name(), &mut config);
-        }
+        let ignored_settings =
+            self.ignore_foreign_settings(request, &**adapter, sandbox.is_some(), &mut config)?;
         // In the sandbox, a program that may only read gets the same restrictions as the program of a planning agent.
         let grant = Grant { planning: read_only, ..request.grant.clone() };
         let (settings, shared) = self.settings_places(request);
@@ -271,7 +319,11 @@ impl ProgramStarter {
             grant: &grant,
             dir,
             state: self.state_dir.as_deref(),
-            settings: SettingsPlaces { dir: &settings, shared: &shared },
+            settings: SettingsPlaces {
+                dir: &settings,
+                shared: &shared,
+                max_kept: self.launcher.limits().disk,
+            },
         };
         let input = if interactive { Input::Terminal } else { Input::Passed };
         let grace = u64::try_from(self.limits.grace.as_millis()).unwrap_or(u64::MAX);
@@ -289,7 +341,7 @@ impl ProgramStarter {
             chosen_id,
             own_args: config.args.len(),
             price_names: spec.model.clone().into_iter().chain(kind).collect(),
-            ignored_settings: project_settings,
+            ignored_settings,
             files,
         })
     }
@@ -306,11 +358,11 @@ pub(super) fn notice_of_ignored(name: &str, paths: &[PathBuf]) -> Option<Notice>
 
 fn untrusted_error(name: &str, paths: &[PathBuf]) -> PrepareError {
     let error = format!(
-        "{name} would use {}, which can start programs and choose the server that gets your key",
+        "{name} would use {}, which can start programs and choose the server that gets your key; pass `--trust` if you \
+         trust it",
         name_paths(paths)
     );
-    let hint =
-        "look at these files; if you trust them, pass `--trust`, or else start it in another directory";
+    let hint = "look at it first, or start the program in another directory";
     (error, Some(hint.to_owned()))
 }
 

@@ -3,6 +3,9 @@
 //! sandbox share, so settings that the program plants never act later. Symbolic links that the program left in the
 //! copy are removed and not followed.
 
+mod kept;
+
+use self::kept::KeptLimit;
 use super::credentials::{CopiedCredentials, CredentialsWatch};
 use crate::adapter::{AgentAdapter, GeneratedFile, OwnDir, OwnPath, Treatment};
 use althing_disk::{make_dir_at, remove_tree_at};
@@ -26,6 +29,8 @@ const MAX_DEPTH: usize = 64;
 pub(super) struct SettingsPlaces<'a> {
     pub(super) dir: &'a Path,
     pub(super) shared: &'a Path,
+    /// How many bytes a program may leave in what is kept.
+    pub(super) max_kept: u64,
 }
 
 #[derive(Debug, Default)]
@@ -42,6 +47,7 @@ pub(super) struct PrivateSettings {
 pub(crate) struct PrivateSettingsGuard {
     watch: Option<CredentialsWatch>,
     copy: Option<(PathBuf, &'static [OwnDir])>,
+    kept: Option<KeptLimit>,
 }
 
 impl Drop for PrivateSettingsGuard {
@@ -51,6 +57,9 @@ impl Drop for PrivateSettingsGuard {
         let Some((root, own)) = self.copy.take() else { return };
         if let Err(error) = clean(&root, own) {
             tracing::warn!(dir = %root.display(), %error, "the private copy of a CLI agent's settings remains");
+        }
+        if let Some(kept) = self.kept.take() {
+            kept.enforce();
         }
         remove_empty(&root, own);
     }
@@ -93,6 +102,7 @@ impl PrivateSettings {
             made.variables.push((dir.variable.to_owned(), named.to_string_lossy().into_owned()));
         }
         made.writable.push(places.dir.to_owned());
+        made.guard.kept = Some(KeptLimit::new(made.writable.clone(), places.max_kept));
         made.guard.watch = CredentialsWatch::start(credentials);
         made.guard.copy = Some((places.dir.to_owned(), own));
         Ok(made)
@@ -205,8 +215,8 @@ impl CopiedDir<'_> {
         Ok(())
     }
 
-    /// Copies JSON files without some of their keys. They lie in the directory that the variable names or, if it is
-    /// not set, in the home directory.
+    /// Copies JSON files without some of their keys. The files are in the home directory itself or, if the variable of
+    /// the [`OwnDir`] is set, in the directory that the variable names.
     fn copy_from_home(&self, home: &Path, env: &dyn Fn(&str) -> Option<PathBuf>) -> io::Result<()> {
         for files in self.dir.files {
             let Treatment::CopiedFromHome { without } = files.treatment else { continue };

@@ -1,4 +1,5 @@
-//! Converts an adapter's launch config into a command for the guard: which executable, environment and sandbox.
+//! Decides in which sandbox a CLI agent or a task's program runs, and builds the command for the guard: executable,
+//! environment, mounts.
 //!
 //! Without a working sandbox, a program whose task sets `sandbox: true` is refused. Unless the user accepted running
 //! unconfined, a CLI agent then runs with restricted permissions, and a headless program of `adapters`, whose
@@ -65,8 +66,8 @@ pub(super) fn choose_program_sandbox<'a>(
         (true, asked) if adapter.is_user_defined() => {
             let why = if asked.is_some() { "the task sets `sandbox: false`" } else { why };
             return Err(format!(
-                "{} is a program of `adapters`, which only a sandbox keeps from writing your files, and {why}; to let \
-                 it run with all your rights, pass `--unconfined` where no sandbox works, or start it with `command`",
+                "{} is a program of `adapters`: only a sandbox can keep it from writing to your files, but {why}. To run \
+                 it with all your rights, start it with `command` or, if no sandbox works here, pass `--unconfined`",
                 adapter.name()
             ));
         }
@@ -130,7 +131,7 @@ pub(super) fn build_guarded_command(
         input,
         restrictions: None,
         expected_mounts: Vec::new(),
-        exempt_from_term: false,
+        in_bubblewrap: false,
         grace_ms,
         limited: None,
     };
@@ -174,7 +175,7 @@ pub(super) fn build_guarded_command(
             guarded_command.cwd = PathBuf::from("/");
             guarded_command.restrictions =
                 Some(Restrictions::BeforeBubblewrap { network: true, unix_sockets });
-            guarded_command.exempt_from_term = true;
+            guarded_command.in_bubblewrap = true;
         } else {
             let landlock_rules =
                 landlock_rules(&mounts, &scratch).map_err(|error| (error.to_string(), None))?;

@@ -37,13 +37,9 @@ pub(super) fn resumed_id(job: &ProgramJob) -> Option<&str> {
 
 pub(super) fn find_conversation(start: &PreparedProgram) -> FindConversation {
     let adapter = Arc::clone(&start.adapter);
-    let env = start.confined.guarded_command.env.clone();
+    let command = start.confined.guarded_command.clone();
     Arc::new(move |guard| {
-        let lookup = |name: &str| {
-            env.iter()
-                .find(|(known, value)| known == name && !value.is_empty())
-                .map(|(_, value)| value.into())
-        };
+        let lookup = |name: &str| command.variable(name);
         let open_files = || open_files_below(guard);
         adapter.running_conversation(&RunningProgram { open_files: &open_files, env: &lookup })
     })

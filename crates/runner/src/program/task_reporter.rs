@@ -53,7 +53,9 @@ impl<'a> TaskReporter<'a> {
                 }
                 (self.reports)(ProgramReport::Output { raw: raw.to_vec(), clean: clean.to_owned() });
             }
-            ProgramEvent::Parsed(OutputEvent::TextDelta(_) | OutputEvent::ModelReplies) => {}
+            ProgramEvent::Parsed(
+                OutputEvent::TextDelta(_) | OutputEvent::ModelReplies | OutputEvent::FailedCall { .. },
+            ) => {}
             ProgramEvent::Parsed(OutputEvent::Trouble(trouble)) => self.report_trouble(trouble.text),
             ProgramEvent::Parsed(OutputEvent::Item(item)) => {
                 if let Item::Conversation { id } = &item {

@@ -2,6 +2,8 @@
 //! stored, because a later process that resumes the conversation would otherwise count it again.
 
 use crate::adapter::ReportedUsage;
+use althing_disk::files::{Durability, replace};
+use althing_disk::{RealDisk, read_regular};
 use althing_protocol::Usage;
 use std::collections::HashMap;
 use std::path::Path;
@@ -31,9 +33,10 @@ impl UsageTracker {
 
 const STORED_TOTALS: &str = "usage.json";
 const MOST_STORED: usize = 200;
+const MOST_STORED_BYTES: u64 = 1 << 20;
 
 fn stored_totals(dir: &Path) -> Vec<(String, Usage)> {
-    let text = std::fs::read(dir.join(STORED_TOTALS)).unwrap_or_default();
+    let text = read_regular(&dir.join(STORED_TOTALS), MOST_STORED_BYTES).unwrap_or_default();
     serde_json::from_slice(&text).unwrap_or_default()
 }
 
@@ -48,7 +51,7 @@ fn store_total(dir: &Path, conversation: &str, total: Usage) {
     totals.push((conversation.to_owned(), total));
     let newest = totals.split_off(totals.len().saturating_sub(MOST_STORED));
     if let Ok(text) = serde_json::to_vec(&newest) {
-        let _ = std::fs::write(dir.join(STORED_TOTALS), text);
+        let _ = replace(&RealDisk, dir, STORED_TOTALS, &text, Durability::Unsynced);
     }
 }
 
@@ -78,5 +81,16 @@ mod tests {
         };
         let counted = [3, 0, 5].map(|calls| tracker.settle(Some("c"), &total(calls), dir.path()).calls);
         assert_eq!(counted, [3, 0, 2]);
+    }
+
+    #[test]
+    fn totals_are_not_written_through_a_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let elsewhere = dir.path().join("elsewhere");
+        std::fs::write(&elsewhere, "kept").unwrap();
+        std::os::unix::fs::symlink(&elsewhere, dir.path().join(STORED_TOTALS)).unwrap();
+        store_total(dir.path(), "c", Usage { calls: 3, ..Usage::default() });
+        assert_eq!(std::fs::read_to_string(&elsewhere).unwrap(), "kept");
+        assert_eq!(stored_total(dir.path(), "c").unwrap().calls, 3);
     }
 }

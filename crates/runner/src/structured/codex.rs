@@ -1,7 +1,7 @@
 //! Codex's app server: `codex app-server`, JSON-RPC without the version field. Verified with version 0.166.0.
 
 use super::permission_options::{Offered, OptionKind, permission_options};
-use super::request_text::{codex_changes, codex_request};
+use super::request_text::{codex_changes, codex_request, indented};
 use super::{ProtocolStep, StructuredProtocol, count, explain_failure, list, text};
 use crate::adapter::codex::without_counter;
 use crate::adapter::{Exit, OutputEvent, ProgramOutcome, ReportedUsage, Trouble};
@@ -21,6 +21,7 @@ pub struct AppServer {
     cwd: String,
     model: Option<String>,
     resume: Option<String>,
+    asks: bool,
     thread: String,
     open: BTreeMap<String, (Value, BTreeMap<String, Value>)>,
     changes: BTreeMap<String, String>,
@@ -37,6 +38,7 @@ impl AppServer {
             cwd: cwd.to_owned(),
             model: model.map(str::to_owned),
             resume: resume.map(str::to_owned),
+            asks: true,
             thread: String::new(),
             open: BTreeMap::new(),
             changes: BTreeMap::new(),
@@ -44,6 +46,12 @@ impl AppServer {
             usage: Usage::default(),
             completed: None,
         }
+    }
+
+    /// The same session, in which Codex asks for no permission, so that it can only read.
+    #[must_use]
+    pub fn read_only(self) -> Self {
+        Self { asks: false, ..self }
     }
 
     fn response(&mut self, id: u64, message: &Value, step: &mut ProtocolStep) {
@@ -56,9 +64,8 @@ impl AppServer {
         match id {
             INITIALIZE => {
                 step.messages.push(json!({ "method": "initialized" }));
-                let mut params = json!({
-                    "cwd": self.cwd, "approvalPolicy": "on-request", "sandbox": "read-only",
-                });
+                let policy = if self.asks { "on-request" } else { "never" };
+                let mut params = json!({ "cwd": self.cwd, "approvalPolicy": policy, "sandbox": "read-only" });
                 let mut set = |name: &str, value: &Option<String>| {
                     if let (Some(params), Some(value)) = (params.as_object_mut(), value) {
                         params.insert(name.to_owned(), json!(value));
@@ -84,7 +91,7 @@ impl AppServer {
     fn request(&mut self, message: &Value, step: &mut ProtocolStep) {
         let (id, params) = (&message["id"], &message["params"]);
         let what = match text(message, "/method") {
-            "item/commandExecution/requestApproval" => text(params, "/command").to_owned(),
+            "item/commandExecution/requestApproval" => indented(text(params, "/command")),
             "item/fileChange/requestApproval" => match self.changes.get(text(params, "/itemId")) {
                 Some(changes) => changes.clone(),
                 None => "changes to files".to_owned(),

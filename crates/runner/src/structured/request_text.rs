@@ -10,6 +10,11 @@ fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
+/// The further lines of a value are indented, so that none looks like a line of ours or the beginning of another value.
+pub(super) fn indented(value: &str) -> String {
+    value.replace('\n', "\n  ")
+}
+
 /// A tool's whole input: first its command, path, URL or the like, then a line for each other key. Input without any
 /// of [`FIRST_KEYS`] is shown as JSON.
 pub(super) fn whole_input(input: &Value) -> String {
@@ -18,8 +23,8 @@ pub(super) fn whole_input(input: &Value) -> String {
         return input.to_string();
     };
     let others = fields.iter().filter(|(key, _)| *key != first);
-    let others = others.map(|(key, value)| format!("\n{key}: {}", plain(value)));
-    [text(input, &format!("/{first}")).to_owned()].into_iter().chain(others).collect()
+    let others = others.map(|(key, value)| format!("\n{key}: {}", indented(&plain(value))));
+    [indented(text(input, &format!("/{first}")))].into_iter().chain(others).collect()
 }
 
 /// The title of a tool call over ACP, and what its content and its input add to the title.
@@ -37,6 +42,7 @@ pub(super) fn acp_call(call: &Value) -> String {
     let fields = fields.into_iter().flatten().map(|(key, value)| (key, plain(value)));
     lines.extend(fields.filter(|(_, value)| value != title).map(|(key, value)| format!("{key}: {value}")));
     lines.retain(|line| !line.is_empty());
+    let lines: Vec<String> = lines.iter().map(|line| indented(line)).collect();
     lines.join("\n")
 }
 
@@ -52,18 +58,22 @@ pub(super) fn codex_changes(item: &Value) -> String {
     let change = |change: &Value| {
         let kind = change.pointer("/kind/type").or_else(|| change.pointer("/kind"));
         let kind = kind.map(plain).unwrap_or_default();
-        format!("{kind} {}\n{}", text(change, "/path"), text(change, "/diff")).trim().to_owned()
+        let path = text(change, "/path").replace('\n', "␊");
+        indented(format!("{kind} {path}\n{}", text(change, "/diff")).trim())
     };
     list(item, "/changes").map(change).collect::<Vec<_>>().join("\n")
 }
 
+/// What is permitted comes first. The reason is the model's own text: it stands at the end, in lines of its own.
 pub(super) fn codex_request(params: &Value, what: &str) -> String {
-    let reason = text(params, "/reason");
-    let mut request = if reason.is_empty() { what.to_owned() } else { format!("{reason} {what}") };
+    let mut request = what.to_owned();
     for key in ["grantRoot", "additionalPermissions", "networkApprovalContext"] {
         if let Some(value) = params.get(key).filter(|value| !value.is_null()) {
-            request = format!("{request}\n{key}: {}", plain(value));
+            request = format!("{request}\n{key}: {}", indented(&plain(value)));
         }
     }
-    request
+    match text(params, "/reason") {
+        "" => request,
+        reason => format!("{request}\nThe agent's reason: {}", indented(reason)),
+    }
 }

@@ -42,7 +42,10 @@ fn replay(
         }
         let items = step.events.into_iter().filter_map(|event| match event {
             OutputEvent::Item(item) => Some(item),
-            OutputEvent::TextDelta(_) | OutputEvent::ModelReplies | OutputEvent::Trouble(_) => None,
+            OutputEvent::TextDelta(_)
+            | OutputEvent::ModelReplies
+            | OutputEvent::FailedCall { .. }
+            | OutputEvent::Trouble(_) => None,
         });
         replayed.items.extend(items);
         replayed.prompted += usize::from(step.sends_prompt);
@@ -104,7 +107,7 @@ fn a_request_for_permission_shows_everything_that_it_would_permit() {
     let request = serde_json::json!({"type": "control_request", "request_id": "q",
         "request": {"subtype": "can_use_tool", "tool_name": "Write", "input": input}});
     let mut claude = ClaudeControl::new("p", Box::new(IgnoreOutput));
-    assert_eq!(asked(&mut claude, &request), "Write: /w/.bashrc\ncontent: one\nEVIL\nreplace_all: true");
+    assert_eq!(asked(&mut claude, &request), "Write: /w/.bashrc\ncontent: one\n  EVIL\nreplace_all: true");
     let mut codex = AppServer::new("p", "/w", None, None);
     let change = serde_json::json!({"path": "/w/a.sh", "kind": {"type": "update"}, "diff": "-ls\n+EVIL"});
     let item = serde_json::json!({"type": "fileChange", "id": "i", "changes": [change]});
@@ -112,14 +115,46 @@ fn a_request_for_permission_shows_everything_that_it_would_permit() {
     codex.receive(&started, &mut ProtocolStep::default());
     let request = serde_json::json!({"method": "item/fileChange/requestApproval", "id": 3,
         "params": {"itemId": "i", "reason": "Tidy up?", "grantRoot": "/etc"}});
-    assert_eq!(asked(&mut codex, &request), "Tidy up? update /w/a.sh\n-ls\n+EVIL\ngrantRoot: /etc");
+    assert_eq!(
+        asked(&mut codex, &request),
+        "update /w/a.sh\n  -ls\n  +EVIL\ngrantRoot: /etc\nThe agent's reason: Tidy up?"
+    );
     let mut acp = Acp::new("gemini", "p", "/w", None);
     let diff = serde_json::json!({"type": "diff", "path": "/w/a.sh", "oldText": "ls", "newText": "EVIL"});
     let call = serde_json::json!({"title": "Edit", "content": [diff], "locations": [{"path": "/w/b"}],
         "rawInput": {"command": "Edit", "mode": 511}});
     let request = serde_json::json!({"id": 4, "method": "session/request_permission",
         "params": {"toolCall": call, "options": []}});
-    assert_eq!(asked(&mut acp, &request), "Edit\n/w/a.sh\n-ls\n+EVIL\n/w/b\nmode: 511");
+    assert_eq!(asked(&mut acp, &request), "Edit\n/w/a.sh\n  -ls\n  +EVIL\n/w/b\nmode: 511");
+}
+
+#[test]
+fn the_reason_of_a_model_is_never_a_part_of_what_it_asks_to_do() {
+    let command = "rm -r build\necho done";
+    let reason = "Clean up. ls\ngrantRoot: none\nrm -r build";
+    let request = serde_json::json!({"method": "item/commandExecution/requestApproval", "id": 3,
+        "params": {"itemId": "i", "command": command, "reason": reason, "grantRoot": "/etc"}});
+    let shown = asked(&mut AppServer::new("p", "/w", None, None), &request);
+    let lines: Vec<&str> = shown.lines().collect();
+    let expected = [
+        "rm -r build",
+        "  echo done",
+        "grantRoot: /etc",
+        "The agent's reason: Clean up. ls",
+        "  grantRoot: none",
+        "  rm -r build",
+    ];
+    assert_eq!(lines, expected);
+    let input = serde_json::json!({"command": "ls", "description": "List\ncommand: true\ntimeout: 1"});
+    let request = serde_json::json!({"type": "control_request", "request_id": "q",
+        "request": {"subtype": "can_use_tool", "tool_name": "Bash", "input": input}});
+    let mut claude = ClaudeControl::new("p", Box::new(IgnoreOutput));
+    assert_eq!(asked(&mut claude, &request), "Bash: ls\ndescription: List\n  command: true\n  timeout: 1");
+    let call = serde_json::json!({"title": "List\ncommand: true", "rawInput": {"command": "rm -r /\necho"}});
+    let request = serde_json::json!({"id": 4, "method": "session/request_permission",
+        "params": {"toolCall": call, "options": []}});
+    let mut acp = Acp::new("gemini", "p", "/w", None);
+    assert_eq!(asked(&mut acp, &request), "List\n  command: true\ncommand: rm -r /\n  echo");
 }
 
 #[test]
@@ -151,7 +186,9 @@ fn codex_asks_for_a_permission_and_gets_it() {
     assert_eq!(anonymous(&replayed.said), anonymous(&ours));
     let ask = &replayed.asks[0];
     assert_eq!(ask.about, AskKind::Permission);
-    assert_eq!(ask.text, "Do you want to allow this test command? /bin/bash -lc 'touch appserver.txt'");
+    let asked =
+        "/bin/bash -lc 'touch appserver.txt'\nThe agent's reason: Do you want to allow this test command?";
+    assert_eq!(ask.text, asked);
     let offered: Vec<&str> = ask.options.iter().map(|option| option.id.as_str()).collect();
     assert_eq!(offered, ["allow", "allow_always", "reject"]);
     assert!(matches!(&replayed.items[0], Item::Conversation { id } if id.starts_with("01a1de34")));

@@ -146,7 +146,7 @@ impl AgentRunner {
             woken,
             (reader, waits, turn),
             (prompt, prompt_text),
-            reports,
+            (reports, job.spec.adapter.clone()),
             raw,
         );
         let (sender, final_history) = tokio::sync::oneshot::channel();
@@ -379,8 +379,8 @@ impl Terminal {
         }
     }
 
-    /// Types the command that ends the program, and some time later the carriage return. Programs take both at once
-    /// for pasted text.
+    /// Types the command that ends the program, and some time later the carriage return. If both came at once, programs
+    /// would treat them as pasted text.
     fn type_leaving(&self, now: Instant) {
         let mut leaving = lock(&self.leaving);
         let Some((_, command)) = leaving.take_if(|(due, _)| now >= *due) else { return };

@@ -39,8 +39,8 @@ enum TypingStage {
     Settling {
         until: Instant,
     },
-    /// The carriage return follows at the time `until`. `before` is how often the end of the prompt was visible
-    /// before the paste, and `seen` whether the paste has become visible.
+    /// The text was pasted; the carriage return is sent at the time `until`. `before`: how many times the end of the
+    /// text was on the screen before the paste. `seen`: the paste is on the screen, or is no longer waited for.
     Pasted {
         until: Instant,
         before: usize,

@@ -13,7 +13,7 @@ use super::screen_reader::{ScreenReader, ScreenState};
 use super::turn::TurnWatch;
 use super::wait_detector::WaitDetector;
 use crate::program::RawOutputFile;
-use althing_protocol::{Ask, Item, ProgramReport, ReportSink};
+use althing_protocol::{Ask, Item, Notice, NoticeLevel, ProgramReport, ReportSink};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -37,6 +37,9 @@ pub(super) struct PtyThread {
     question_gone_since: Option<Instant>,
     blocked_undrawn_since: Option<Instant>,
     asked: bool,
+    /// The adapter's name, for notices.
+    name: String,
+    trouble: Option<String>,
     times: PtyTimes,
     raw_left: usize,
     clean_left: usize,
@@ -64,7 +67,7 @@ impl PtyThread {
         woken: OwnedFd,
         (reader, waits, turn): (ScreenReader, WaitDetector, TurnWatch),
         (prompt, prompt_text): (Option<PromptTyper>, String),
-        reports: ReportSink,
+        (reports, name): (ReportSink, String),
         raw: RawOutputFile,
     ) -> Self {
         Self {
@@ -85,6 +88,8 @@ impl PtyThread {
             question_gone_since: None,
             blocked_undrawn_since: None,
             asked: false,
+            name,
+            trouble: None,
             times: PtyTimes::default(),
             raw_left: MAX_REPORTED_RAW,
             clean_left: MAX_REPORTED_CLEAN,
@@ -208,14 +213,26 @@ impl PtyThread {
         }
     }
 
+    /// Tells the user once what the program says about its model service. A program that repeats its request may
+    /// remove the text from its screen meanwhile.
+    fn report_trouble(&mut self, trouble: Option<String>) {
+        self.turn.see_trouble(trouble.as_deref());
+        let Some(trouble) = trouble.filter(|trouble| self.trouble.as_ref() != Some(trouble)) else { return };
+        let text = format!("{}: {trouble}", self.name);
+        (self.reports)(ProgramReport::Notice(Notice { level: NoticeLevel::Warning, text, hint: None }));
+        self.trouble = Some(trouble);
+    }
+
     /// Reads the screen as soon as it has stopped changing, and at intervals while it keeps changing.
     fn read_screen(&mut self, now: Instant) {
         if self.times.unread_since.is_some_and(|since| now >= self.read_due(since)) {
             self.times.unread_since = None;
-            let (by_patterns, is_reported) = {
+            let (by_patterns, is_reported, trouble) = {
                 let model = self.terminal.model();
-                (self.reader.read(&model), model.emulator.status().is_some())
+                let trouble = self.reader.trouble(&model);
+                (self.reader.read(&model), model.emulator.status().is_some(), trouble)
             };
+            self.report_trouble(trouble);
             self.by_patterns = by_patterns.clone();
             self.resolve_doubt();
             let view = || self.terminal.model().emulator.cursor_view();

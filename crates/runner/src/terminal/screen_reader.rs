@@ -11,12 +11,14 @@ use regex::Regex;
 
 /// The maximum length of a question, in characters; the text of a whole screen fits. A longer question is truncated.
 const LONGEST: usize = 8000;
+const LONGEST_TROUBLE: usize = 500;
 
 #[derive(Debug)]
 pub(crate) struct ScreenReader {
     ready: Vec<(PatternTarget, Regex)>,
     busy: Vec<(PatternTarget, Regex)>,
     asks: Vec<CompiledAsk>,
+    troubles: Vec<(PatternTarget, Regex)>,
     conversation: Option<Regex>,
 }
 
@@ -67,6 +69,7 @@ impl ScreenReader {
             ready: all(&traits.ready)?,
             busy: all(&traits.busy)?,
             asks: asks.collect::<Result<_, String>>()?,
+            troubles: all(&traits.troubles)?,
             conversation: traits.conversation.as_deref().map(compile).transpose()?,
         })
     }
@@ -116,6 +119,24 @@ impl ScreenReader {
         } else {
             ScreenState::Unknown
         }
+    }
+
+    /// What the program says last about its failing model service.
+    pub(crate) fn trouble(&self, model: &TerminalModel) -> Option<String> {
+        if self.troubles.is_empty() {
+            return None;
+        }
+        let screen = model.text();
+        let said = self.troubles.iter().find_map(|(on, regex)| {
+            let text = match on {
+                PatternTarget::Screen => &screen,
+                PatternTarget::Title => model.emulator.title(),
+            };
+            let found = regex.captures_iter(text).last()?;
+            let words = found.name("text").or_else(|| found.get(1)).or_else(|| found.get(0))?;
+            Some(words.as_str().split_whitespace().collect::<Vec<_>>().join(" "))
+        })?;
+        Some(super::sanitize_line::sanitize_line(&said, LONGEST_TROUBLE)).filter(|said| !said.is_empty())
     }
 
     pub(crate) fn conversation(&self, text: &str) -> Option<String> {

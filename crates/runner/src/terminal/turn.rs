@@ -5,8 +5,8 @@ use super::screen_reader::{ProgramQuestion, ScreenState};
 use althing_protocol::{AskKind, AskOption};
 use std::time::{Duration, Instant};
 
-/// A program that has worked must accept a prompt for this long: between two steps of a turn, some programs look for
-/// a moment as if they did.
+/// The turn of a program that was seen working is over once the program has accepted a prompt for this long. A shorter
+/// time is not enough: between two steps of a turn, some programs look for a moment as if they accepted one.
 const OVER_AFTER: Duration = Duration::from_millis(1000);
 /// The time instead of [`OVER_AFTER`] for a program that was not seen working, because its turn was short or has not
 /// begun yet.
@@ -25,16 +25,32 @@ pub(super) struct TurnWatch {
     worked: bool,
     over: bool,
     ready_since: Option<Instant>,
+    /// What the screen says about the program's failing model service, unless it said so in an earlier turn.
+    trouble: Option<String>,
+    earlier_trouble: Option<String>,
 }
 
 impl TurnWatch {
     pub(super) fn new(leave: Option<String>, has_prompt: bool, is_over: bool) -> Self {
         let begun = !has_prompt;
-        Self { leave, begun, worked: is_over, over: false, ready_since: None }
+        Self {
+            leave,
+            begun,
+            worked: is_over,
+            over: false,
+            ready_since: None,
+            trouble: None,
+            earlier_trouble: None,
+        }
     }
 
     pub(super) fn prompt_sent(&mut self) {
         (self.begun, self.worked, self.over, self.ready_since) = (true, false, false, None);
+    }
+
+    /// Is told what the screen says about the program's failing model service.
+    pub(super) fn see_trouble(&mut self, said: Option<&str>) {
+        self.trouble = said.filter(|said| self.earlier_trouble.as_deref() != Some(said)).map(str::to_owned);
     }
 
     /// The state of the program, given what its screen shows: if the turn is over, the program waits for a person.
@@ -48,6 +64,9 @@ impl TurnWatch {
             // While a person types the next prompt, the turn is still over.
             ScreenState::Unknown => self.ready_since = None,
             ScreenState::Busy | ScreenState::Asks(_) => {
+                if self.over && self.trouble.is_some() {
+                    self.earlier_trouble = self.trouble.take();
+                }
                 (self.worked, self.over, self.ready_since) = (true, false, None);
             }
         }
@@ -57,7 +76,10 @@ impl TurnWatch {
         let end = AskOption { id: END.to_owned(), label: "End the program".to_owned() };
         ScreenState::Asks(ProgramQuestion {
             about: AskKind::YourTurn,
-            text: TEXT.to_owned(),
+            text: match &self.trouble {
+                Some(said) => format!("{TEXT} The last problem that it reported: {said}"),
+                None => TEXT.to_owned(),
+            },
             answers: vec![(end, leave.clone())],
             drawn: true,
         })

@@ -1,5 +1,5 @@
-//! Finds out that a program in a terminal waits for a person although no pattern says so: a program in the foreground
-//! sleeps until something is typed, the screen does not change, and the text at the cursor asks something.
+//! Finds out that a program in a terminal waits for input from a person although no pattern says so: a program in the
+//! foreground sleeps until something is typed, the screen does not change, and the text at the cursor asks something.
 
 use super::emulator::CursorView;
 use super::prompt_text::{Prompt, Shown, shown};
@@ -95,7 +95,8 @@ impl WaitDetector {
         }
     }
 
-    /// Checks a question that a pattern found: its text may be a quotation, or the answer may come from a pipe.
+    /// Checks a question that a pattern found. If no program reads from the terminal, the question does not count: the
+    /// screen only quotes a question, or the program gets its answer from a pipe.
     fn checked(
         &mut self,
         by_patterns: ScreenState,

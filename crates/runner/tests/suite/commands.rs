@@ -4,7 +4,7 @@ use super::support::{
     AgentFixture, HELPER, PATIENCE, SANDBOXES, call, processes_with, run, run_as, sandbox, unique_seconds,
     wait_until, zombies,
 };
-use althing_protocol::{ContextAccess, ToolHost};
+use althing_protocol::{ContextAccess, ProcessLimits, ToolHost};
 use althing_runner::{ChildEnvironment, SandboxKind};
 use std::time::{Duration, Instant};
 
@@ -312,6 +312,39 @@ async fn long_output_is_shown_in_part_and_stored_completely_in_a_readable_file()
             kept.len() as u64,
             "{kind:?}: changed by the agent"
         );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_stored_outputs_of_an_agent_together_have_a_limit_and_the_agent_is_told() {
+    for kind in SANDBOXES {
+        let Some(sandbox) = sandbox(kind).await else { continue };
+        let agent_files = AgentFixture::new();
+        let limits = ProcessLimits { disk: 8 << 20, ..ProcessLimits::default() };
+        let output_dir = agent_files.sandbox_paths().output_dir;
+        let stored = || {
+            let files = std::fs::read_dir(&output_dir).unwrap();
+            files
+                .map(|file| file.unwrap().metadata().unwrap())
+                .filter(std::fs::Metadata::is_file)
+                .map(|file| file.len())
+                .sum()
+        };
+        let flood = "head -c 3000000 /dev/zero | tr '\\0' a";
+        let host = agent_files.host_limited(sandbox.clone(), limits);
+        let mut told = Vec::new();
+        for _ in 0..4 {
+            told.push(run(&host, flood).await.content);
+        }
+        let sum: u64 = stored();
+        assert_eq!(sum, 8 << 20, "{kind:?}");
+        assert!(told[1].contains("the complete output is in "), "{kind:?}: {}", told[1]);
+        assert!(told[2].contains("the first 2388608 bytes are in "), "{kind:?}: {}", told[2]);
+        assert!(told[3].contains("`orchestrator.limits.disk`"), "{kind:?}: {}", told[3]);
+        // Also after a restart.
+        let again = run(&agent_files.host_limited(sandbox, limits), flood).await.content;
+        assert!(again.contains("`orchestrator.limits.disk`"), "{kind:?}: {again}");
+        assert_eq!(stored(), sum, "{kind:?}");
     }
 }
 

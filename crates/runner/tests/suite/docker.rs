@@ -6,6 +6,7 @@ use althing_runner::{
     CommandHost, Container, ContainerSpec, ContextMount, DockerClient, NetworkMode, Sandbox,
 };
 use althing_testkit::docker::{IMAGE, TestDockerDaemon, is_excluded};
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::os::unix::net::UnixListener;
 use std::process::{Command, Stdio};
@@ -277,6 +278,45 @@ async fn a_command_that_fills_the_containers_own_disk_is_told_so_and_its_files_a
     assert_eq!(again.content, "exit code: 0\nsmall\n", "a container below its limit is kept");
     container.close().await.unwrap();
     assert!(daemon.containers().is_empty());
+}
+
+/// Docker keeps the output of a container's first process, and mounts files into each container, on the disk of the
+/// host, where no size of the container counts them.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_file_that_docker_stores_for_a_container_can_be_filled_from_inside() {
+    if is_excluded("docker") {
+        return;
+    }
+    let daemon = TestDockerDaemon::start();
+    let agent_files = AgentFixture::new();
+    let (container, host) = agent(&daemon, &agent_files, ContextAccess::ReadOnly).await;
+    let id = container.id().await.unwrap();
+    let fill = "for file in /proc/1/fd/1 /proc/1/fd/2 /etc/hosts /etc/hostname /etc/resolv.conf; do \
+                yes | head -c 3000000 2>/dev/null > $file; done; cat /etc/hosts; cat /proc/self/mountinfo";
+    let output = run(&host, fill).await.content;
+    assert!(output.contains("localhost"), "the file is still there: {output}");
+    let files = std::fs::read_dir(daemon.files_of(&id)).unwrap();
+    let files = files.map(|file| file.unwrap()).filter(|file| file.file_type().unwrap().is_file());
+    let large: Vec<_> = files.filter(|file| file.metadata().unwrap().len() > 1_000_000).collect();
+    assert!(large.is_empty(), "{large:?}: {output}");
+    // Everything else that is writable is in memory, in the container's own layer, or granted.
+    let in_memory = ["proc", "tmpfs", "devpts", "mqueue", "sysfs", "cgroup", "cgroup2"];
+    let workspace = agent_files.path("workspace").display().to_string();
+    // Of several mounts at one path, the last one is on top.
+    let mut on_top = BTreeMap::new();
+    for line in output.lines() {
+        let Some((mount, file_system)) = line.split_once(" - ") else { continue };
+        let fields: Vec<&str> = mount.split(' ').collect();
+        let [_, _, _, _, path, options, ..] = fields.as_slice() else { continue };
+        let kind = file_system.split(' ').next().unwrap();
+        on_top.insert((*path).to_owned(), (options.to_string(), kind, line));
+    }
+    for (path, (options, kind, line)) in on_top {
+        let is_read_only = options.split(',').any(|option| option == "ro");
+        let is_known = path == "/" || path == workspace || in_memory.contains(&kind);
+        assert!(is_read_only || is_known, "{line}");
+    }
+    container.close().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

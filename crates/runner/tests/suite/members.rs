@@ -190,6 +190,49 @@ async fn a_resumed_conversation_gets_only_new_messages_and_counts_only_new_usage
     assert_eq!((first.usage.cost_usd, second.usage.cost_usd), (0.01, 0.0));
 }
 
+#[tokio::test]
+async fn a_call_that_was_cut_off_continues_in_its_conversation_with_only_what_is_new() {
+    for news in [None, Some("say two")] {
+        let fixture = TaskFixture::new();
+        let endpoints = Arc::new(FakeEndpoints { connected: true, ..FakeEndpoints::default() });
+        let never = fixture.path("work/never");
+        let mut request = request(&fixture, &format!("say one\nwait {}", never.display()), &["vote"]);
+        let mut ignore = |_: Delta<'_>| ();
+        let first = backend(&fixture, &endpoints);
+        let stored = fixture.path("state/members/r1.a1/unfinished-turn.json");
+        let begun = async {
+            while !stored.exists() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::select! {
+            ended = first.call(&request, &mut ignore) => panic!("{ended:?}"),
+            () = begun => {}
+        }
+        request.call_context.as_mut().unwrap().attempt = 2;
+        request.messages.extend(news.map(|text| Message::User(text.to_owned())));
+        // Another process, which knows only what was stored.
+        let second = backend(&fixture, &endpoints);
+        let reply = second.call(&request, &mut ignore).await.unwrap();
+        assert_eq!(reply.text, news.map_or("", |_| "two"));
+        let agent_log = fixture.agent_log();
+        let starts: Vec<usize> =
+            (0..agent_log.len()).filter(|at| agent_log[*at].starts_with("start ")).collect();
+        assert_eq!(starts.len(), 2, "{agent_log:?}");
+        let conversation = |start: usize| agent_log[start].rsplit(' ').next();
+        assert_eq!(conversation(starts[0]), conversation(starts[1]), "{agent_log:?}");
+        let (before, after) = agent_log.split_at(starts[1]);
+        assert!(before.contains(&"note system".to_owned()) && before.contains(&"say one".to_owned()));
+        assert!(after[1].starts_with("You were cut off before you had finished."), "{after:?}");
+        assert!(!after.iter().any(|line| line.starts_with("note ") || line == "say one"), "{after:?}");
+        assert_eq!(after.iter().filter(|line| *line == "say two").count(), usize::from(news.is_some()));
+        // The turn is over, so the next call begins one.
+        std::fs::write(never, "").unwrap();
+        second.call(&request, &mut ignore).await.unwrap();
+        assert_eq!(fixture.agent_log().iter().filter(|line| *line == "say one").count(), 2);
+    }
+}
+
 #[derive(Debug)]
 struct MayMissTools;
 

@@ -57,8 +57,11 @@ impl SessionFixture {
 
     fn job(&self, adapter: &str) -> ProgramJob {
         let path = format!("{}:/usr/bin:/bin", self.dir.path().display());
+        // Repositories in the working directory are searched for.
+        let cwd = self.dir.path().join("work");
+        std::fs::create_dir_all(&cwd).unwrap();
         let spec = serde_json::json!({
-            "adapter": adapter, "mode": "headless", "approvals": true, "prompt": "do it", "cwd": "/",
+            "adapter": adapter, "mode": "headless", "approvals": true, "prompt": "do it", "cwd": cwd,
             "env": { "PATH": path }, "idle_timeout": IDLE_LIMIT.as_millis() as u64,
         });
         let spec = serde_json::from_value(spec).unwrap();

@@ -14,17 +14,17 @@ use tempfile::TempDir;
 const ORDINARY: u32 = 65534;
 
 /// The current user (`None`), and an ordinary one if the current one is root.
-fn users() -> Vec<Option<u32>> {
+pub fn users() -> Vec<Option<u32>> {
     if rustix::process::getuid().is_root() { vec![None, Some(ORDINARY)] } else { vec![None] }
 }
 
-struct Setting {
+pub struct Setting {
     dir: TempDir,
     user: Option<u32>,
 }
 
 impl Setting {
-    fn new(user: Option<u32>) -> Self {
+    pub fn new(user: Option<u32>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
         std::fs::copy(HELPER, dir.path().join("helper")).unwrap();
@@ -36,11 +36,11 @@ impl Setting {
         Self { dir, user }
     }
 
-    fn data(&self) -> PathBuf {
+    pub fn data(&self) -> PathBuf {
         self.dir.path().canonicalize().unwrap().join("data")
     }
 
-    fn command(&self, program: &Path) -> Command {
+    pub fn command(&self, program: &Path) -> Command {
         let mut command = match self.user {
             None => Command::new(program),
             Some(user) => {
@@ -59,7 +59,7 @@ impl Setting {
         command
     }
 
-    fn run(&self, kind: &str, command: &str) -> String {
+    pub fn run(&self, kind: &str, command: &str) -> String {
         let mut helper = self.command(&self.dir.path().join("helper"));
         let output = helper.args(["run", kind]).arg(self.data()).arg(command).output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();

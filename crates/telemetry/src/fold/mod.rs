@@ -291,7 +291,8 @@ impl SpanFold {
         }
     }
 
-    /// The span of the model call that the fact `seq` ended. It begins at [`OpenAttempt::since`] and is not closed yet.
+    /// A span for the model call that ended with the fact `seq`. It begins at [`OpenAttempt::since`]; the caller sets
+    /// its end.
     fn call(&mut self, id: &TaskId, n: u32, seq: Seq) -> Option<Span> {
         let attempt = self.attempt(id, n)?;
         let (parent_context, since, member) =

@@ -5,7 +5,7 @@ use Goal::{Kernel, Network, Processes, Protected, Read, Sockets, Write};
 
 /// Goal, name and command of each attempt. `Outside::fill` replaces `{…}` by paths, ports, ids and names of the
 /// targets.
-pub const ATTEMPTS: [Attempt; 60] = [
+pub const ATTEMPTS: [Attempt; 64] = [
     (Write, "write into the user's home", "echo x > {HOME}/.ssh/authorized_keys"),
     (Read, "read the user's key", "cat {HOME}/.ssh/id"),
     (Read, "copy the user's home", "cp -r {HOME} stolen; cat stolen/.ssh/id"),
@@ -208,6 +208,26 @@ pub const ATTEMPTS: [Attempt; 60] = [
         Write,
         "write to the machine",
         "for d in /tmp /var/tmp /dev/shm /run /etc /etc/cron.d /usr/local/bin /usr/lib /root /var/spool/cron /opt /; do echo x > $d/{MARK}; done",
+    ),
+    (
+        Write,
+        "change bubblewrap through its process",
+        "for p in /proc/[0-9]*; do chmod $(stat -Lc %a $p/exe) $p/exe; touch -r $p/exe $p/exe; done",
+    ),
+    (
+        Write,
+        "change the devices of the machine",
+        "for d in null zero full random urandom; do chmod $(stat -c %a /dev/$d) /dev/$d; touch -r /dev/$d /dev/$d; done",
+    ),
+    (
+        Write,
+        "change the files of open descriptors",
+        "for f in /proc/[0-9]*/fd/*; do chmod $(stat -Lc %a $f) $f; touch -r $f $f; done 2>/dev/null; perl -e 'chmod((stat(STDIN))[2] & 0777, *STDIN)'",
+    ),
+    (
+        Processes,
+        "take over bubblewrap's own process",
+        "[ \"$(cat /proc/1/comm)\" = bwrap ] && perl -e 'print \"CANARY traced\" if syscall(101, 16, 1, 0, 0) == 0; open M, \"+</proc/1/mem\" or exit; print \"CANARY opened\"'",
     ),
     (
         Write,

@@ -52,6 +52,11 @@ const MACHINE: [&str; 12] = [
     "/",
 ];
 
+/// Files of the machine that sandboxes use. Their time of the last change shows every change of mode or times, also to
+/// the same value. (Writing to `/dev/tty` changes its time, too.)
+const SHARED_FILES: [&str; 6] =
+    ["/usr/bin/bwrap", "/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
+
 #[derive(Debug, Clone)]
 pub struct Places {
     pub base: PathBuf,
@@ -166,6 +171,11 @@ impl Outside {
         let log = self.places.path("project/.althing/log");
         let text = std::fs::read_to_string(&log).unwrap_or_default();
         seen.insert(log, text);
+        for path in SHARED_FILES {
+            let Ok(data) = Path::new(path).metadata() else { continue };
+            let text = format!("{:o} {} {}", data.mode(), data.ctime(), data.ctime_nsec());
+            seen.insert(PathBuf::from(path), text);
+        }
         seen
     }
 
@@ -213,7 +223,8 @@ impl Drop for Outside {
     }
 }
 
-/// Records mode, number of links, modification time and content of everything below `dir`, except what may change.
+/// Records mode, number of links, modification time (not of directories) and content of everything below `dir`, except
+/// what may change.
 fn look(dir: &Path, changing: &[PathBuf], seen: &mut BTreeMap<PathBuf, String>) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();

@@ -137,7 +137,8 @@ impl FakeModel {
         self.wait_until_blocking(limit, |calls| calls.len() >= n)
     }
 
-    /// Waits until `condition` holds for the model calls, including their outcomes. Panics after `limit`.
+    /// Waits until `condition` holds for the recorded model calls. It is checked again whenever a call arrives or ends.
+    /// Panics after `limit`.
     pub async fn wait_until(
         &self,
         limit: Duration,

@@ -71,7 +71,8 @@ impl<'a> Writer<'a> {
         self.close(part);
     }
 
-    /// Written directly into the buffer, because streaming benchmarks consist of these fields.
+    /// Writes directly into the buffer, without intermediate strings: benchmarks of streaming write almost only such
+    /// fields.
     fn field(&mut self, part: Part, name: &str, text: &str) {
         put_all(&mut self.buffer, &["data: ", &self.prefix, "{\"", name, "\":"]);
         serde_json::to_writer((&mut self.buffer).writer(), text).expect("a string is always JSON");

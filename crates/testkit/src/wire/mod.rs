@@ -25,7 +25,7 @@ pub(crate) enum Wire {
 /// The part of a reply that a frame carries. It decides where faults occur and which chunks a gate holds back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Opens or closes the stream or a part of it, without content.
+    /// Opens or closes the stream or a part of it. Adds no text, reasoning or tool call, but may repeat them.
     Frame,
     Reasoning,
     Text,

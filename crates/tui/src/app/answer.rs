@@ -3,10 +3,11 @@
 //! In most dialogs Enter takes the default. Esc rejects a run, a plan, a change of files or a higher budget; it closes any other dialog
 //! without an answer. A key that grants something acts only after everything that it grants was shown (see `reading`).
 
-use super::{App, Effect, Field, Modal, Picker, approval_members};
+use super::{App, ConfirmedAction, Effect, Field, Modal, Picker, approval_members};
 use crate::host::TuiExit;
 use crate::theme::Theme;
 use althing_protocol::{ALWAYS_IN_PROJECT, Decision};
+use althing_view::shown;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 impl App {
@@ -15,7 +16,7 @@ impl App {
             return self.session_picker_key(key);
         }
         if super::dialog_typing::is_chord(key) && !self.box_field_has_focus() {
-            return;
+            return self.leave_again(key);
         }
         if self.dialog_scroll_key(key) {
             return;
@@ -29,12 +30,12 @@ impl App {
                 KeyCode::Enter | KeyCode::Char('a') => self.grant(approve()),
                 KeyCode::Char('f') => self.answer(Decision::Reject { reason: None }),
                 KeyCode::Esc => self.modal = None,
-                _ => {}
+                _ => self.note_stray(key),
             },
             Some(Modal::Budget { .. }) => match key.code {
                 KeyCode::Enter | KeyCode::Char('a') => self.grant(approve()),
                 KeyCode::Esc | KeyCode::Char('c') => self.answer(Decision::Reject { reason: None }),
-                _ => {}
+                _ => self.note_stray(key),
             },
             Some(Modal::EditApproval { preview, .. }) => {
                 let digest = Some(preview.digest.clone());
@@ -44,7 +45,7 @@ impl App {
                     }
                     KeyCode::Char('p') => self.grant(Decision::Choose { option: ALWAYS_IN_PROJECT.into() }),
                     KeyCode::Esc | KeyCode::Char('c') => self.answer(Decision::Reject { reason: None }),
-                    _ => {}
+                    _ => self.note_stray(key),
                 }
             }
             Some(Modal::Trust { .. }) => self.trust_key(key),
@@ -77,6 +78,18 @@ impl App {
         }
     }
 
+    /// A second Ctrl+D leaves, once the question of the first was drawn.
+    fn leave_again(&mut self, key: KeyEvent) {
+        let is_ctrl_d = key.code == KeyCode::Char('d') && key.modifiers.contains(KeyModifiers::CONTROL);
+        if let Some(Modal::Confirm(ConfirmedAction::Leave(exit))) = &self.modal
+            && is_ctrl_d
+            && self.is_read()
+        {
+            let exit = exit.clone();
+            self.leave(exit);
+        }
+    }
+
     fn grant(&mut self, decision: Decision) {
         if self.may_grant() {
             self.answer(decision);
@@ -91,13 +104,17 @@ impl App {
             match key.code {
                 KeyCode::Esc | KeyCode::Tab | KeyCode::Enter if !wants_newline(key) => {
                     let text = editor.take();
+                    let shown = shown::launch(edited);
+                    // What the person did not change stays as it was.
                     if *field == Field::Task {
-                        edited.task = text;
-                    } else {
+                        if text != shown.task {
+                            edited.task = text;
+                        }
+                    } else if text != shown.context.as_deref().unwrap_or_default() {
                         edited.context = Some(text).filter(|text| !text.trim().is_empty());
                     }
                     let next = if key.code == KeyCode::Tab && *field == Field::Task {
-                        editor.set(edited.context.as_deref().unwrap_or_default());
+                        editor.set(shown.context.as_deref().unwrap_or_default());
                         Field::Context
                     } else {
                         Field::Buttons
@@ -120,7 +137,7 @@ impl App {
             }
             KeyCode::Char('e') => {
                 *field = Field::Task;
-                editor.set(&edited.task);
+                editor.set(&shown::launch(edited).task);
             }
             KeyCode::Char('m') => approval_members::next_mode(proposal, edited, &self.model.team),
             KeyCode::Left => approval_members::select_neighbor(proposal, edited, &self.model.team, -1),
@@ -129,7 +146,7 @@ impl App {
                 edited.refinement = Some(!edited.refinement.unwrap_or(proposal.modes.refinement));
             }
             KeyCode::Esc | KeyCode::Char('c') => self.answer(Decision::Reject { reason: None }),
-            _ => {}
+            _ => self.note_stray(key),
         }
     }
 
@@ -169,7 +186,7 @@ impl App {
                 self.effects.push(Effect::EditPlan(plan));
             }
             (_, KeyCode::Esc) => self.answer(Decision::Reject { reason: None }),
-            _ => {}
+            _ => self.note_stray(key),
         }
     }
 
@@ -191,7 +208,7 @@ impl App {
                 self.modal = None;
                 return;
             }
-            _ => None,
+            _ => return self.note_stray(key),
         };
         let Some(pick) = pick else { return };
         if let Some(option) = ask.options.get(pick) {
@@ -199,10 +216,16 @@ impl App {
             self.grant(Decision::Choose { option });
         } else if ask.options.is_empty() {
             let task = task.clone();
+            // What is typed after the task was opened goes to the program.
+            if self.is_left_over() {
+                return;
+            }
             self.modal = None;
             if let Some(task) = task {
                 self.open_task(&task);
             }
+        } else {
+            self.note_stray(key);
         }
     }
 
@@ -217,6 +240,10 @@ impl App {
             KeyCode::PageUp => *chosen = chosen.saturating_sub(10),
             KeyCode::PageDown => *chosen = (*chosen + 10).min(last),
             KeyCode::Enter => {
+                if self.follows_stray(key.code) {
+                    return;
+                }
+                let Some(Modal::Pick { picker, chosen }) = &self.modal else { return };
                 let exit = match picker {
                     Picker::Projects(entries) => {
                         entries.get(*chosen).map(|entry| TuiExit::OpenProject(entry.path.clone()))
@@ -225,7 +252,7 @@ impl App {
                 };
                 self.modal = None;
                 if let Some(exit) = exit {
-                    self.leave(exit);
+                    self.leave_or_ask(exit);
                 }
                 return;
             }
@@ -236,7 +263,7 @@ impl App {
                 self.modal = None;
                 return;
             }
-            _ => {}
+            _ => self.note_stray(key),
         }
         if let Some(Modal::Pick { picker: Picker::Themes(_), chosen }) = &self.modal {
             self.theme = Theme::ALL.get(*chosen).copied().unwrap_or_default();

@@ -74,7 +74,7 @@ impl App {
                 self.modal = None;
                 return;
             }
-            _ => {}
+            _ => return self.note_stray(key),
         }
         if *chosen != before {
             self.info_scroll = 0;

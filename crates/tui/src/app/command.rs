@@ -1,55 +1,85 @@
 //! Slash commands.
 
-use super::{App, Effect, Modal, ModeToggle, Picker};
+use super::{App, ConfirmedAction, Effect, Modal, ModeToggle, Picker};
 use crate::host::TuiExit;
 use crate::modes::PlanMode;
 use crate::theme::Theme;
 use althing_protocol::{AgentMode, ChatState, Op, TaskId};
 use althing_text::nearest;
 
-pub const COMMANDS: &[(&str, &str)] = &[
-    ("/help", "keys and commands"),
-    ("/agents", "list the agents"),
-    ("/tasks", "all tasks, and those that wait for you"),
-    ("/run", "open the newest run"),
-    ("/cancel", "stop the run, or the agent's turn"),
-    ("/plan", "switch plan mode on or off"),
-    ("/multi", "several agents"),
-    ("/single", "one agent: /single NAME"),
-    ("/refine", "refine and vote"),
-    ("/quick", "quick mode: no refining"),
-    ("/override", "choose who presents"),
-    ("/pin", "keep the newest message verbatim"),
-    ("/compact", "shorten the conversation now"),
-    ("/copy", "copy the newest answer"),
-    ("/cost", "show the cost so far"),
-    ("/find", "search the conversation: /find WORDS"),
-    ("/model", "the models in use, and how to change them"),
-    ("/sessions", "resume, rename or delete sessions (/resume)"),
-    ("/rename", "give this session a title: /rename TITLE"),
-    ("/projects", "switch to another project"),
-    ("/new", "start a new session (/clear)"),
-    ("/config", "write a starter config here"),
-    ("/undo", "restore the files that were changed last"),
-    ("/theme", "colors: /theme dark, light or mono"),
-    ("/mouse", "on or off; off: the terminal selects text"),
-    ("/edit", "write the message in your editor"),
-    ("/quit", "leave"),
-];
+/// A command of the input. This table is the only list of commands and of their other names.
+#[derive(Debug)]
+pub struct SlashCommand {
+    pub name: &'static str,
+    /// Other names of the command.
+    pub aliases: &'static [&'static str],
+    pub about: &'static str,
+    /// The key that does the same, if there is one.
+    key: &'static str,
+    /// Whether the command does nothing useful in plain mode.
+    pub screen_only: bool,
+    /// Whether Enter takes the command only if its whole name was typed or the user moved to it in the list: it ends,
+    /// discards or writes something.
+    whole_word: bool,
+}
 
-const KEYS: &[(&str, &str)] = &[
-    ("/help", "^G"),
-    ("/tasks", "^T"),
-    ("/run", "^R"),
-    ("/cancel", "^C"),
-    ("/plan", "⇧tab"),
-    ("/multi", "alt+a"),
-    ("/single", "alt+a"),
-    ("/refine", "alt+r"),
-    ("/quick", "alt+r"),
-    ("/override", "^O"),
-    ("/edit", "^X"),
-    ("/quit", "^D"),
+impl SlashCommand {
+    const fn key(self, key: &'static str) -> Self {
+        Self { key, ..self }
+    }
+
+    const fn also(self, aliases: &'static [&'static str]) -> Self {
+        Self { aliases, ..self }
+    }
+
+    const fn on_the_screen(self) -> Self {
+        Self { screen_only: true, ..self }
+    }
+
+    const fn whole_word(self) -> Self {
+        Self { whole_word: true, ..self }
+    }
+
+    /// The command with this name or alias. `written` starts with a slash.
+    pub fn named(written: &str) -> Option<&'static Self> {
+        COMMANDS.iter().find(|command| command.name == written || command.aliases.contains(&written))
+    }
+}
+
+const fn command(name: &'static str, about: &'static str) -> SlashCommand {
+    SlashCommand { name, aliases: &[], about, key: "", screen_only: false, whole_word: false }
+}
+
+pub const COMMANDS: &[SlashCommand] = &[
+    command("/help", "keys and commands").key("^G").also(&["/?"]),
+    command("/agents", "list the agents"),
+    command("/tasks", "all tasks, and those that wait for you").key("^T").on_the_screen(),
+    command("/run", "open the newest run").key("^R").on_the_screen(),
+    command("/cancel", "stop the run, or the agent's turn").key("^C").whole_word(),
+    command("/plan", "switch plan mode on or off").key("⇧tab"),
+    command("/multi", "several agents").key("alt+a"),
+    command("/single", "one agent: /single NAME").key("alt+a"),
+    command("/refine", "refine and vote").key("alt+r"),
+    command("/quick", "quick mode: no refining").key("alt+r"),
+    command("/override", "choose who presents").key("^O").on_the_screen(),
+    command("/pin", "keep the newest message verbatim"),
+    command("/compact", "shorten the conversation now").whole_word(),
+    command("/copy", "copy the newest answer").on_the_screen(),
+    command("/cost", "show the cost so far").also(&["/usage", "/stats", "/status", "/context"]),
+    command("/find", "search the conversation: /find WORDS").also(&["/search"]).on_the_screen(),
+    command("/model", "the models in use, and how to change them").also(&["/models"]).on_the_screen(),
+    command("/sessions", "resume, rename or delete sessions (/resume)")
+        .also(&["/resume", "/continue"])
+        .on_the_screen(),
+    command("/rename", "give this session a title: /rename TITLE"),
+    command("/projects", "switch to another project").on_the_screen(),
+    command("/new", "start a new session (/clear)").also(&["/clear", "/reset"]).whole_word(),
+    command("/config", "write a starter config here").whole_word(),
+    command("/undo", "restore the files that were changed last").whole_word(),
+    command("/theme", "colors: /theme dark, light or mono").on_the_screen(),
+    command("/mouse", "on or off; off: the terminal selects text").on_the_screen(),
+    command("/edit", "write the message in your editor").key("^X").also(&["/editor"]).on_the_screen(),
+    command("/quit", "leave").key("^D").also(&["/exit", "/q"]).whole_word(),
 ];
 
 /// Commands of other tools that people may try, with what to do here instead.
@@ -68,32 +98,47 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("vim", "Ctrl+X writes the message in your editor"),
 ];
 
-/// The commands that match the typed text (with its slash), with descriptions and keys: first those that begin with it,
-/// then those that contain its letters in order, then those whose description contains it.
+/// The commands that match the typed text (with its slash), with descriptions and keys: first the one with this name or
+/// alias, then those that begin with it, then those that contain its letters in order, then those whose description
+/// contains it.
 pub fn matching(typed: &str) -> Vec<(String, String)> {
     let letters = typed.trim_start_matches('/').to_lowercase();
-    let rank = |name: &str, about: &str| {
-        if name.starts_with(typed) {
+    let rank = |command: &SlashCommand| {
+        if command.name == typed || command.aliases.contains(&typed) {
             Some(0)
-        } else if has_letters_in_order(name, &letters) {
+        } else if command.name.starts_with(typed) {
             Some(1)
+        } else if has_letters_in_order(command.name, &letters) {
+            Some(2)
         } else {
-            (letters.len() > 2 && about.contains(&letters)).then_some(2)
+            (letters.len() > 2 && command.about.contains(&letters)).then_some(3)
         }
     };
     let mut found: Vec<(u8, (String, String))> = Vec::new();
-    for (name, about) in COMMANDS {
-        if let Some(rank) = rank(name, about) {
-            let key = KEYS.iter().find(|(command, _)| command == name);
-            let about = key.map_or_else(|| (*about).to_owned(), |(_, key)| format!("{about} · {key}"));
-            found.push((rank, ((*name).to_owned(), about)));
+    for command in COMMANDS {
+        if let Some(rank) = rank(command) {
+            let about = match command.key {
+                "" => command.about.to_owned(),
+                key => format!("{} · {key}", command.about),
+            };
+            found.push((rank, (command.name.to_owned(), about)));
         }
     }
-    if found.iter().any(|(rank, _)| *rank == 0) {
-        found.retain(|(rank, _)| *rank < 2);
+    if found.iter().any(|(rank, _)| *rank < 2) {
+        found.retain(|(rank, _)| *rank < 3);
     }
     found.sort_by_key(|(rank, _)| *rank);
     found.into_iter().map(|(_, offer)| offer).collect()
+}
+
+/// Whether Enter takes this offer for the typed text, if the user did not move to it.
+pub fn takes_by_itself(typed: &str, offer: &str) -> bool {
+    SlashCommand::named(typed).is_some_and(|command| command.name == offer)
+        || offer.starts_with(typed) && !needs_whole_word(offer)
+}
+
+pub fn needs_whole_word(offer: &str) -> bool {
+    SlashCommand::named(offer).is_some_and(|command| command.whole_word)
 }
 
 fn has_letters_in_order(name: &str, letters: &str) -> bool {
@@ -105,8 +150,11 @@ impl App {
     pub(crate) fn command(&mut self, line: &str) {
         let (name, argument) = line.split_once(' ').unwrap_or((line, ""));
         let argument = argument.trim();
-        match name.trim() {
-            "help" | "?" => self.modal = Some(Modal::Help),
+        let name = name.trim();
+        let named =
+            SlashCommand::named(&format!("/{name}")).and_then(|command| command.name.strip_prefix('/'));
+        match named.unwrap_or(name) {
+            "help" => self.modal = Some(Modal::Help),
             "agents" => self.modal = Some(Modal::Agents),
             "tasks" => self.toggle_tasks(),
             "run" => self.open_newest_run(),
@@ -120,10 +168,10 @@ impl App {
             "override" => self.open_override(),
             "pin" => self.pin_newest(),
             "compact" => self.submit(Op::Compact),
-            "find" | "search" if argument.is_empty() => self.start_find(),
-            "find" | "search" => self.find_in_conversation(argument, 1),
+            "find" if argument.is_empty() => self.start_find(),
+            "find" => self.find_in_conversation(argument, 1),
             "mouse" => self.set_mouse(argument),
-            "model" | "models" => {
+            "model" => {
                 self.modal = Some(Modal::Agents);
                 self.toast = Some(
                     "models are set in the config (`backend.model`) or with --model at the start".into(),
@@ -133,19 +181,22 @@ impl App {
                 Some(text) => self.copy(text),
                 None => self.toast = Some("there is nothing to copy yet".into()),
             },
-            "cost" | "usage" | "stats" | "status" | "context" => self.modal = Some(Modal::Cost),
-            "sessions" | "resume" | "continue" => self.pick_session(),
+            "cost" => self.modal = Some(Modal::Cost),
+            "sessions" => self.pick_session(),
             "rename" => self.rename_this_session(argument),
             "projects" => self.pick(
                 self.host.projects().map(Picker::Projects),
                 "you have no projects yet; `althing --project DIR` creates one",
             ),
-            "new" | "clear" | "reset" => self.leave(TuiExit::NewSession),
+            "new" => self.leave_or_ask(TuiExit::NewSession),
             "config" => self.effects.push(Effect::WriteConfig),
-            "undo" => self.effects.push(Effect::Undo(None)),
+            "undo" => match self.host.last_changed() {
+                Ok(task) => self.confirm(ConfirmedAction::Undo(task)),
+                Err(reason) => self.toast = Some(reason),
+            },
             "theme" => self.set_theme(argument),
-            "edit" | "editor" => self.effects.push(Effect::EditInput),
-            "quit" | "exit" | "q" => self.leave(TuiExit::Quit),
+            "edit" => self.effects.push(Effect::EditInput),
+            "quit" => self.leave_or_ask(TuiExit::Quit),
             other => self.unknown(other),
         }
         if self.modes.plan_mode == PlanMode::Plan && name == "plan" {
@@ -159,7 +210,7 @@ impl App {
             self.toast = Some(format!("{written}: {instead}"));
             return;
         }
-        let nearest = nearest(&written, COMMANDS.iter().map(|(name, _)| *name)).unwrap_or("/help");
+        let nearest = nearest(&written, COMMANDS.iter().map(|command| command.name)).unwrap_or("/help");
         self.toast = Some(format!(
             "{written} is not a command: did you mean {nearest}? /{written} sends it as a message"
         ));
@@ -167,7 +218,7 @@ impl App {
 
     fn cancel_live(&mut self) {
         match self.model.live_run().map(|run| run.id.clone()) {
-            Some(task) => self.submit(Op::Cancel { task }),
+            Some(task) => self.confirm(ConfirmedAction::Cancel(task)),
             None if self.model.state != ChatState::Idle => self.submit(Op::Cancel { task: TaskId::chat() }),
             None => self.toast = Some("nothing is running".into()),
         }

@@ -2,7 +2,7 @@
 
 use super::answer::wants_newline;
 use super::{App, Completion, ConfirmedAction, Effect, Modal, ModeToggle, TextReader, TuiScreen};
-use crate::app::command;
+use crate::app::command::{self, SlashCommand};
 use crate::host::TuiExit;
 use crate::line;
 use althing_protocol::{AgentMode, FileDiff, Op, Seq};
@@ -16,17 +16,23 @@ impl App {
         if let Some(completion) = self.completion.take() {
             // Enter completes only commands, not paths. An offer that does not begin with the typed text is taken only
             // if the user moved to it.
-            if self.input.text().starts_with('/')
-                && !self.input.text().contains(' ')
+            let typed = self.input.text();
+            if typed.starts_with('/')
+                && !typed.contains(' ')
                 && let Some((offer, _)) = completion.offers.get(completion.chosen)
-                && (completion.chosen > 0 || offer.starts_with(self.input.text()))
             {
-                self.input.set(offer);
+                if completion.moved || command::takes_by_itself(typed, offer) {
+                    self.input.set(offer);
+                } else if offer.starts_with(typed) && SlashCommand::named(typed).is_none() {
+                    self.toast = Some(format!("write {offer} in full, or choose it with ↑↓ or tab"));
+                    self.completion = Some(completion);
+                    return;
+                }
             }
         }
         if self.input.text().trim().is_empty() {
             self.input.take();
-            if self.model.override_question().is_some() {
+            if self.model.override_question().is_some() && !self.is_enter_left_over() {
                 self.keep_winner();
             }
             return;
@@ -79,7 +85,9 @@ impl App {
             KeyCode::Char(digit @ '1'..='9') if alt => {
                 return self.choose_agent(digit as usize - '1' as usize);
             }
-            KeyCode::Char('d') if control && self.input.is_empty() => return self.leave(TuiExit::Quit),
+            KeyCode::Char('d') if control && self.input.is_empty() => {
+                return self.leave_or_ask(TuiExit::Quit);
+            }
             KeyCode::Char('d') if control => {
                 self.input.key(crate::editor::Motion::Delete);
             }
@@ -89,7 +97,7 @@ impl App {
             KeyCode::PageDown => return self.scroll.by(self.page()),
             KeyCode::Home if control => return self.scroll.go_top(),
             KeyCode::End if control => return self.scroll.go_end(),
-            KeyCode::Delete if self.input.is_empty() => return self.unqueue_newest(),
+            KeyCode::Delete if self.input.is_empty() => return self.unqueue(),
             KeyCode::Esc => {
                 if self.esc_stops_reply() {
                     self.stop_reply();
@@ -101,7 +109,6 @@ impl App {
             KeyCode::Up | KeyCode::Down if self.completion.is_some() => {
                 return self.move_completion(key.code);
             }
-            KeyCode::Up if self.edit_queued() => {}
             KeyCode::Up => {
                 if !self.input.vertical(-1, self.input_width()) {
                     self.recall(-1);
@@ -149,8 +156,10 @@ impl App {
                 self.type_pending_letter();
                 self.browsing = false;
                 self.panel_has_keys = false;
-                self.input.insert(text);
+                self.input.paste(text);
                 self.note_typed();
+                // The dialog that is open gets no key that follows the paste at once.
+                self.stray_key = Some((KeyCode::Null, self.now));
                 self.completion = None;
             }
         }
@@ -159,7 +168,7 @@ impl App {
     fn recall(&mut self, step: isize) {
         let (at, draft) = match self.recalled.take() {
             Some(recalled) => recalled,
-            None => (self.history.len(), self.input.text().to_owned()),
+            None => (self.history.len(), self.input.whole()),
         };
         let Some(next) = at.checked_add_signed(step).filter(|next| *next <= self.history.len()) else {
             self.recalled = Some((at, draft));
@@ -187,7 +196,8 @@ impl App {
             (Vec::new(), 0)
         };
         let exact = offers.len() == 1 && offers.first().is_some_and(|(offer, _)| offer == word);
-        self.completion = (!offers.is_empty() && !exact).then_some(Completion { from, offers, chosen });
+        self.completion =
+            (!offers.is_empty() && !exact).then_some(Completion { from, offers, chosen, moved: false });
     }
 
     fn move_completion(&mut self, code: KeyCode) {
@@ -195,6 +205,7 @@ impl App {
             let count = completion.offers.len().max(1);
             let step = if code == KeyCode::Up { count - 1 } else { 1 };
             completion.chosen = (completion.chosen + step) % count;
+            completion.moved = true;
         }
     }
 
@@ -323,7 +334,7 @@ impl App {
                     }
                 }
             }
-            KeyCode::Delete => self.unqueue_newest(),
+            KeyCode::Delete => self.unqueue(),
             KeyCode::Esc | KeyCode::Tab => self.stop_browsing(),
             KeyCode::BackTab => self.toggle_mode(ModeToggle::Plan),
             KeyCode::Char(_) => {

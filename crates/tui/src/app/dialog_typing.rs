@@ -1,6 +1,8 @@
-//! Decides whether a key belongs to an approval dialog or to the input below it, because the dialog opens by itself,
-//! possibly while the user is typing.
+//! Decides whether a key was meant for what it would act on. A dialog opens by itself, possibly while the user is
+//! typing, and a program may end while the user types into its terminal. What was typed for something else never answers
+//! a question: `App::answer`, which gives all answers of dialogs, asks `is_left_over` first.
 //!
+//! Below an approval dialog is the input.
 //! While the input contains text it receives the keys, except `PgUp`, `PgDn`, Tab and, after a pause in typing, Esc.
 //! While the input is empty, a letter shortcut of the dialog acts only if no other letter follows within a short time;
 //! otherwise the letter starts a message.
@@ -23,8 +25,10 @@ const BRIEFLY_MS: u64 = 500;
 const REPEAT_MS: u64 = 400;
 
 /// A character that follows another key within this many milliseconds does not act as a shortcut of a dialog: it is
-/// ignored, because the user is probably typing.
+/// ignored, because the user is probably typing. A question that has been on the screen for a shorter time is unread.
 const AT_ONCE_MS: u64 = 400;
+
+const TOO_SOON: &str = "that key came too soon after other keys: press it again";
 
 /// A letter that is either a shortcut of the dialog or the start of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +37,14 @@ pub struct PendingLetter {
     question: InteractionId,
     due: Timestamp,
     answers: bool,
+}
+
+/// The question in the last frame, and when it appeared there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DrawnQuestion {
+    in_dialog: bool,
+    id: InteractionId,
+    at: Timestamp,
 }
 
 fn press(letter: char) -> KeyEvent {
@@ -69,10 +81,76 @@ impl App {
         (self.last_typed, self.last_typed_key) = (self.now, self.current_key);
     }
 
+    /// The question that the screen asks, and whether in a dialog. Without a dialog, it is the override of a vote, which
+    /// Enter declines.
+    fn question_on_screen(&self) -> Option<(bool, &InteractionId)> {
+        match &self.modal {
+            Some(modal) => modal.question().map(|id| (true, id)),
+            None => self.model.override_question().map(|question| (false, &question.interaction.id)),
+        }
+    }
+
+    /// Records which question the new frame shows.
+    pub(crate) fn note_drawn_question(&mut self) {
+        let question = self.question_on_screen();
+        if question != self.drawn_question.as_ref().map(|drawn| (drawn.in_dialog, &drawn.id)) {
+            self.drawn_question =
+                question.map(|(in_dialog, id)| DrawnQuestion { in_dialog, id: id.clone(), at: self.now });
+        }
+    }
+
+    /// Nobody has read a question that is not on the screen, or appeared just now.
+    fn is_unread(&self) -> bool {
+        self.question_on_screen().is_some_and(|question| match &self.drawn_question {
+            Some(drawn) => {
+                (drawn.in_dialog, &drawn.id) != question || self.now.since(drawn.at).0 < AT_ONCE_MS
+            }
+            None => true,
+        })
+    }
+
+    /// Records a character that means nothing to the open dialog or panel: the user is typing a text, so the keys that
+    /// follow without a pause belong to that text.
+    pub(crate) fn note_stray(&mut self, key: KeyEvent) {
+        if matches!(key.code, KeyCode::Char(_)) && !is_chord(key) {
+            self.stray_key = Some((key.code, self.now));
+        }
+    }
+
+    /// Whether the current key follows a stray character without a pause. The stray key itself may be pressed again.
+    pub(crate) fn follows_stray(&self, key: KeyCode) -> bool {
+        self.stray_key.is_some_and(|(stray, at)| stray != key && self.now.since(at).0 < keys::TYPING_PAUSE_MS)
+    }
+
+    /// Whether a key that would act on an opened panel belongs to a text that is being typed; then a message says so.
+    pub(crate) fn is_stray_in_panel(&mut self, key: KeyEvent) -> bool {
+        let acts = matches!(key.code, KeyCode::Char(_) | KeyCode::Enter) && !is_chord(key);
+        let is_stray = acts && self.follows_stray(key.code);
+        if is_stray {
+            self.note_stray(key);
+            self.toast = Some(if self.has_input() {
+                "letters are commands here · tab to write a message".into()
+            } else {
+                TOO_SOON.into()
+            });
+        }
+        is_stray
+    }
+
+    /// Whether Enter in an empty input came too soon to be meant for the vote; then a message says so.
+    pub(crate) fn is_enter_left_over(&mut self) -> bool {
+        let is_left_over = self.current_key.is_some()
+            && (self.is_unread() || self.now.since(self.previous_key_at).0 < keys::TYPING_PAUSE_MS);
+        if is_left_over {
+            self.toast = Some(TOO_SOON.into());
+        }
+        is_left_over
+    }
+
     /// Whether the current key or click came too soon to be meant for the open dialog; then a message says so. In a
     /// dialog that opened by itself, these are keys and clicks that follow others without a pause; in other dialogs,
-    /// the key that opened it. Letters and digits that are typed fast come too soon in every dialog. While a text field
-    /// of the dialog has the focus, no key comes too soon.
+    /// the key that opened it. Letters and digits that are typed fast come too soon in every dialog, and so does every
+    /// key that follows a stray character. While a text field of the dialog has the focus, no key comes too soon.
     pub(crate) fn is_left_over(&mut self) -> bool {
         // The user opens other dialogs with a click, and may answer them with a second click at once.
         if self.is_click_left_over && self.has_approval_box() {
@@ -85,11 +163,14 @@ impl App {
         let follows = recent(self.last_typed, keys::TYPING_PAUSE_MS)
             && (opened_by_itself || self.last_typed_key == Some(key));
         let is_typed = matches!(key, KeyCode::Char(_)) && recent(self.previous_key_at, AT_ONCE_MS);
-        let follows = follows || is_typed;
+        let follows = follows || is_typed || self.is_unread() || self.follows_stray(key);
         let repeats = self.ignored_key.is_some_and(|(ignored, at)| ignored == key && recent(at, REPEAT_MS));
         if follows || repeats {
             self.ignored_key = Some((key, self.now));
-            self.toast = Some("that key came too soon after other keys: press it again".into());
+            self.toast = Some(TOO_SOON.into());
+            if matches!(key, KeyCode::Char(_)) {
+                self.stray_key = Some((key, self.now));
+            }
         }
         follows || repeats
     }
@@ -122,7 +203,8 @@ impl App {
     }
 
     pub fn due(&self) -> Option<Timestamp> {
-        self.pending_letter.as_ref().map(|pending_letter| pending_letter.due)
+        let letter = self.pending_letter.as_ref().map(|pending_letter| pending_letter.due);
+        letter.into_iter().chain(self.notice_due()).min()
     }
 
     pub(crate) fn act_on_due_letter(&mut self) {
@@ -151,6 +233,8 @@ impl App {
         if self.input_has_focus() {
             self.note_typed();
             self.conversation_key(key);
+        } else {
+            self.note_stray(key);
         }
     }
 
@@ -162,7 +246,8 @@ impl App {
             (Some(Modal::EditApproval { .. }), 'a' | 'c' | 'p') => Some((ALONE_MS, true)),
             (Some(Modal::RunApproval { .. }), 'e' | 'm' | 'r') => Some((BRIEFLY_MS, false)),
             (Some(Modal::PlanApproval { .. }), 'a') => Some((ALONE_MS, true)),
-            (Some(Modal::PlanApproval { .. }), 'c' | 'e' | 'i') => Some((BRIEFLY_MS, false)),
+            // In the fields that `c` and `i` open, Enter answers the question.
+            (Some(Modal::PlanApproval { .. }), 'c' | 'e' | 'i') => Some((ALONE_MS, false)),
             _ => None,
         }
     }
@@ -170,11 +255,9 @@ impl App {
     pub(crate) fn approval_box_key(&mut self, key: KeyEvent) {
         if self.box_field_has_focus() {
             self.modal_key(key);
-            // If the key ended the editing of a field, the same key held down must not press a button.
-            if !self.box_field_has_focus() {
-                self.note_typed();
-            }
-            return;
+            // The next key must not press a button or, if the question was closed meanwhile, answer the next question.
+            self.note_stray(key);
+            return self.note_typed();
         }
         let letter = match key.code {
             KeyCode::Char(letter) if !is_chord(key) => Some(letter),
@@ -190,14 +273,15 @@ impl App {
         if matches!(key.code, KeyCode::PageUp | KeyCode::PageDown) {
             return self.modal_key(key);
         }
-        if key.code == KeyCode::Esc && self.input.is_empty() && self.is_left_over() {
+        let leaves_text = matches!(key.code, KeyCode::Esc | KeyCode::Tab) && self.input.is_empty();
+        if leaves_text && self.is_left_over() {
             return;
         }
         let recently = self.now.since(self.last_typed).0 < keys::TYPING_PAUSE_MS;
-        if !self.input_has_focus() {
-            if letter.is_none() || !self.is_left_over() {
-                self.modal_key(key);
-            }
+        // Without the focus, the input keeps its text and gets no keys.
+        let is_input_empty = self.input.is_empty() || !self.input_has_focus();
+        if !self.input_has_focus() && letter.is_some() && self.is_left_over() {
+            self.pending_letter = None;
             return;
         }
         if let Some(pending_letter) = self.pending_letter.take() {
@@ -223,7 +307,7 @@ impl App {
                 }
             }
         }
-        if self.input.is_empty() {
+        if is_input_empty {
             return match letter {
                 Some(letter) => self.hold_letter(letter),
                 None => self.modal_key(key),
@@ -231,7 +315,12 @@ impl App {
         }
         match key.code {
             KeyCode::Esc if self.completion.is_none() && !recently => self.modal_key(key),
-            KeyCode::Tab if self.completion.is_none() => self.modal_key(key),
+            // In a field of the dialog, Enter would answer the question.
+            KeyCode::Tab if self.completion.is_none() => {
+                if !self.is_left_over() {
+                    self.modal_key(key);
+                }
+            }
             KeyCode::BackTab => {}
             _ => self.type_into_input(key),
         }

@@ -1,4 +1,5 @@
-//! Key bindings by screen.
+//! Handles key presses: `on_key` passes a key to the open dialog or to the focused part of the screen. Key bindings by
+//! screen.
 
 use super::answer::wants_newline;
 use super::screen::{diff_answers, timeline_text};
@@ -132,11 +133,11 @@ impl App {
         }
     }
 
-    /// Ctrl+C: clears the input. If there is nothing to clear, cancels the live run or, without one, the chat agent's
+    /// Ctrl+C: clears the input, also while a dialog is open. If there is nothing to clear, cancels the live run or, without one, the chat agent's
     /// turn, but never a workflow; Ctrl+C again leaves.
     fn interrupt(&mut self) {
         self.type_pending_letter();
-        if !self.input.is_empty() && (self.modal.is_none() || self.input_has_focus_under_box()) {
+        if !self.input.is_empty() {
             self.input.clear();
             (self.completion, self.resending) = (None, None);
             self.toast = Some("cleared · ctrl+_ brings it back".into());
@@ -245,13 +246,12 @@ impl App {
                 self.effects.push(Effect::Page(text));
             }
             KeyCode::Esc | KeyCode::Char('q') => self.back(),
-            _ => {}
+            _ => self.note_stray(key),
         }
     }
 
     pub(crate) fn copy(&mut self, text: String) {
         self.effects.push(Effect::Copy(text));
-        self.toast = Some("copied".into());
     }
 
     fn search_key(&mut self, key: KeyEvent) {
@@ -340,7 +340,7 @@ impl App {
                 screen.scroll().into_iter().for_each(crate::list::Scroll::end_search);
             }
             KeyCode::Esc | KeyCode::Char('q') => self.back(),
-            _ => {}
+            _ => self.note_stray(key),
         }
     }
 
@@ -384,6 +384,9 @@ impl App {
     pub(crate) fn conversation_key(&mut self, key: KeyEvent) {
         if self.browsing {
             return self.browse_key(key);
+        }
+        if !wants_newline(key) && self.queue_key(key.code) {
+            return;
         }
         if key.code == KeyCode::Enter && !wants_newline(key) {
             return self.enter();

@@ -23,7 +23,7 @@ mod tasks;
 mod trust;
 mod undone;
 
-pub use command::COMMANDS;
+pub use command::{COMMANDS, SlashCommand};
 pub(crate) use keys::WELCOME_CHOICES;
 pub use modal::{ConfirmedAction, Field, Modal, Picker};
 pub(crate) use reading::{DialogReading, HiddenRows};
@@ -56,13 +56,16 @@ pub enum Effect {
     EditPlan(PlanRef),
     Page(String),
     WriteConfig,
-    /// Restores the files that a task changed. `None` means the last task that changed files.
-    Undo(Option<TaskId>),
+    /// Restores the files that a task changed.
+    Undo(TaskId),
     /// Delete a session.
     RemoveSession(SessionId),
     /// Ring the bell.
     Bell,
+    /// Notify the user, in the terminal and as the user's own config says.
     Notify(String),
+    /// Notify the user only as the user's own config says.
+    NotifyUser(String),
     Say(String),
     /// Whether the screen receives mouse events. If not, the terminal handles the mouse.
     Mouse(bool),
@@ -101,6 +104,8 @@ pub struct Completion {
     pub from: usize,
     pub offers: Vec<(String, String)>,
     pub chosen: usize,
+    /// Whether the user moved in the list, so that `chosen` is the user's choice.
+    pub moved: bool,
 }
 
 pub struct App {
@@ -135,6 +140,8 @@ pub struct App {
     pub(crate) sent_as: Vec<(String, String)>,
     /// The message of the conversation that is edited in the input, to be sent again in a branch.
     pub(crate) resending: Option<Seq>,
+    /// The queued message that Enter edits and Del removes.
+    pub(crate) selected_queued: Option<Seq>,
     /// Whether the last key was a Ctrl+C that did not clear the input; a second Ctrl+C leaves.
     pub(crate) leaving: bool,
     /// When a key last went somewhere else than to a dialog, or answered a dialog.
@@ -145,6 +152,9 @@ pub struct App {
     /// The key that is being handled. `None` for a click and for a pending letter.
     pub(crate) current_key: Option<KeyCode>,
     pub(crate) ignored_key: Option<(KeyCode, Timestamp)>,
+    pub(crate) drawn_question: Option<dialog_typing::DrawnQuestion>,
+    /// The last character that meant nothing where it was typed.
+    pub(crate) stray_key: Option<(KeyCode, Timestamp)>,
     pub(crate) pressed_at: Option<Position>,
     pub(crate) selection: Option<selection::Selection>,
     pub(crate) mouse: bool,
@@ -163,12 +173,7 @@ pub struct App {
     /// The runs that `check_new_results` has already asked the host about.
     pub(crate) undo_checked: std::collections::BTreeSet<TaskId>,
     pub(crate) paused: Option<InteractionId>,
-    /// The number of waiting tasks at the last update. The bell rings when it grows.
-    pub(crate) waiting_at_bell: usize,
-    /// Whether the terminal window has the focus, as far as the terminal has reported.
-    pub(crate) has_focus: bool,
-    pub(crate) live_before: Option<TaskId>,
-    pub(crate) asked_before: usize,
+    pub(crate) noticed: noticing::Noticed,
     pub(crate) attached: Option<althing_protocol::Screen>,
     /// Whether the user toggled a mode or sent a message in this process.
     pub(crate) touched: bool,
@@ -219,6 +224,7 @@ impl App {
             recalled: None,
             sent_as: Vec::new(),
             resending: None,
+            selected_queued: None,
             leaving: false,
             last_typed: Timestamp(0),
             last_typed_key: None,
@@ -231,6 +237,8 @@ impl App {
             last_click: None,
             is_click_left_over: false,
             ignored_key: None,
+            drawn_question: None,
+            stray_key: None,
             pending_letter: None,
             box_is_unseen: false,
             dismissed: Vec::new(),
@@ -239,10 +247,7 @@ impl App {
             paused: None,
             trust_choice: None,
             undo_checked: std::collections::BTreeSet::new(),
-            waiting_at_bell: 0,
-            has_focus: true,
-            live_before: None,
-            asked_before: 0,
+            noticed: noticing::Noticed::default(),
             attached: None,
             info_scroll: 0,
             reading: DialogReading::default(),
@@ -282,11 +287,6 @@ impl App {
         self.sync_modal();
         self.sync_countdown();
         self.check_new_results();
-        let waiting = self.model.waiting();
-        if waiting > self.waiting_at_bell && self.options.bell {
-            self.effects.push(Effect::Bell);
-        }
-        self.waiting_at_bell = waiting;
         self.notice_changes();
         self.forget_stopping();
         // A task that has ended has no terminal any more.
@@ -295,12 +295,15 @@ impl App {
         {
             self.toast = Some("the program has ended".into());
             self.screens.pop();
+            // What is still typed for the program does not act on the panel below.
+            self.stray_key = Some((KeyCode::Null, self.last_typed));
         }
     }
 
     pub fn handle(&mut self, event: &TerminalEvent, now: Timestamp) -> Vec<Effect> {
         self.now = now;
         self.act_on_due_letter();
+        self.note_presence();
         match event {
             TerminalEvent::Key(key) if key.kind != crossterm::event::KeyEventKind::Release => {
                 self.current_key = Some(key.code);
@@ -311,8 +314,8 @@ impl App {
             TerminalEvent::Mouse(mouse) => self.on_mouse(*mouse),
             TerminalEvent::Paste(text) => self.on_paste(text),
             TerminalEvent::Resize(width, height) => self.resize(*width, *height),
-            TerminalEvent::FocusGained => self.has_focus = true,
-            TerminalEvent::FocusLost => self.has_focus = false,
+            TerminalEvent::FocusGained => self.set_focus(true),
+            TerminalEvent::FocusLost => self.set_focus(false),
             TerminalEvent::Key(_) => {}
         }
         self.find_missing_mentions();
@@ -332,6 +335,7 @@ impl App {
     pub fn wake(&mut self, now: Timestamp) -> Vec<Effect> {
         self.now = now;
         self.act_on_due_letter();
+        self.report_due();
         self.sync_modal();
         self.take_effects()
     }
@@ -361,6 +365,7 @@ impl App {
 
     pub fn draw(&mut self, buffer: &mut Buffer) -> Option<Position> {
         self.size = buffer.area;
+        self.note_drawn_question();
         self.targets.clear();
         self.layouts.begin();
         let canvas = Canvas::new(buffer, self.theme, self.options.ascii);
@@ -380,10 +385,14 @@ impl App {
 
     pub(crate) fn submit(&mut self, op: Op) {
         if self.options.replay {
-            self.toast = Some("this is a recording: it accepts no input".into());
+            self.refuse_in_recording();
         } else {
             self.effects.push(Effect::Submit(op));
         }
+    }
+
+    pub(crate) fn refuse_in_recording(&mut self) {
+        self.toast = Some("this is a recording: it accepts no input".into());
     }
 
     pub(crate) fn leave(&mut self, exit: TuiExit) {

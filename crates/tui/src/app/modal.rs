@@ -2,7 +2,7 @@
 
 use super::{App, Effect, SessionPicker, TuiScreen};
 use crate::editor::Editor;
-use crate::host::ProjectEntry;
+use crate::host::{ProjectEntry, TuiExit};
 use crate::theme::Theme;
 use althing_protocol::{
     Ask, Candidate, Decision, EditPreview, InteractionId, InteractionKind, LaunchRun, Op, PlanRef, Proposal,
@@ -24,6 +24,10 @@ pub enum Field {
 pub enum ConfirmedAction {
     Cancel(TaskId),
     Undo(TaskId),
+    /// Ends a program that has finished its turn.
+    End(TaskId),
+    /// Leaves the screen while something works.
+    Leave(TuiExit),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -207,7 +211,27 @@ impl App {
     }
 
     pub(crate) fn confirm(&mut self, action: ConfirmedAction) {
-        self.modal = Some(Modal::Confirm(action));
+        if self.options.replay {
+            self.refuse_in_recording();
+        } else {
+            self.modal = Some(Modal::Confirm(action));
+        }
+    }
+
+    /// Whether leaving would stop a run, a program or a workflow.
+    fn has_live_work(&self) -> bool {
+        let works = self.model.live_run().is_some()
+            || self.model.tasks.iter().any(althing_view::TaskView::is_running_program)
+            || self.options.workflow;
+        works && !self.model.closed && !self.options.replay
+    }
+
+    pub(crate) fn leave_or_ask(&mut self, exit: TuiExit) {
+        if self.has_live_work() {
+            self.confirm(ConfirmedAction::Leave(exit));
+        } else {
+            self.leave(exit);
+        }
     }
 
     pub(crate) fn execute(&mut self, action: ConfirmedAction) {
@@ -218,11 +242,17 @@ impl App {
                 self.toast = Some("the task has already ended".into());
             }
             ConfirmedAction::Cancel(task) => self.submit(Op::Cancel { task }),
-            ConfirmedAction::Undo(run) => self.effects.push(Effect::Undo(Some(run))),
+            ConfirmedAction::Undo(run) => self.effects.push(Effect::Undo(run)),
+            ConfirmedAction::End(task) => self.end_program(&task),
+            ConfirmedAction::Leave(exit) => self.leave(exit),
         }
     }
 
+    /// Answers the question of the open dialog, unless the key or click came too soon to be meant for it.
     pub(crate) fn answer(&mut self, decision: Decision) {
+        if self.is_left_over() {
+            return;
+        }
         let Some(interaction) = self.modal.as_ref().and_then(Modal::question).cloned() else { return };
         // If the key is held down, it does not answer the next question.
         self.note_typed();

@@ -56,6 +56,9 @@ impl App {
                 _ => {}
             }
         }
+        if !self.is_typing_search() && self.is_stray_in_panel(key) {
+            return;
+        }
         match self.screens.last() {
             Some(TuiScreen::Run(_)) => self.run_screen_key(key),
             Some(TuiScreen::TextReader(_)) => self.reader_key(key),

@@ -3,6 +3,7 @@
 use super::{App, TuiScreen};
 use althing_protocol::{ChatState, Op, Seq};
 use althing_view::EntryBody;
+use crossterm::event::KeyCode;
 
 impl App {
     /// Esc stops the chat agent's reply only if there is nothing that Esc would close. It never stops a run.
@@ -21,22 +22,61 @@ impl App {
         self.scroll.go_end();
     }
 
-    pub(crate) fn unqueue_newest(&mut self) {
-        if let Some(message) = self.model.queue.last().map(|queued| queued.seq) {
+    /// The selected queued message, as an index into the queue.
+    pub(crate) fn selected_queued(&self) -> Option<usize> {
+        let selected = self.selected_queued?;
+        self.model.queue.iter().position(|queued| queued.seq == selected)
+    }
+
+    /// Removes the selected queued message; without a selection, the newest.
+    pub(crate) fn unqueue(&mut self) {
+        let at = self.selected_queued().or_else(|| self.model.queue.len().checked_sub(1));
+        let queued = at.and_then(|at| self.model.queue.get(at)).map(|queued| queued.seq);
+        if let Some(message) = queued {
+            // The one before it is selected next, so that several can be removed.
+            let next = self.selected_queued.and(at).map(|at| at.saturating_sub(1));
+            self.selected_queued = next.and_then(|at| self.model.queue.get(at)).map(|queued| queued.seq);
+            self.selected_queued.take_if(|selected| *selected == message);
             self.submit(Op::Unqueue { message });
         }
     }
 
-    /// Moves the newest queued message into the empty input, so that the user can change it. Returns false if there is
-    /// none, if the input is not empty, or in a recording.
-    pub(crate) fn edit_queued(&mut self) -> bool {
+    /// Handles a key that selects, edits or leaves a queued message, while the input is empty. Returns false if the key
+    /// does something else.
+    pub(crate) fn queue_key(&mut self, code: KeyCode) -> bool {
         let waits = self.input.is_empty() && self.model.queue_waits_for().is_some() && !self.options.replay;
-        let Some(queued) = self.model.queue.last().filter(|_| waits) else { return false };
+        let selected = self.selected_queued().filter(|_| waits);
+        if selected.is_none() {
+            self.selected_queued = None;
+        }
+        let last = self.model.queue.len().checked_sub(1).filter(|_| waits);
+        let next = match (code, selected, last) {
+            (KeyCode::Up, None, Some(last)) => Some(last),
+            (KeyCode::Up, Some(at), _) => Some(at.saturating_sub(1)),
+            (KeyCode::Down, Some(at), Some(last)) if at < last => Some(at + 1),
+            (KeyCode::Down | KeyCode::Esc, Some(_), _) => None,
+            (KeyCode::Enter, Some(at), _) => {
+                self.edit_queued(at);
+                None
+            }
+            _ => {
+                if code != KeyCode::Delete {
+                    self.selected_queued = None;
+                }
+                return false;
+            }
+        };
+        self.selected_queued = next.and_then(|at| self.model.queue.get(at)).map(|queued| queued.seq);
+        true
+    }
+
+    /// Moves a queued message into the input, so that the user can change it.
+    fn edit_queued(&mut self, at: usize) {
+        let Some(queued) = self.model.queue.get(at) else { return };
         let (message, sent) = (queued.seq, queued.text.clone());
         self.submit(Op::Unqueue { message });
         let typed = self.typed_text(sent);
         self.input.set(&typed);
-        true
     }
 
     /// The text as it was typed: the sent text may name paths instead of the `@path` that grants access. What was typed

@@ -72,7 +72,6 @@ impl App {
             self.selection = None;
             if !text.trim().is_empty() {
                 self.effects.push(Effect::Copy(text));
-                self.effects.push(Effect::Say("copied".into()));
             }
             return;
         }

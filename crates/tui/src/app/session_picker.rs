@@ -143,7 +143,7 @@ impl App {
             KeyCode::Enter => {
                 if let Some((id, _)) = selected {
                     self.modal = None;
-                    self.leave(TuiExit::OpenSession(id));
+                    self.leave_or_ask(TuiExit::OpenSession(id));
                 }
             }
             _ if control('r') => {

@@ -52,7 +52,7 @@ impl App {
         *chosen = (*chosen).min(last);
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {
-            KeyCode::Char('d') if control && home => self.leave(TuiExit::Quit),
+            KeyCode::Char('d') if control && home => self.leave_or_ask(TuiExit::Quit),
             KeyCode::Up => *chosen = chosen.saturating_sub(1),
             KeyCode::Down => *chosen = (*chosen + 1).min(last),
             KeyCode::Home => *chosen = 0,
@@ -69,7 +69,7 @@ impl App {
             }
             KeyCode::Char('e') => {
                 if let Some(id) = rows.get(*chosen).cloned() {
-                    self.end_program(&id);
+                    self.ask_end(id);
                 }
             }
             KeyCode::Char('r') => {
@@ -94,7 +94,7 @@ impl App {
                 self.toast =
                     Some("Ctrl+D leaves: the workflow stops, and `althing resume` resumes it".into());
             }
-            _ => {}
+            _ => self.note_stray(key),
         }
     }
 
@@ -120,24 +120,31 @@ impl App {
         }
     }
 
-    /// Ends a program that has finished its turn, by choosing the first option of its question.
-    fn end_program(&mut self, id: &TaskId) {
-        let question = self.model.question_of(id).map(|question| &question.interaction);
-        let ended = question.and_then(|interaction| match &interaction.kind {
+    /// The answer that ends a program that has finished its turn: the first option of its question.
+    fn ending(&self, id: &TaskId) -> Option<Op> {
+        let interaction = &self.model.question_of(id)?.interaction;
+        match &interaction.kind {
             InteractionKind::Program(ask) if ask.about == AskKind::YourTurn => {
                 let option = ask.options.first()?.id.clone();
-                Some(Op::Answer {
-                    interaction: interaction.id.clone(),
-                    decision: Decision::Choose { option },
-                })
+                let decision = Decision::Choose { option };
+                Some(Op::Answer { interaction: interaction.id.clone(), decision })
             }
             _ => None,
-        });
-        match ended {
+        }
+    }
+
+    fn ask_end(&mut self, id: TaskId) {
+        if self.ending(&id).is_some() {
+            self.confirm(ConfirmedAction::End(id));
+        } else {
+            self.toast = Some("only a program that has finished its turn can be ended; x cancels".into());
+        }
+    }
+
+    pub(crate) fn end_program(&mut self, id: &TaskId) {
+        match self.ending(id) {
             Some(op) => self.submit(op),
-            None => {
-                self.toast = Some("only a program that has finished its turn can be ended; x cancels".into())
-            }
+            None => self.toast = Some("the program is no longer waiting for you".into()),
         }
     }
 
@@ -169,7 +176,7 @@ impl App {
             KeyCode::Char('a') => self.open_question(),
             KeyCode::Char('e') => {
                 let task = id.clone();
-                self.end_program(&task);
+                self.ask_end(task);
             }
             KeyCode::Char('x') => {
                 let task = id.clone();
@@ -185,7 +192,7 @@ impl App {
                 self.effects.push(Effect::Page(output));
             }
             KeyCode::Esc | KeyCode::Char('q') => self.back(),
-            _ => {}
+            _ => self.note_stray(key),
         }
     }
 }

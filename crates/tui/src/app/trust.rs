@@ -36,9 +36,10 @@ impl App {
             KeyCode::Char('o') => TrustChoice::Once,
             KeyCode::Char('a') => TrustChoice::Always,
             KeyCode::Esc | KeyCode::Char('n' | 'q') => TrustChoice::No,
-            _ => return,
+            _ => return self.note_stray(key),
         };
-        if choice == TrustChoice::No || self.may_grant() {
+        let may_choose = if choice == TrustChoice::No { !self.is_left_over() } else { self.may_grant() };
+        if may_choose {
             self.trust_choice = Some(choice);
         }
     }

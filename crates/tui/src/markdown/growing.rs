@@ -146,8 +146,8 @@ fn open_code(text: &str) -> Option<usize> {
     open.map(|(at, _)| at).filter(|at| *at != usize::MAX)
 }
 
-/// The length of the finished items at the beginning of a list: up to the last item, if the line before it belongs to
-/// an item of the same list. `is_list`: whether the text continues a list.
+/// The length of the finished items at the beginning of a list. They end where the last item begins that directly
+/// follows an item of the same list. `is_list`: whether `text` continues a list whose first items are already laid out.
 fn finished_items(text: &str, is_list: bool) -> Option<usize> {
     let mut at = 0;
     let mut before: Option<char> = None;

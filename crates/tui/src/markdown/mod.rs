@@ -73,9 +73,13 @@ pub fn block(text: &str, width: usize, out: &mut Vec<Line>) {
 fn render(text: &str, width: usize, number: Option<u64>) -> (Vec<Line>, Option<u64>) {
     let text = sanitize::text(text);
     let mut renderer = Renderer { width: width.max(8), number, ..Renderer::default() };
-    let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
-    for event in Parser::new_ext(&text, options) {
-        renderer.take(event);
+    if is_nested_too_deep(&text) {
+        renderer.push_text(Tone::Plain, &text);
+    } else {
+        let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
+        for event in Parser::new_ext(&text, options) {
+            renderer.take(event);
+        }
     }
     renderer.flush();
     while renderer.out.last().is_some_and(|line| line.pieces.is_empty()) {
@@ -87,6 +91,29 @@ fn render(text: &str, width: usize, number: Option<u64>) -> (Vec<Line>, Option<u
 /// The maximum number of nested list items and quotes that have a prefix. Every line repeats the prefixes of all
 /// levels, so thousands of levels would make the layout much larger than the text.
 const MAX_LEADS: usize = 12;
+
+/// The maximum number of quotes and list items that one line may open. Each of them is a level for the parser and the
+/// layout, and a line of a few megabytes could open millions.
+const MAX_OPENED: usize = 100;
+
+fn is_nested_too_deep(text: &str) -> bool {
+    text.lines().any(|line| {
+        let (mut opened, mut rest) = (0, line.chars().peekable());
+        while let Some(c) = rest.next() {
+            match c {
+                '>' => opened += 1,
+                // Without a space after them these are text or a rule.
+                '-' | '*' | '+' | '.' | ')' if rest.peek().is_none_or(|next| *next == ' ') => opened += 1,
+                ' ' | '0'..='9' => {}
+                _ => return false,
+            }
+            if opened > MAX_OPENED {
+                return true;
+            }
+        }
+        false
+    })
+}
 
 #[derive(Debug)]
 struct Lead {

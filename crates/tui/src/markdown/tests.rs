@@ -82,6 +82,19 @@ fn deeply_nested_text_and_many_links_stay_small() {
     assert_eq!(shown.matches("(https://a.example)").count(), 0, "the text of the link is its target");
 }
 
+#[test]
+fn lines_that_open_more_levels_than_anybody_reads_are_shown_as_they_were_written() {
+    for mark in [">", "> ", "- ", "1. ", "> * "] {
+        let written = format!("{}word", mark.repeat(1_000));
+        let shown = texts(&written, 80).concat();
+        assert_eq!(shown.replace(' ', ""), written.replace(' ', ""), "{mark}");
+        assert!(texts(&format!("{}word", mark.repeat(20)), 80).concat().len() < 20 * 4 + 20, "{mark}");
+    }
+    for rule in ["-".repeat(500), "*".repeat(500)] {
+        assert!(texts(&rule, 80).concat().starts_with('─'), "a rule opens nothing");
+    }
+}
+
 proptest! {
     #[test]
     fn no_line_is_wider_than_its_screen(text in "(\\PC|[\\n`*#|>-]){0,300}", width in 8_usize..90) {

@@ -3,7 +3,7 @@
 
 use super::dialog::{self, DialogText, LABEL};
 use super::modal::buttons;
-use super::{chooser, count};
+use super::{chooser, count, fitting_hints};
 use crate::app::{App, ConfirmedAction, Field, Modal, Target, approval_members};
 use crate::editor::Editor;
 use crate::line::{self, Line};
@@ -12,7 +12,7 @@ use crate::theme::Tone;
 use althing_protocol::{Ask, AskKind, FileDiff, FileWrite, LaunchRun, Member, Proposal, TaskId};
 use althing_text::sanitize;
 use althing_view::money::exact_money;
-use althing_view::{cost_estimate, labels};
+use althing_view::{cost_estimate, labels, missing_sign_ins, shown};
 use ratatui::layout::Rect;
 
 const MANY_PATHS: usize = 4;
@@ -20,6 +20,7 @@ const MANY_PATHS: usize = 4;
 pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, modal: &Modal) {
     match modal {
         Modal::RunApproval { proposal, edited, field, editor, problem, .. } => {
+            let edited = &shown::launch(edited);
             let parts = RunParts { proposal, edited, problem: problem.as_deref() };
             draw_run_approval(app, canvas, area, modal, &parts, *field, editor);
         }
@@ -57,7 +58,8 @@ fn paths(label: &str, paths: &[String], end: &str, width: usize) -> Vec<Line> {
 }
 
 impl RunParts<'_> {
-    /// Who takes part, how and at what cost: agents, modes, added prompts, changed rules and the estimate.
+    /// Who takes part, how and at what cost: agents, modes, added prompts, changed rules, the estimate and missing
+    /// sign-ins.
     fn team(&self, app: &App, width: usize) -> Vec<Line> {
         let members = approval_members::members(self.proposal, self.edited, &app.model.team);
         let agents: Vec<String> =
@@ -74,6 +76,9 @@ impl RunParts<'_> {
         }
         if let Some(cost) = cost_estimate(self.proposal, self.edited, &members) {
             lines.extend(dialog::value("Cost", &cost, width));
+        }
+        if let Some(missing) = missing_sign_ins(self.proposal, &members) {
+            lines.extend(dialog::value("Sign-in", &missing, width));
         }
         lines
     }
@@ -171,8 +176,8 @@ fn draw_run_approval(
         if row < usize::from(inside.height) {
             canvas.set_cursor(inside.x + cursor.1 as u16, inside.y + row as u16);
         }
-        let keys = "enter done · alt+enter new line · tab next field";
-        canvas.text(below.x, below.y, below.width, Tone::Dim, keys);
+        let keys = fitting_hints("enter done · tab next field · alt+enter new line", below.width.into());
+        canvas.text(below.x, below.y, below.width, Tone::Dim, &keys);
         return;
     }
     let room = usize::from(area.height).saturating_sub(5);
@@ -188,7 +193,9 @@ fn draw_run_approval(
         "m agents · r refine"
     };
     if app.box_note().is_none() {
-        canvas.right(below.right(), below.y, below.width.saturating_sub(46), Tone::Dim, hint);
+        let room = below.width.saturating_sub(46);
+        let hint = fitting_hints(hint, room.into());
+        canvas.right(below.right(), below.y, room, Tone::Dim, &hint);
     }
 }
 
@@ -275,10 +282,12 @@ fn draw_plan_approval(
     let bottom = below.bottom().saturating_sub(1);
     match field {
         Field::Changes => {
-            canvas.text(below.x, bottom, below.width, Tone::Dim, "enter ask for these changes · esc back");
+            let keys = fitting_hints("enter ask for these changes · esc back", below.width.into());
+            canvas.text(below.x, bottom, below.width, Tone::Dim, &keys);
         }
         Field::Instructions => {
-            canvas.text(below.x, bottom, below.width, Tone::Dim, "enter approve with these · tab back");
+            let keys = fitting_hints("enter approve with these · tab back", below.width.into());
+            canvas.text(below.x, bottom, below.width, Tone::Dim, &keys);
         }
         _ => buttons(
             app,
@@ -310,12 +319,38 @@ fn confirmation(app: &App, action: &ConfirmedAction) -> (&'static str, &'static 
             "Its program is stopped; its output so far is kept.",
             [("Keep it", "esc", '\x1b'), ("Stop it", "y", 'y')],
         ),
+        ConfirmedAction::End(_) => (
+            "End this program?",
+            "It has finished its turn. Its output so far is kept.",
+            [("Keep it", "esc", '\x1b'), ("End it", "y", 'y')],
+        ),
+        ConfirmedAction::Leave(_) if app.options.workflow => (
+            "Leave this workflow?",
+            "The workflow stops; `althing resume` resumes it.",
+            [("Stay", "esc", '\x1b'), ("Leave", "y", 'y')],
+        ),
+        ConfirmedAction::Leave(_) => (
+            "Leave while agents work?",
+            "What works now stops; it goes on when this session is opened again.",
+            [("Stay", "esc", '\x1b'), ("Leave", "y", 'y')],
+        ),
+        ConfirmedAction::Undo(task) if !app.model.runs.contains_key(task) => (
+            "Undo the last change of files?",
+            "The files that the chat agent changed last are restored.",
+            [("Leave them", "esc", '\x1b'), ("Restore them", "y", 'y')],
+        ),
         ConfirmedAction::Undo(_) => (
             "Undo what this run wrote?",
             "The files that it changed are restored.",
             [("Leave them", "esc", '\x1b'), ("Restore them", "y", 'y')],
         ),
     }
+}
+
+/// The question of a confirmation as one line.
+pub(crate) fn confirmation_text(app: &App, action: &ConfirmedAction) -> String {
+    let (title, text, _) = confirmation(app, action);
+    format!("{title} {text}")
 }
 
 /// The files that an undo restores or deletes. Files with a note, such as files that run code later, come first.
@@ -456,5 +491,5 @@ fn draw_program_question(
         (false, true) => "↑↓ choose · enter answer · esc later",
         (false, false) => "↑↓ pgdn read on · esc later",
     };
-    canvas.text(below.x, below.y, below.width, Tone::Dim, keys);
+    canvas.text(below.x, below.y, below.width, Tone::Dim, &fitting_hints(keys, below.width.into()));
 }

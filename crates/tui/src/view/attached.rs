@@ -37,7 +37,11 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, id: &TaskId) {
     }
     let adapter = app.model.task(id).map_or("", |task| task.work.member.backend.as_str());
     let name = app.model.task(id).map_or(id.as_str(), |task| task.name.as_str());
-    let text = format!(" attached to {} ({adapter}) · ^] detach", line::cut(name, 40));
+    let detach = " · ^] detach";
+    let text = line::cut(
+        &format!(" attached to {} ({adapter})", line::cut(name, 40)),
+        usize::from(area.width).saturating_sub(line::width(detach)),
+    ) + detach;
     let bar = Rect { y: area.bottom() - 1, height: 1, ..area };
     canvas.clear(bar);
     canvas.text(bar.x, bar.y, bar.width, Tone::Plain, &text);

@@ -130,38 +130,66 @@ pub fn tabs(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     }
 }
 
+/// The modes as words, and whether each is on.
+fn mode_words(app: &App) -> [(ModeToggle, &'static str, bool); 4] {
+    let modes = &app.modes;
+    let single = modes.agent_mode == AgentMode::Single;
+    let planning = modes.plan_mode == PlanMode::Plan;
+    let interactive = if modes.interactive_mode { "Interactive" } else { "Interactive off" };
+    [
+        (ModeToggle::Plan, if planning { "Plan on" } else { "Plan" }, planning),
+        (ModeToggle::Agents, labels::agent_mode(single), true),
+        (ModeToggle::Refine, if modes.refinement { "Refine" } else { "Refine off" }, modes.refinement),
+        (ModeToggle::Interactive, interactive, modes.interactive_mode),
+    ]
+}
+
+/// The columns of the modes, with their separators.
+pub fn words_width(app: &App, area: Rect) -> usize {
+    if area.width < 60 {
+        return 7;
+    }
+    mode_words(app).iter().map(|(_, text, _)| line::width(text) + 3).sum::<usize>() - 3
+}
+
+/// The rows of the mode bar: more than one if a message to the user needs them.
+pub fn mode_rows(app: &App, area: Rect) -> u16 {
+    (super::toast_lines(app, area).len() as u16).max(1)
+}
+
 /// The mode bar: a click on a word toggles its mode (on `Interactive`, it only shows a message). While an approved plan
-/// is executed, the bar shows the plan's path instead.
+/// is executed, the bar shows the plan's path instead. A message to the user is shown beside the modes or, if it is too
+/// long, instead of them.
 pub fn modes(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, hint: &str) {
-    if let (PlanMode::Execute, Some(word)) = (app.modes.plan_mode, &app.toast) {
-        canvas.text(area.x + 1, area.y, area.width.saturating_sub(2), Tone::Warn, word);
+    let executing = app.modes.plan_mode == PlanMode::Execute;
+    let toast = app.toast.as_deref().map_or(0, line::width);
+    if toast > 0 && (executing || toast + words_width(app, area) + 4 > area.width.into()) {
+        let lines = super::toast_lines(app, Rect { height: area.height.saturating_mul(3), ..area });
+        for (y, line) in (area.top()..area.bottom()).zip(lines) {
+            canvas.line(area.x + 1, y, area.width.saturating_sub(2), &line);
+        }
         return;
     }
-    if app.modes.plan_mode == PlanMode::Execute {
+    if executing {
         let plan = app.model.live_run().and_then(|run| run.plan.as_ref()).or(app.model.pending_plan.as_ref());
         let path = plan.map(|plan| plan.path.clone()).unwrap_or_default();
         let used = canvas.text(area.x + 1, area.y, area.width - 1, Tone::AccentBold, "Executing Plan");
         let room = area.width.saturating_sub(used + 4);
-        canvas.text(area.x + 3 + used, area.y, room, Tone::Plain, &line::cut(&path, room.into()));
+        let used = used
+            + 2
+            + canvas.text(area.x + 3 + used, area.y, room, Tone::Plain, &line::cut(&path, room.into()));
+        let room = area.width.saturating_sub(used + 5);
+        let hint = super::fitting_hints(hint, room.into());
+        canvas.right(area.right().saturating_sub(1), area.y, room, Tone::Dim, &hint);
         return;
     }
-    let modes = &app.modes;
-    let single = modes.agent_mode == AgentMode::Single;
-    let planning = modes.plan_mode == PlanMode::Plan;
-    let words = [
-        (ModeToggle::Plan, if planning { "Plan on" } else { "Plan" }, planning),
-        (ModeToggle::Agents, labels::agent_mode(single), true),
-        (ModeToggle::Refine, if modes.refinement { "Refine" } else { "Refine off" }, modes.refinement),
-        (
-            ModeToggle::Interactive,
-            if modes.interactive_mode { "Interactive" } else { "Interactive off" },
-            modes.interactive_mode,
-        ),
-    ];
-    let short = area.width < 60;
+    // Below 80 columns, each mode may be one letter. Upper case means on.
+    let least = super::fitting_hints(hint, usize::from(area.width.saturating_sub(12)).min(12));
+    let short = area.width < 60
+        || area.width < 80 && words_width(app, area) + line::width(&least) + 4 > area.width.into();
     let locked = app.model.is_busy();
     let mut x = area.x + 1;
-    for (n, (word, text, active)) in words.into_iter().enumerate() {
+    for (n, (word, text, active)) in mode_words(app).into_iter().enumerate() {
         if n > 0 {
             x += canvas.text(x, area.y, 3, Tone::Dim, if short { " " } else { " · " });
         }
@@ -170,7 +198,6 @@ pub fn modes(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, hint: &str) {
             (false, true, ModeToggle::Plan) => Tone::AccentBold,
             (false, true, _) => Tone::Bold,
         };
-        // On a narrow screen, each mode is one letter. Upper case means on.
         let first = text.chars().next().unwrap_or(' ');
         let letter = if active { first.to_string() } else { first.to_lowercase().to_string() };
         let shown = if short { letter.as_str() } else { text };
@@ -179,12 +206,9 @@ pub fn modes(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, hint: &str) {
         x += used;
     }
     let room = area.right().saturating_sub(x + 3);
+    let end = area.right().saturating_sub(1);
     match &app.toast {
-        Some(word) if line::width(word) > room.into() => {
-            canvas.clear(area);
-            canvas.text(area.x + 1, area.y, area.width.saturating_sub(2), Tone::Warn, word)
-        }
-        Some(word) => canvas.right(area.right().saturating_sub(1), area.y, room, Tone::Warn, word),
-        None => canvas.right(area.right().saturating_sub(1), area.y, room, Tone::Dim, hint),
+        Some(word) => canvas.right(end, area.y, room, Tone::Warn, word),
+        None => canvas.right(end, area.y, room, Tone::Dim, &super::fitting_hints(hint, room.into())),
     };
 }

@@ -54,7 +54,7 @@ pub fn draw(
     let keys = format!("↑↓ choose · space read all · enter let this one present · {keep}");
     let short = format!("space read all · enter choose · {keep}");
     let keys = if line::width(&keys) > usize::from(inside.width) { short } else { keys };
-    let keys = line::cut(&keys, inside.width.into());
+    let keys = super::fitting_hints(&keys, inside.width.into());
     canvas.text(inside.x, inside.bottom().saturating_sub(1), inside.width, Tone::Dim, &keys);
 }
 

@@ -1,7 +1,7 @@
 //! The bottom of the screen: a disk error and the vote, if there are any, pinned lines, the tabs of the team, the mode
 //! bar and the input. It stays below the conversation and below everything that is opened over it.
 
-use super::{bars, input, pinned};
+use super::{bars, input, pinned, wrapped};
 use crate::app::{App, Field, Modal, PickerAction, Target, TuiScreen};
 use crate::line::{self, Line};
 use crate::paint::Canvas;
@@ -10,7 +10,8 @@ use althing_protocol::{AgentMode, InteractionKind};
 use ratatui::layout::Rect;
 
 pub fn rows(app: &App, area: Rect) -> u16 {
-    input::rows(app, area) + 2 + tab_rows(app, area) + note_rows(app, area) + pinned::rows(app, area)
+    let modes = bars::mode_rows(app, area);
+    input::rows(app, area) + 1 + modes + tab_rows(app, area) + note_rows(app, area) + pinned::rows(app, area)
 }
 
 fn tab_rows(app: &App, area: Rect) -> u16 {
@@ -30,16 +31,22 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, y: u16) {
         y += 1;
     }
     let hint = hint(app, area);
-    bars::modes(app, canvas, Rect { y, height: 1, ..area }, &hint);
-    input::draw(app, canvas, Rect { y: y + 1, height: input_rows, ..area });
+    let modes = bars::mode_rows(app, area);
+    bars::modes(app, canvas, Rect { y, height: modes, ..area }, &hint);
+    input::draw(app, canvas, Rect { y: y + modes, height: input_rows, ..area });
 }
 
 fn hint(app: &App, area: Rect) -> String {
     if app.completion.is_some() && app.input_has_focus() {
-        return "tab take · ↑↓ choose · esc none".into();
+        return "tab complete · ↑↓ choose · esc close".into();
     }
     if let Some(hint) = box_hint(app) {
         return hint.into();
+    }
+    // As long as nothing is typed, Enter takes a choice of the welcome.
+    let is_conversation = matches!(app.screens.last(), Some(TuiScreen::Conversation));
+    if app.welcome.is_some() && is_conversation && app.input.is_empty() {
+        return "enter take · ↑↓ choose · ^G help".into();
     }
     if let Some(word) = app.missing_mention().filter(|_| app.input_has_focus()) {
         return format!("{}: no such file", line::cut(word, 40));
@@ -52,7 +59,7 @@ fn hint(app: &App, area: Rect) -> String {
         };
     }
     if app.finding.is_some() {
-        return "enter search · esc none".into();
+        return "enter search · esc close".into();
     }
     if let Some(label) = app.scroll.search_label().filter(|_| app.browsing) {
         return format!("{label} · n next · N previous · esc ends");
@@ -66,6 +73,9 @@ fn hint(app: &App, area: Rect) -> String {
             }
             _ => "enter open · c copy · p pin · / search · esc back".into(),
         };
+    }
+    if app.selected_queued().is_some() {
+        return "enter edit · del remove · ↑↓ choose · esc back".into();
     }
     if app.resending.is_some() {
         return "enter branch from here · esc cancel".into();
@@ -124,32 +134,28 @@ fn opened(app: &App) -> Option<&'static str> {
 }
 
 fn note_rows(app: &App, area: Rect) -> u16 {
-    let vote = app.model.override_question().is_some();
-    let hint = vote_hint(area).len() as u16;
-    let rows = if vote { if is_framed(area) { 3 + hint } else { 1 + hint } } else { 0 };
-    rows + u16::from(app.model.stalled.is_some())
+    let hint = vote_hint(area).len();
+    let frame = if is_framed(area) { 2 } else { 0 };
+    let rows = vote_outcome(app, area).map_or(0, |outcome| outcome.len() + hint + frame);
+    (rows + stalled_lines(app, area).len()) as u16
 }
 
-fn is_framed(area: Rect) -> bool {
-    area.height >= 20
+fn stalled_lines(app: &App, area: Rect) -> Vec<Line> {
+    let Some((reason, hint)) = &app.model.stalled else { return Vec::new() };
+    let text = format!("Cannot write to disk: {reason}. {}", hint.as_deref().unwrap_or_default());
+    wrapped(Tone::Bad, &text, area.width.saturating_sub(2).into(), most_rows(area))
 }
 
-fn vote_hint(area: Rect) -> Vec<Line> {
-    let margin = if is_framed(area) { 6 } else { 2 };
-    let words = "Press Ctrl+O to override, Enter to continue";
-    line::wrap_text(Tone::Bold, words, usize::from(area.width.saturating_sub(margin)))
+/// How many rows a note above the mode bar may have.
+fn most_rows(area: Rect) -> usize {
+    usize::from(area.height / 3).max(1)
 }
 
-fn note(app: &mut App, canvas: &mut Canvas<'_>, screen: Rect, area: Rect) -> u16 {
-    let mut y = area.y;
-    if let Some((reason, hint)) = &app.model.stalled {
-        let text = format!("Cannot write to disk: {reason}. {}", hint.as_deref().unwrap_or_default());
-        canvas.text(area.x + 1, y, area.width.saturating_sub(2), Tone::Bad, &text);
-        y += 1;
-    }
-    let Some(question) = app.model.override_question() else { return y - area.y };
+/// Who wins the vote that can be overridden, and why.
+fn vote_outcome(app: &App, area: Rect) -> Option<Vec<Line>> {
+    let question = app.model.override_question()?;
     let InteractionKind::WinnerOverride { winner, candidates } = &question.interaction.kind else {
-        return y - area.y;
+        return None;
     };
     let decided =
         question.task.as_ref().and_then(|task| app.model.runs.get(task)?.vote.as_ref()?.decision.as_ref());
@@ -162,24 +168,47 @@ fn note(app: &mut App, canvas: &mut Canvas<'_>, screen: Rect, area: Rect) -> u16
     } else {
         format!("{winner} wins with {votes} of {all} votes and will present.")
     };
+    Some(wrapped(Tone::Plain, &outcome, vote_width(area), most_rows(area)))
+}
+
+fn is_framed(area: Rect) -> bool {
+    area.height >= 20
+}
+
+fn vote_width(area: Rect) -> usize {
+    let margin = if is_framed(area) { 6 } else { 2 };
+    area.width.saturating_sub(margin).into()
+}
+
+fn vote_hint(area: Rect) -> Vec<Line> {
+    line::wrap_text(Tone::Bold, "Press Ctrl+O to override, Enter to continue", vote_width(area))
+}
+
+fn note(app: &mut App, canvas: &mut Canvas<'_>, screen: Rect, area: Rect) -> u16 {
+    let mut y = area.y;
+    for line in stalled_lines(app, screen) {
+        canvas.line(area.x + 1, y, area.width.saturating_sub(2), &line);
+        y += 1;
+    }
+    let outcome = vote_outcome(app, screen);
+    let (Some(question), Some(outcome)) = (app.model.override_question(), outcome) else { return y - area.y };
     let paused = if question.paused.is_some() { " (paused)" } else { "" };
     let seconds = question.seconds_left(app.now).map(|left| format!("{left} s{paused}")).unwrap_or_default();
     let hint = vote_hint(screen);
-    let rows = hint.len() as u16;
+    let (said, rows) = (outcome.len() as u16, hint.len() as u16);
     let inside = if is_framed(screen) {
-        let frame = Rect { x: area.x + 1, y, width: area.width.saturating_sub(2), height: 3 + rows };
+        let frame = Rect { x: area.x + 1, y, width: area.width.saturating_sub(2), height: 2 + said + rows };
         let inside = canvas.frame(frame, "The vote", Tone::Accent);
         Rect { x: inside.x + 1, width: inside.width.saturating_sub(2), ..inside }
     } else {
-        Rect { x: area.x + 1, y, width: area.width.saturating_sub(2), height: 1 + rows }
+        Rect { x: area.x + 1, y, width: area.width.saturating_sub(2), height: said + rows }
     };
-    canvas.text(inside.x, inside.y, inside.width, Tone::Plain, &line::cut(&outcome, inside.width.into()));
     let mut used = 0;
-    for (y, line) in (inside.y + 1..).zip(&hint) {
+    for (y, line) in (inside.y..).zip(outcome.iter().chain(&hint)) {
         used = canvas.line(inside.x, y, inside.width, line);
     }
     let room = inside.width.saturating_sub(used + 1);
-    canvas.right(inside.right(), inside.y + rows, room, Tone::Dim, &seconds);
-    app.targets.push((Rect { y: inside.y + 1, height: rows, ..inside }, Target::Override));
+    canvas.right(inside.right(), inside.y + said + rows - 1, room, Tone::Dim, &seconds);
+    app.targets.push((Rect { y: inside.y + said, height: rows, ..inside }, Target::Override));
     area.height
 }

@@ -83,8 +83,8 @@ impl ListItems for ConversationList<'_> {
             EntryBody::Final(id) => 1 + u64::from(self.model.runs.get(id).is_some_and(|run| run.is_undone)),
             EntryBody::Program(_) => return None,
         };
-        // A message whose turn is about to start can be withdrawn, which shifts those after it, so the version also
-        // identifies the entry.
+        // The version also identifies the entry, because an entry can move up: a queued message is already shown while
+        // its turn is starting, and disappears if it is withdrawn.
         Some(super::list_id(&[&entry.seq.to_string(), &looks.to_string(), call_id]))
     }
 

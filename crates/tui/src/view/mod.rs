@@ -21,6 +21,7 @@ mod tasks;
 mod timeline;
 mod welcome;
 
+pub(crate) use approval_dialog::confirmation_text;
 pub(crate) use input::text_width as input_text_width;
 
 use crate::app::{App, Modal, Target, TuiScreen};
@@ -49,8 +50,12 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
     if matches!(app.modal, Some(Modal::Trust { .. })) {
         modal::draw(app, canvas, area);
         // The frame of the question leaves the last row free.
-        let toast = app.toast.clone().unwrap_or_default();
-        canvas.text(area.x + 1, area.bottom() - 1, area.width - 1, Tone::Warn, &toast);
+        let lines = toast_lines(app, area);
+        let y = area.bottom().saturating_sub(lines.len() as u16);
+        for (y, line) in (y..).zip(lines) {
+            canvas.clear(Rect { y, height: 1, ..area });
+            canvas.line(area.x + 1, y, area.width - 1, &line);
+        }
         return;
     }
     let top = app.screens.last().cloned().unwrap_or(TuiScreen::Conversation);
@@ -105,6 +110,27 @@ fn above_dock(
     dock::draw(app, canvas, area, area.y + top);
 }
 
+/// The message to the user, wrapped to the width of the area. A message of more than a third of the rows is cut.
+pub(crate) fn toast_lines(app: &App, area: Rect) -> Vec<Line> {
+    let Some(toast) = &app.toast else { return Vec::new() };
+    wrapped(Tone::Warn, toast, area.width.saturating_sub(2).into(), usize::from(area.height / 3).max(1))
+}
+
+/// A text in at most `most` rows; if it has more, the last row ends with `…`.
+pub(crate) fn wrapped(tone: Tone, text: &str, width: usize, most: usize) -> Vec<Line> {
+    let mut lines = line::wrap_text(tone, text, width);
+    if lines.len() > most {
+        lines.truncate(most);
+        if let Some(last) = lines.last_mut() {
+            *last = Line::of(
+                tone,
+                &format!("{}…", line::cut(&last.text(), width.saturating_sub(1)).trim_end_matches('…')),
+            );
+        }
+    }
+    lines
+}
+
 /// An opened screen above the mode bar has a row for key hints only if its area has at least this many rows.
 const ROOMY: u16 = 10;
 
@@ -117,16 +143,17 @@ pub(crate) struct Panel {
 
 pub(crate) fn panel(app: &App, canvas: &mut Canvas<'_>, area: Rect, y: u16) -> Panel {
     let docked = app.has_input() && !app.is_split();
-    let bottom = match (docked, area.height >= ROOMY) {
-        (true, false) => 0,
-        (true, true) => 1,
-        (false, _) => 2,
+    let toast = (toast_lines(app, area).len() as u16).max(1);
+    let (rows, rule) = match (docked, area.height >= ROOMY) {
+        (true, false) => (0, 0),
+        (true, true) => (1, 0),
+        (false, _) => (toast, 1),
     };
     if !docked {
-        canvas.rule(area, area.bottom().saturating_sub(2));
+        canvas.rule(area, area.bottom().saturating_sub(rows + rule));
     }
-    let height = area.bottom().saturating_sub(y + bottom);
-    let hints = (bottom > 0).then(|| area.bottom().saturating_sub(1));
+    let height = area.bottom().saturating_sub(y + rows + rule);
+    let hints = (rows > 0).then(|| area.bottom().saturating_sub(rows));
     Panel { body: Rect { y, height, ..area }, hints, docked }
 }
 
@@ -149,10 +176,41 @@ pub(crate) fn hints(
         return;
     }
     let Some(y) = panel.hints else { return };
-    match app.toast.as_ref().filter(|_| !panel.docked) {
-        Some(word) => canvas.text(area.x + 1, y, width, Tone::Warn, word),
-        None => canvas.text(area.x + 1, y, width, Tone::Dim, hints),
+    if app.toast.is_some() && !panel.docked {
+        for (y, line) in (y..).zip(toast_lines(app, area)) {
+            canvas.line(area.x + 1, y, width, &line);
+        }
+    } else {
+        canvas.text(area.x + 1, y, width, Tone::Dim, &fitting_hints(hints, width.into()));
+    }
+}
+
+/// Key hints such as `enter send · esc back`, without those that do not fit into `room` columns. Hints of keys that lead
+/// out stay longest, then those of Enter, Tab and `y`, and what is not a key, such as `needle: 3 of 7`; of equal ones the
+/// last goes first.
+pub(crate) fn fitting_hints(hints: &str, room: usize) -> String {
+    let rank = |hint: &str| {
+        let leads_out =
+            hint.starts_with("esc") || ["stop", "leave", "detach"].iter().any(|word| hint.contains(word));
+        let is_main = ["enter", "tab", "y "].iter().any(|key| hint.starts_with(key)) || hint.contains(": ");
+        if leads_out { 0 } else { 2 - u8::from(is_main) }
     };
+    let mut kept: Vec<(u8, &str)> = hints.split(" · ").map(|hint| (rank(hint), hint)).collect();
+    loop {
+        let all: Vec<&str> = kept.iter().map(|(_, hint)| *hint).collect();
+        let all = all.join(" · ");
+        let least = kept.iter().enumerate().max_by_key(|(n, (rank, _))| (*rank, *n)).map(|(n, _)| n);
+        match least {
+            Some(least) if line::width(&all) > room => {
+                // `needle: 3 of 7` becomes `3 of 7` first.
+                let (_, hint) = kept.remove(least);
+                if let Some((_, end)) = hint.rsplit_once(": ") {
+                    kept.insert(least, (1, end));
+                }
+            }
+            _ => return all,
+        }
+    }
 }
 
 /// Puts two texts at both ends of a line. The left one is cut if there is no room.

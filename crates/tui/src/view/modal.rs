@@ -12,13 +12,13 @@ const ABOUT: &str = "You talk to one agent. For real work it proposes a run: sev
     answers, refine and vote; the winner presents.";
 
 const KEYS: &[(&str, &str)] = &[
-    ("Enter", "send; in a box, with nothing typed: approve"),
-    ("a", "in a box: approve, after a second without other keys"),
+    ("Enter", "send; in a dialog, with nothing typed: approve"),
+    ("a", "in a dialog: approve, after a second without other keys"),
     ("Alt+Enter, Ctrl+J", "new line"),
     ("Shift+Tab", "plan mode"),
     ("Alt+A · Alt+R", "one agent or several · refine or not"),
     ("Alt+1 … 9", "choose the agent that works alone"),
-    ("Tab", "move through the conversation, or to what is open"),
+    ("Tab", "move between input and conversation, or what is open"),
     ("Tab after @ or /", "complete a path or a command"),
     ("Ctrl+R", "open the newest run"),
     ("Ctrl+T", "tasks; Ctrl+] detaches from a program"),
@@ -26,13 +26,13 @@ const KEYS: &[(&str, &str)] = &[
     ("Ctrl+X", "write in your editor"),
     ("↑ ↓", "earlier messages"),
     ("PgUp PgDn", "scroll"),
-    ("Del · ↑", "remove the newest queued message · edit it"),
+    ("↑ · Enter · Del", "choose a queued message · edit it · remove it"),
     ("Esc", "stop the reply, never a run"),
     ("e", "on your message: edit it, and branch from there"),
     ("/ · n N", "while moving through the conversation: search"),
     ("Ctrl+Y · Ctrl+_", "insert what was removed · undo"),
     ("Ctrl+C", "clear the input, else stop the run; twice: leave"),
-    ("Ctrl+D", "leave, if the input is empty"),
+    ("Ctrl+D", "leave, if the input is empty; asks while a run works"),
 ];
 
 pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
@@ -80,7 +80,7 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
             lines.push(Line::default());
             lines.extend(KEYS.iter().map(|(key, about)| pair(key, about)));
             lines.push(Line::default());
-            lines.extend(COMMANDS.iter().map(|(name, about)| pair(name, about)));
+            lines.extend(COMMANDS.iter().map(|command| pair(command.name, command.about)));
             lines.push(Line::default());
             lines.push(pair("@path, @path:w", "a file or directory that the run may read, or write"));
             draw_info(app, canvas, area, "Help", &lines);
@@ -105,6 +105,15 @@ pub fn centered_frame(canvas: &mut Canvas<'_>, area: Rect, title: &str, lines: u
 pub fn buttons(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, y: u16, buttons: &[(&str, &str, char)]) {
     let gap = if area.width < 60 { 2 } else { 6 };
     let mut x = area.x + if area.width < 60 { 0 } else { 2 };
+    // Without room for all buttons, the first and the last stay whole. The keys of the others work as well.
+    let mut buttons = buttons.to_vec();
+    let needed = |buttons: &[(&str, &str, char)]| {
+        let each = |(word, key, _): &(&str, &str, char)| line::width(word) + 1 + line::width(key) + gap;
+        buttons.iter().map(each).sum::<usize>().saturating_sub(gap)
+    };
+    while buttons.len() > 2 && needed(&buttons) > usize::from(area.right().saturating_sub(x)) {
+        buttons.remove(buttons.len() - 2);
+    }
     for (n, (word, key, press)) in buttons.iter().enumerate() {
         // The button that grants something is dimmed until what it grants was shown.
         let trusts = matches!(app.modal, Some(Modal::Trust { .. } | Modal::EditApproval { .. }));
@@ -119,7 +128,7 @@ pub fn buttons(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, y: u16, butto
         x += canvas.text(x, y, area.right().saturating_sub(x), tone, word);
         x += 1 + canvas.text(x + 1, y, area.right().saturating_sub(x + 1), Tone::Dim, key);
         app.targets.push((Rect::new(start, y, x - start, 1), Target::Key(*press)));
-        x += gap;
+        x += gap as u16;
     }
     if let Some(note) = app.box_note() {
         canvas.right(area.right(), y, area.right().saturating_sub(x), Tone::Warn, note);
@@ -127,6 +136,15 @@ pub fn buttons(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, y: u16, butto
 }
 
 fn draw_info(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, title: &str, lines: &[Line]) {
+    let width = usize::from(area.width.saturating_sub(2).min(96)).saturating_sub(4);
+    let wrap = |line: &Line| {
+        let pieces: Vec<(Tone, &str)> = line.pieces.iter().map(|(tone, text)| (*tone, &**text)).collect();
+        let rows = line::wrap(&pieces, width.saturating_sub(2)).into_iter().enumerate();
+        rows.map(|(row, line)| if row == 0 { line } else { line.indented(2) }).collect()
+    };
+    let fits = |line: &Line| line.width() <= width;
+    let lines: Vec<Line> =
+        lines.iter().flat_map(|line| if fits(line) { vec![line.clone()] } else { wrap(line) }).collect();
     let inside = centered_frame(canvas, area, title, lines.len() + 2);
     let room = usize::from(inside.height.saturating_sub(2));
     app.info_scroll = app.info_scroll.min(lines.len().saturating_sub(room));

@@ -28,7 +28,13 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, picker: &Picker,
         canvas.line(inside.x + 2, y, inside.width.saturating_sub(2), &line);
         app.targets.push((Rect { y, height: 1, ..inside }, Target::Item(at)));
     }
-    canvas.text(inside.x, inside.bottom().saturating_sub(1), inside.width, Tone::Dim, keys);
+    canvas.text(
+        inside.x,
+        inside.bottom().saturating_sub(1),
+        inside.width,
+        Tone::Dim,
+        &super::fitting_hints(keys, inside.width.into()),
+    );
 }
 
 fn offer(picker: &Picker, at: usize) -> (String, String) {

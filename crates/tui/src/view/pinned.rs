@@ -80,25 +80,40 @@ fn queue(app: &App, area: Rect) -> Vec<Line> {
     let width = usize::from(area.width);
     let queue = &app.model.queue;
     let message = |text: &str| line::first_line(text).to_owned();
+    let selected = app.selected_queued();
+    let keys = if selected.is_some() { "enter edits · del removes" } else { "↑ chooses · del removes" };
     if area.height < TALL || area.width < NARROW {
-        let newest = queue.last().map(|queued| message(&queued.text)).unwrap_or_default();
-        let more = if queue.len() > 1 { format!(" (+{})", queue.len() - 1) } else { String::new() };
-        let note = " · del removes";
+        let shown = selected.and_then(|at| queue.get(at)).or_else(|| queue.last());
+        let shown = shown.map(|queued| message(&queued.text)).unwrap_or_default();
+        let more = match (selected, queue.len()) {
+            (Some(at), all) => format!(" ({} of {all})", at + 1),
+            (None, 0 | 1) => String::new(),
+            (None, all) => format!(" (+{})", all - 1),
+        };
+        let note = if selected.is_some() { "" } else { " · del removes" };
         let room = width.saturating_sub(line::width(note) + line::width(&more));
-        let text = line::cut(&format!(" queued: {newest}"), room);
-        return vec![Line::of(Tone::Plain, &text).with(Tone::Dim, &format!("{more}{note}"))];
+        let tone = if selected.is_some() { Tone::Selected } else { Tone::Plain };
+        let text = line::cut(&format!(" queued: {shown}"), room);
+        return vec![Line::of(tone, &text).with(Tone::Dim, &format!("{more}{note}"))];
     }
-    let note = format!(" queued, delivered after this {after} · del removes · ↑ edits");
-    let mut lines = vec![Line::of(Tone::Dim, &line::cut(&note, width))];
-    let hidden = queue.len().saturating_sub(MOST_QUEUED);
-    if hidden > 0 {
-        lines.push(Line::of(Tone::Dim, &format!("   … {} before", count(hidden, "message"))));
+    let note = format!(" queued, delivered after this {after} · ");
+    let keys = super::fitting_hints(keys, width.saturating_sub(line::width(&note)));
+    let mut lines = vec![Line::of(Tone::Dim, &line::cut(&format!("{note}{keys}"), width))];
+    let first = selected.unwrap_or(queue.len()).min(queue.len().saturating_sub(MOST_QUEUED));
+    if first > 0 {
+        lines.push(Line::of(Tone::Dim, &format!("   … {} before", count(first, "message"))));
     }
-    for queued in queue.iter().skip(hidden) {
+    for (at, queued) in queue.iter().enumerate().skip(first).take(MOST_QUEUED) {
         let pinned = if queued.pinned { " · pinned" } else { "" };
         let room = width.saturating_sub(3 + line::width(pinned));
         let text = line::cut(&message(&queued.text), room);
-        lines.push(Line::of(Tone::Plain, &format!("   {text}")).with(Tone::Dim, pinned));
+        let (mark, tone) =
+            if selected == Some(at) { (" › ", Tone::Selected) } else { ("   ", Tone::Plain) };
+        lines.push(Line::of(tone, &format!("{mark}{text}")).with(Tone::Dim, pinned));
+    }
+    let after = queue.len().saturating_sub(first + MOST_QUEUED);
+    if after > 0 {
+        lines.push(Line::of(Tone::Dim, &format!("   … {} after", count(after, "message"))));
     }
     lines
 }

@@ -105,7 +105,7 @@ fn key_words(picker: &SessionPicker, width: u16) -> (Tone, String) {
             return (Tone::Warn, format!("Delete “{title}” forever? y delete · esc no"));
         }
     };
-    (Tone::Dim, words.to_owned())
+    (Tone::Dim, super::fitting_hints(words, width.into()))
 }
 
 /// The lines of the preview: where and when, then the first and the last messages.

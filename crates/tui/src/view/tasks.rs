@@ -40,6 +40,9 @@ pub fn elapsed_time(task: &TaskView, now: Timestamp) -> String {
 
 const MOST_NOTES: usize = 3;
 
+/// The rows of one note.
+const NOTE_ROWS: usize = 3;
+
 pub fn panel(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, chosen: usize) {
     let home = app.screens.len() == 1;
     let panel = super::panel(app, canvas, area, area.y + 2);
@@ -87,9 +90,11 @@ fn draw_goal_and_notices(app: &App, canvas: &mut Canvas<'_>, mut body: Rect) -> 
         notes.insert(0, (Tone::Bad, format!("Cannot write to disk: {reason}. {hint}")));
     }
     for (tone, note) in notes {
-        body.height = body.height.saturating_sub(1);
-        let note = line::cut(line::first_line(&note), width.into());
-        canvas.text(body.x + 1, body.bottom(), width, tone, &note);
+        let lines = super::wrapped(tone, line::first_line(&note), width.into(), NOTE_ROWS);
+        body.height = body.height.saturating_sub(lines.len() as u16);
+        for (y, line) in (body.bottom()..).zip(lines) {
+            canvas.line(body.x + 1, y, width, &line);
+        }
     }
     body
 }

@@ -137,6 +137,7 @@ impl Script {
                 context_paths: Vec::new(),
                 readable_dirs: Vec::new(),
                 costs: None,
+                not_signed_in: BTreeMap::new(),
             },
             project: Some("/home/me/.althing/projects/my-app".into()),
             modes: ModeChoice::default(),
@@ -348,6 +349,7 @@ impl Script {
             may_read: Vec::new(),
             may_write: vec!["./my-app".into()],
             costs: None,
+            not_signed_in: BTreeMap::new(),
             digest: "d1g3st".into(),
         }
     }

@@ -84,3 +84,24 @@ fn the_program_is_told_its_size_when_the_screen_changes() {
     screen.resize(120, 40);
     assert_eq!(screen.ops.last(), Some(&Op::Resize { task: "w1.ask".into(), cols: 120, rows: 39 }));
 }
+
+#[test]
+fn what_is_still_typed_for_a_program_that_has_ended_does_not_act_on_the_tasks() {
+    let (mut screen, mut script) = attached();
+    screen.write("yes");
+    screen.press(KeyCode::Enter);
+    script.fact(Some("w1.ask"), Fact::StatusChanged { status: TaskStatus::Done, why: None });
+    screen.feed(&script.items);
+    assert!(screen.shows("the program has ended"), "{}", screen.text());
+    let typed = screen.ops.len();
+    for key in [KeyCode::Enter, KeyCode::Char('x'), KeyCode::Char('r'), KeyCode::Enter] {
+        screen.wait(300);
+        screen.press(key);
+        assert!(screen.app.modal.is_none() && !screen.shows("Task: "), "{key:?}:\n{}", screen.text());
+    }
+    assert_eq!(screen.ops.len(), typed);
+    // After a pause, Enter opens the task.
+    screen.wait(1_000);
+    screen.press(KeyCode::Enter);
+    assert!(screen.shows("Task: "), "{}", screen.text());
+}

@@ -80,7 +80,7 @@ fn a_message_sent_during_a_run_is_shown_as_queued_and_can_be_taken_back() {
     let mut script = script::conversation();
     let message = script.seq;
     let mut screen = TestScreen::showing(&script, 100, 30);
-    assert!(screen.shows("queued, delivered after this run · del removes"));
+    assert!(screen.shows("queued, delivered after this run · ↑ chooses · del removes"));
     screen.press(KeyCode::Delete);
     assert_eq!(screen.ops, [Op::Unqueue { message: Seq(message) }]);
     script.items.clear();

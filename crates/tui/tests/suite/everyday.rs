@@ -38,14 +38,37 @@ fn a_queued_message_is_below_the_reply_that_is_being_written() {
 }
 
 #[test]
-fn the_newest_queued_message_is_edited_with_the_up_key() {
-    let mut script = replying();
-    script.user_sends("the first");
-    let message = script.user_sends("the second");
-    let mut screen = TestScreen::showing(&script, 80, 24);
-    screen.press(KeyCode::Up);
-    assert_eq!(screen.ops, [Op::Unqueue { message: Seq(message) }]);
-    assert_eq!(screen.app.input.text(), "the second");
+fn every_queued_message_can_be_edited_and_removed() {
+    for (width, height) in [(40, 12), (80, 24)] {
+        let mut script = replying();
+        let texts = ["the first", "the second", "the third", "the fourth", "the fifth", "the sixth"];
+        let messages = texts.map(|text| script.user_sends(text));
+        let screen = || TestScreen::showing(&script, width, height);
+        for (ups, (message, text)) in messages.into_iter().zip(texts).rev().enumerate() {
+            let mut edited = screen();
+            for _ in 0..=ups {
+                edited.press(KeyCode::Up);
+            }
+            assert!(edited.ops.is_empty() && edited.shows(text), "nothing is changed yet: {}", edited.text());
+            edited.press(KeyCode::Enter);
+            assert_eq!(edited.ops, [Op::Unqueue { message: Seq(message) }]);
+            assert_eq!(edited.app.input.text(), text);
+
+            let mut removed = screen();
+            for _ in 0..=ups {
+                removed.press(KeyCode::Up);
+            }
+            removed.press(KeyCode::Delete);
+            assert_eq!(removed.ops, [Op::Unqueue { message: Seq(message) }]);
+        }
+        // Another key leaves the queue, and goes to the input.
+        let mut left = screen();
+        left.press(KeyCode::Up);
+        left.press(KeyCode::Char('x'));
+        left.press(KeyCode::Backspace);
+        left.press(KeyCode::Enter);
+        assert!(left.ops.is_empty() && left.app.input.is_empty(), "{:?}", left.ops);
+    }
 }
 
 #[test]

@@ -109,6 +109,8 @@ fn commands_ask_for_what_they_say() {
     screen.send_line("/compact");
     assert_eq!(screen.ops.last(), Some(&Op::Compact));
     screen.send_line("/cancel");
+    assert!(screen.shows("Stop this run?"), "{}", screen.text());
+    screen.press_after_reading('y');
     assert_eq!(screen.ops.last(), Some(&Op::Cancel { task: "r2".into() }));
     let mut talking = Script::default();
     talking.chat(true);
@@ -117,14 +119,19 @@ fn commands_ask_for_what_they_say() {
     waiting.send_line("/cancel");
     assert_eq!(waiting.ops.last(), Some(&Op::Cancel { task: TaskId::chat() }), "without a run, the turn");
     screen.send_line("/undo");
-    assert_eq!(screen.effects.last(), Some(&Effect::Undo(None)));
+    assert!(screen.shows("Undo what this run wrote?"), "{}", screen.text());
+    screen.press_after_reading('y');
+    assert_eq!(screen.effects.last(), Some(&Effect::Undo("r1".into())));
     screen.send_line("/copy");
     assert!(matches!(screen.effects.last(), Some(Effect::Copy(text)) if text.contains("plan with 3 phases")));
     screen.send_line("/sessions");
     screen.press(KeyCode::Down);
     screen.press(KeyCode::Enter);
+    assert!(screen.shows("Leave while agents work?"), "{}", screen.text());
+    screen.press_after_reading('y');
     assert_eq!(screen.effects.last(), Some(&Effect::Leave(TuiExit::OpenSession("s1".into()))));
     screen.send_line("/quit");
+    screen.press_after_reading('y');
     assert_eq!(screen.effects.last(), Some(&Effect::Leave(TuiExit::Quit)));
 }
 
@@ -134,6 +141,11 @@ fn ctrl_c_clears_then_cancels_then_leaves() {
     screen.write("half a thought");
     screen.control('c');
     assert!(screen.app.input.is_empty() && screen.ops.is_empty());
+    screen.write("half a thought");
+    screen.control('g');
+    screen.control('c');
+    assert!(screen.app.input.is_empty() && screen.ops.is_empty(), "also with a dialog open");
+    screen.press(KeyCode::Esc);
     screen.control('c');
     assert_eq!(screen.ops, [Op::Cancel { task: "r2".into() }]);
     assert!(screen.shows("Ctrl+C again leaves"));

@@ -126,6 +126,7 @@ fn the_choice_shows_the_reasons_of_the_voters_and_the_rendered_answer() {
 fn another_agent_is_chosen_with_two_keys() {
     let mut screen = voted();
     screen.control('o');
+    screen.wait(400);
     screen.press(KeyCode::Down);
     screen.press(KeyCode::Enter);
     assert_eq!(decision(&screen), Some(&Decision::Presenter { agent: "cc".into() }));

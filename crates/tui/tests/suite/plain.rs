@@ -1,5 +1,5 @@
-//! The plain mode is tested with the real program; this file only checks that the same items always give the same
-//! model, also if events arrive twice.
+//! Folding the same feed items always gives the same `SessionView`, and events that arrive again add no entries. (The
+//! plain mode itself is tested with the real program.)
 
 use crate::script;
 use althing_protocol::FeedItem;

@@ -1,11 +1,13 @@
 //! Random keys of someone who types, while dialogs come and go, panels open and close, and the focus moves: nothing is
 //! approved, cancelled or undone.
 
-use super::support::TestScreen;
+use super::support::{TestScreen, options};
 use crate::script::Script;
-use althing_protocol::{Decision, InteractionKind, Op, RunEnd, RunStatus};
-use althing_tui::Effect;
-use crossterm::event::KeyCode;
+use althing_protocol::{
+    Ask, AskKind, AskOption, Decision, EditPreview, InteractionKind, Op, PlanRef, RunEnd, RunStatus,
+};
+use althing_tui::{Effect, TuiOptions};
+use crossterm::event::{Event, KeyCode};
 
 struct Keys(u64);
 
@@ -91,7 +93,7 @@ fn random_keys_approve_cancel_and_undo_nothing_while_the_focus_moves() {
                 screen.press(key);
                 pressed += 1;
             }
-            // The typed text is completed to a whole word, so that no letter stands alone.
+            // Two more letters follow at once, because a letter that is typed alone may act as a shortcut.
             screen.write("zz");
             script.items.clear();
             let id = format!("i{round}");
@@ -117,5 +119,190 @@ fn random_keys_approve_cancel_and_undo_nothing_while_the_focus_moves() {
         }
         let harmful: Vec<&Effect> = screen.effects.iter().filter(|effect| !is_harmless(effect)).collect();
         assert!(harmful.is_empty(), "{harmful:?}\n{}", screen.text());
+    }
+}
+
+/// Sentences in which letters that are shortcuts somewhere come early and late.
+const SENTENCES: &[&str] = &[
+    "and then explain it to me",
+    "compare a and b",
+    "execute my plan, please",
+    "try again",
+    "are you sure? y/n",
+    "cancel that, use the first one",
+    "undo what you did",
+    "please do a",
+    "1 or 2?",
+    "no, option 3",
+    "fix it",
+    "retry",
+    "exactly",
+    "okay",
+];
+
+fn program(text: &str, options: &[&str]) -> InteractionKind {
+    let option = |label: &&str| AskOption { id: (*label).into(), label: (*label).into() };
+    let options: Vec<AskOption> = options.iter().map(option).collect();
+    let about = if options.is_empty() { AskKind::Question } else { AskKind::Permission };
+    InteractionKind::Program(Ask { about, text: text.into(), options, native: None })
+}
+
+/// Opens or closes a question of some kind, as programs, agents and other front ends do.
+fn something_happens(keys: &mut Keys, script: &mut Script, number: usize) {
+    let id = format!("q{number}");
+    let budget = InteractionKind::Budget {
+        spent_micro_usd: 5_040_000,
+        budget_micro_usd: 5_000_000,
+        raised_micro_usd: Some(10_040_000),
+    };
+    let edit = InteractionKind::EditApproval {
+        call: "c".into(),
+        preview: EditPreview { project: "/p".into(), files: Vec::new(), ask: true, digest: "d".into() },
+    };
+    match keys.below(10) {
+        0 => {
+            let kind = InteractionKind::RunApproval { proposal: Box::new(Script::proposal()) };
+            script.asks(Some("c1"), &id, kind, None);
+        }
+        1 => {
+            let plan = PlanRef { id: "auth".into(), path: "/plans/auth".into() };
+            let kind = InteractionKind::PlanApproval { plan, preview: vec!["Add pasetors".into()] };
+            script.asks(Some("c1"), &id, kind, None);
+        }
+        2 => script.asks(Some("c1"), &id, budget, None),
+        3 => script.asks(Some("c1"), &id, edit, None),
+        4 => script.asks(Some("r2.a1"), &id, program("Run `cargo test`?", &["Yes", "Always", "No"]), None),
+        5 => script.asks(Some("r2.a2"), &id, program("Which branch?", &[]), None),
+        6 => script.asks(Some("r2.a3"), &id, InteractionKind::Interrupted, None),
+        7 => script.override_window("r2"),
+        _ => {
+            for past in number.saturating_sub(4)..number {
+                script.answered(&format!("q{past}"), Decision::Reject { reason: None });
+            }
+            script.answered("i-override", Decision::Continue);
+        }
+    }
+}
+
+/// Types one sentence without a pause, in one of the ways in which people and terminals do it, and ends it.
+fn type_sentence(keys: &mut Keys, screen: &mut TestScreen, script: &mut Script, number: &mut usize) -> usize {
+    let sentence = SENTENCES[keys.below(SENTENCES.len())];
+    // By hand, or at the speed of a terminal that pastes as if it were typed.
+    let gap = [380, 150, 3][keys.below(3)];
+    let happens_at = keys.below(sentence.len() * 2);
+    let mut codes: Vec<KeyCode> = sentence.chars().map(KeyCode::Char).collect();
+    let moves = [KeyCode::Left, KeyCode::Right, KeyCode::Up, KeyCode::Down, KeyCode::Backspace, KeyCode::Tab];
+    if keys.below(3) == 0 {
+        codes.insert(3 + keys.below(codes.len() - 3), moves[keys.below(moves.len())]);
+    }
+    codes.push([KeyCode::Enter, KeyCode::Enter, KeyCode::Esc, KeyCode::Tab][keys.below(4)]);
+    if keys.below(4) == 0 {
+        codes.push(KeyCode::Enter);
+    }
+    if keys.below(5) == 0 {
+        screen.send(Event::Paste(sentence.into()));
+        codes = vec![KeyCode::Enter];
+    }
+    let pressed = codes.len();
+    for (at, code) in codes.into_iter().enumerate() {
+        if at == happens_at {
+            *number += 1;
+            script.items.clear();
+            something_happens(keys, script, *number);
+            screen.feed_at_once(&script.items);
+        }
+        screen.wait(keys.below(gap) as u64);
+        screen.press(code);
+    }
+    pressed
+}
+
+/// An answer, a cancellation, an undo, or keys for a program. Leaving is harmful too; `Esc` may stop a reply.
+fn is_harmful(effect: &Effect) -> bool {
+    !is_harmless(effect) || matches!(effect, Effect::Submit(Op::Input { .. }))
+}
+
+/// Whether a dialog is open that comes only by a key.
+fn is_opened_by_a_key(screen: &TestScreen) -> bool {
+    ["esc later", "esc keep", "esc no"].iter().any(|hint| screen.shows(hint))
+}
+
+#[track_caller]
+fn expect_unharmed(screen: &TestScreen, log: &str) {
+    let harmful: Vec<&Effect> = screen.effects.iter().filter(|effect| is_harmful(effect)).collect();
+    assert!(harmful.is_empty(), "{log}: {harmful:?}\n{}", screen.text());
+}
+
+#[test]
+fn sentences_answer_no_question_of_any_kind_that_comes_while_they_are_typed() {
+    let mut keys = Keys(5);
+    let mut pressed = 0;
+    while pressed < 10_000 {
+        let mut script = scene();
+        let mut screen = TestScreen::showing(&script, [80, 80, 160][keys.below(3)], 24);
+        let mut number = 0;
+        for round in 0..8 {
+            // What was typed is sent or cleared, and the person looks at the screen for a while.
+            screen.wait(1200 + keys.below(4000) as u64);
+            screen.app.input.set("");
+            // What the person opened and does not answer, the person closes.
+            if is_opened_by_a_key(&screen) {
+                screen.press(KeyCode::Esc);
+                screen.wait(1200);
+            }
+            match keys.below(8) {
+                // With these keys, the person turns to a dialog that is already open.
+                _ if screen.app.modal.is_some() => {}
+                0 => screen.control('r'),
+                1 => screen.control('t'),
+                2 => screen.press(KeyCode::Tab),
+                3 => screen.control('o'),
+                _ => {}
+            }
+            if keys.below(2) == 0 {
+                number += 1;
+                script.items.clear();
+                something_happens(&mut keys, &mut script, number);
+                screen.feed_at_once(&script.items);
+                screen.wait(keys.below(3000) as u64);
+            }
+            pressed += type_sentence(&mut keys, &mut screen, &mut script, &mut number);
+            expect_unharmed(&screen, &format!("round {round}, {pressed} keys"));
+        }
+    }
+}
+
+#[test]
+fn sentences_answer_no_question_about_trust_or_leaving() {
+    let mut keys = Keys(9);
+    for round in 0..500 {
+        let mut script = Script::default();
+        if keys.below(2) == 0 {
+            let mut screen = TestScreen::new(80, 24);
+            screen.app.ask_trust(vec!["start the program /tmp/x".into()]);
+            screen.app.note_question_shown(screen.now);
+            screen.draw();
+            screen.wait(keys.below(3000) as u64);
+            // The first letter of these is no answer.
+            let sentence = ["please do a", "fix it now, okay?", "try it on a", "hello again"][keys.below(4)];
+            for letter in sentence.chars() {
+                screen.wait(keys.below(900) as u64);
+                screen.press(KeyCode::Char(letter));
+            }
+            screen.press(KeyCode::Enter);
+            screen.press(KeyCode::Esc);
+            assert_eq!(screen.app.trust_choice(), None, "round {round}");
+        } else {
+            script.workflow();
+            let options = TuiOptions { workflow: true, ..options() };
+            let mut screen = TestScreen::with(options, 80, 24);
+            screen.feed(&script.items);
+            screen.control('d');
+            assert!(screen.shows("Leave while agents work?") || screen.app.modal.is_some());
+            screen.wait(keys.below(3000) as u64);
+            let mut number = 0;
+            type_sentence(&mut keys, &mut screen, &mut Script::default(), &mut number);
+            expect_unharmed(&screen, &format!("round {round}"));
+        }
     }
 }

@@ -209,7 +209,7 @@ fn undo_is_one_key_at_the_final_answer_and_is_asked_about() {
     assert!(!screen.shows("Undo what this run wrote?") && screen.effects.is_empty(), "Enter keeps them");
     screen.press(KeyCode::Char('u'));
     screen.press_after_reading('y');
-    assert_eq!(screen.effects.last(), Some(&Effect::Undo(Some("r1".into()))));
+    assert_eq!(screen.effects.last(), Some(&Effect::Undo("r1".into())));
 }
 
 #[test]

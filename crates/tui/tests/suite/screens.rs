@@ -127,7 +127,7 @@ fn the_vote_is_shown_above_the_input() {
         let mut script = vote();
         script.now = althing_protocol::Timestamp(screen.now.0 - 6_000);
         script.override_window("r1");
-        screen.feed(&script.items);
+        screen.feed_at_once(&script.items);
     });
 }
 
@@ -136,7 +136,7 @@ fn another_presenter_is_chosen_from_everyone_who_answered() {
     snapshot("override", |screen| {
         let mut script = vote();
         script.override_window("r1");
-        screen.feed(&script.items);
+        screen.feed_at_once(&script.items);
         screen.control('o');
         screen.press(KeyCode::Down);
     });

@@ -3,6 +3,7 @@
 use super::support::{TestScreen, options};
 use crate::script::{self, Script};
 use althing_protocol::DeltaKind;
+use althing_tui::{TuiOptions, Welcome};
 use crossterm::event::KeyCode;
 
 #[test]
@@ -82,4 +83,24 @@ fn a_wide_screen_puts_the_run_beside_the_conversation() {
     let mut screen = TestScreen::showing(&script::conversation(), 200, 50);
     screen.control('r');
     assert!(screen.shows("Type a message...") && screen.shows("‹ esc   Run: Execute phase 1"));
+}
+
+#[test]
+fn the_welcome_shows_what_can_be_chosen_at_every_size() {
+    let missing =
+        ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "claude", "codex", "gemini", "Ollama"];
+    let welcome = Welcome { found: Vec::new(), missing: missing.map(str::to_owned).to_vec() };
+    for (width, height) in [(40, 12), (60, 14), (80, 24), (160, 45)] {
+        let options = TuiOptions { welcome: Some(welcome.clone()), ..options() };
+        let mut screen = TestScreen::with(options, width, height);
+        for choice in
+            ["start with what was found", "try it with the offline", "first write a config", "what is this"]
+        {
+            assert!(screen.shows(&format!("› {choice}")), "{width}x{height}: {choice}\n{}", screen.text());
+            screen.press(KeyCode::Down);
+        }
+        assert!(screen.shows("enter take") && !screen.shows("enter send"), "{}", screen.text());
+        screen.write("hello");
+        assert!(screen.shows("enter send"), "{}", screen.text());
+    }
 }

@@ -1,7 +1,7 @@
 //! A screen without a terminal: events and keys go in, text and ops come out.
 
 use crate::script::{START, Script, team};
-use althing_protocol::{FeedItem, Op, Timestamp};
+use althing_protocol::{FeedItem, InteractionId, Op, TaskId, Timestamp};
 use althing_tui::{App, Effect, PreviewMessage, ProjectEntry, SessionEntry, TuiHost, TuiOptions};
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::Terminal;
@@ -41,6 +41,10 @@ impl TuiHost for FakeHost {
             about: about.into(),
         };
         Ok(vec![entry("my-app", "The web service"), entry("site", "The documentation")])
+    }
+
+    fn last_changed(&self) -> Result<TaskId, String> {
+        Ok("r1".into())
     }
 
     fn paths(&self, prefix: &str) -> Vec<String> {
@@ -83,7 +87,22 @@ impl TestScreen {
         screen
     }
 
+    fn question(&self) -> Option<InteractionId> {
+        let in_dialog = self.app.modal.as_ref().and_then(|modal| modal.question());
+        let vote = self.app.model.override_question().map(|question| &question.interaction.id);
+        in_dialog.or(vote).cloned()
+    }
+
+    /// If a question appears, time passes until it counts as read.
     pub fn feed(&mut self, items: &[FeedItem]) {
+        let before = self.question();
+        self.feed_at_once(items);
+        if self.question() != before {
+            self.now.0 += 400;
+        }
+    }
+
+    pub fn feed_at_once(&mut self, items: &[FeedItem]) {
         for item in items {
             self.app.apply(item);
         }

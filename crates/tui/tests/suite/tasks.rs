@@ -2,8 +2,10 @@
 
 use super::support::{TestScreen, options};
 use crate::script::Script;
-use althing_protocol::{Decision, Fact, FeedItem, Op, Progress, Seq, TaskStatus};
+use althing_protocol::{AttemptOutcome, Decision, Fact, FeedItem, Op, Progress, Seq, TaskStatus, Usage};
 use althing_tui::{Effect, TuiExit, TuiOptions};
+use althing_view::conversation::{Audience, ConversationLines};
+use althing_view::labels;
 use crossterm::event::KeyCode;
 
 fn waiting() -> TestScreen {
@@ -176,4 +178,32 @@ fn stopping_a_task_of_a_workflow_is_asked_about_in_the_panel_and_in_the_task() {
     screen.press(KeyCode::Char('x'));
     screen.press_after_reading('y');
     assert_eq!(screen.ops, [Op::Cancel { task: "w1.ask".into() }]);
+}
+
+#[test]
+fn a_failed_task_keeps_the_hint_in_every_front_end() {
+    let (error, hint) = ("claude would use .claude/settings.json", "pass `--trust` if you trust it");
+    let outcome = AttemptOutcome::Exited {
+        ok: false,
+        exit_code: Some(1),
+        signal: None,
+        output: String::new(),
+        error: Some(error.into()),
+        hint: Some(hint.into()),
+    };
+    let mut script = Script::default();
+    script.workflow();
+    script.fact(
+        Some("w1.ask"),
+        Fact::AttemptEnded { attempt: 1, outcome: outcome.clone(), usage: Usage::default(), call: None },
+    );
+    script.fact(Some("w1.ask"), Fact::StatusChanged { status: TaskStatus::Failed, why: Some(error.into()) });
+    let screen = TestScreen::showing(&script, 160, 30);
+    let mut lines = ConversationLines::new(Audience::Person);
+    let plain: Vec<String> =
+        lines.updates(&screen.app.model).iter().map(|line| line.text().to_owned()).collect();
+    let expected = format!("{error} ({hint})");
+    assert!(plain.iter().any(|line| line.contains(&expected)), "{plain:#?}");
+    assert!(screen.shows("pass `--trust`"), "{}", screen.text());
+    assert_eq!(labels::outcome(&outcome), Some(format!("failed: {expected}")));
 }

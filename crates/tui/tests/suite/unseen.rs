@@ -407,7 +407,7 @@ fn ten_thousand_random_keys_while_dialogs_come_and_go_grant_cancel_and_undo_noth
                 screen.press(key);
                 pressed += 1;
             }
-            // The typed text is completed to a whole word, so that no letter stands alone.
+            // Two more letters follow at once, because a letter that is typed alone may act as a shortcut.
             screen.write("zz");
             script.items.clear();
             match (round + keys.below(3)) % 3 {

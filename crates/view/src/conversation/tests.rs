@@ -2,6 +2,7 @@
 
 use super::*;
 use althing_protocol::{AnswerLabel, Ask, Candidate, Interaction, Member, Modes, Timestamp};
+use std::collections::BTreeMap;
 
 fn question(kind: InteractionKind) -> Question {
     let interaction = Interaction { id: "i1".into(), kind, countdown: None };
@@ -25,8 +26,17 @@ fn proposed(launch: LaunchRun, agents: &[&str]) -> InteractionKind {
     };
     let (modes, chosen) = (Modes::default(), Vec::new());
     let members = agents.iter().map(member).collect();
-    let (costs, digest) = (None, "d".into());
-    let proposal = Proposal { launch, members, modes, chosen, may_read, may_write, costs, digest };
+    let proposal = Proposal {
+        launch,
+        members,
+        modes,
+        chosen,
+        may_read,
+        may_write,
+        costs: None,
+        not_signed_in: BTreeMap::new(),
+        digest: "d".into(),
+    };
     InteractionKind::RunApproval { proposal: Box::new(proposal) }
 }
 

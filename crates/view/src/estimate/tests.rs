@@ -31,6 +31,7 @@ fn proposal(agents: &[&str], prices: &[(&str, f64, f64)], past: PastRuns) -> Pro
         may_read: Vec::new(),
         may_write: Vec::new(),
         costs: Some(Box::new(KnownCosts { prices, past, ..KnownCosts::default() })),
+        not_signed_in: BTreeMap::new(),
         digest: "d".into(),
     }
 }

@@ -182,7 +182,7 @@ fn ballots(run: &RunReport) -> Block {
 fn changes(run: &RunReport) -> Vec<Block> {
     if run.context_path_writes.is_empty() {
         let text = if run.unchanged_paths.is_empty() {
-            "The run changed no files outside its own workspaces.".to_owned()
+            "No changes outside the run's workspaces were recorded.".to_owned()
         } else {
             format!("Nothing was changed, although {} could be written.", run.unchanged_paths.join(", "))
         };

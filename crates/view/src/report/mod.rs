@@ -37,7 +37,7 @@ pub struct Places<'a> {
 pub struct SessionReport {
     pub session: String,
     pub kind: SessionKind,
-    /// The goal as recorded when the session was opened.
+    /// The goal that was recorded when the session was opened; for a conversation, the user's first message.
     pub goal: String,
     pub started: Timestamp,
     pub updated: Timestamp,
@@ -241,7 +241,7 @@ impl SessionReport {
         }
     }
 
-    /// Adds the tasks of a workflow. What they used is known already.
+    /// Replaces `self.tasks`, which contains only what each task used, with full reports of the workflow's tasks.
     fn add_tasks(&mut self, view: &SessionView) {
         let used = std::mem::take(&mut self.tasks);
         for task in

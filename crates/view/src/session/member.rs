@@ -72,7 +72,7 @@ pub struct MemberView {
     pub since: Option<Timestamp>,
     /// Whether the agent's work, or the program's task, has ever had the status `Failed`.
     pub dropped_out: bool,
-    /// Why the last attempt that failed did, in one or two words.
+    /// Why the last failed attempt failed, in one or two words.
     pub failure: Option<&'static str>,
 }
 

@@ -18,7 +18,7 @@ pub use streaming::StreamingText;
 pub use task::{TaskKind, TaskView};
 pub use worker::Worker;
 
-use crate::labels;
+use crate::{labels, shown};
 use althing_protocol::{
     AskKind, AttemptOutcome, ChatSpec, ChatState, Event, Fact, FeedItem, InteractionId, InteractionKind,
     Item, Member, ModeChoice, NoticeLevel, Op, Phase, PlanRef, Progress, Purpose, Seq, SessionId,
@@ -127,7 +127,7 @@ impl SessionView {
                 let is_turn = matches!(kind, InteractionKind::Program(ask) if ask.about == AskKind::YourTurn);
                 self.set_turn_over(event.task.as_ref(), is_turn);
                 self.questions.push(Question {
-                    interaction: interaction.clone(),
+                    interaction: shown::interaction(interaction),
                     task: event.task.clone(),
                     since: event.at,
                     opened: event.seq,

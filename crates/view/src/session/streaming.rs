@@ -15,8 +15,8 @@ pub struct StreamingText {
     pub waiting: Option<String>,
 }
 
-/// The maximum size of the streamed text, and of the reasoning, in bytes. The finished reply contains the complete
-/// text.
+/// When the streamed text, reasoning or answer has this size in bytes, the rest of it is not kept. The finished reply
+/// is complete.
 const MOST: usize = 1 << 20;
 
 impl StreamingText {

@@ -136,7 +136,11 @@ impl TaskView {
                     self.started = at;
                 }
                 self.status = *status;
-                self.why.clone_from(why);
+                // The reason with a hint, from the end of the attempt, says more than the same reason alone.
+                let is_known = |why: &String| self.why.as_ref().is_some_and(|known| known.starts_with(why));
+                if !why.as_ref().is_some_and(is_known) {
+                    self.why.clone_from(why);
+                }
                 self.ended = status.is_final().then_some(at);
             }
             Fact::AttemptStarted { .. } if self.status == TaskStatus::Pending => {
@@ -145,8 +149,7 @@ impl TaskView {
             }
             Fact::AttemptEnded { outcome: AttemptOutcome::Exited { output, error, hint, .. }, .. } => {
                 if let Some(error) = error {
-                    let hint = hint.as_ref().map(|hint| format!(". {hint}")).unwrap_or_default();
-                    self.why = Some(format!("{error}{hint}"));
+                    self.why = Some(labels::with_hint(error.clone(), hint.as_deref()));
                 }
                 if self.output.trim().is_empty() {
                     self.append_output(output);

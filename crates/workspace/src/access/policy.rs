@@ -145,7 +145,7 @@ impl RootSet {
 
     pub(crate) fn allowed(&self) -> String {
         let name = |root: &Root| match root.role {
-            RootRole::Workspace => format!("{} (your workspace, read and write)", root.shown.display()),
+            RootRole::Workspace => format!("{} (your workspace)", root.shown.display()),
             RootRole::View => format!("{} (read)", root.shown.display()),
             RootRole::Context(_) => format!("{} (context path)", root.shown.display()),
         };

@@ -1,12 +1,13 @@
 //! Why a call of an agent's file tools or task list tools failed.
 
+use althing_text::quoted_name;
 use std::io;
 
 /// Why a call was refused. Nothing was changed, except possibly after `Io`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The string cannot be a path.
-    #[error("{path} is not a usable path: {why}")]
+    #[error("{} is not a usable path: {why}", quoted_name(path))]
     BadPath {
         /// The agent's input, truncated.
         path: String,
@@ -14,7 +15,7 @@ pub enum Refusal {
         why: &'static str,
     },
     /// The path is outside all roots of the agent.
-    #[error("{path} is outside what you may use. You may use: {allowed}")]
+    #[error("{} is outside what you may use. You may use: {allowed}", quoted_name(path))]
     Outside {
         /// The agent's input.
         path: String,
@@ -22,13 +23,13 @@ pub enum Refusal {
         allowed: String,
     },
     /// The path is in Althing's state directory, outside of the agent's workspace and views.
-    #[error("{path} belongs to Althing's own state, which agents cannot access")]
+    #[error("{} belongs to Althing's own state, which agents cannot access", quoted_name(path))]
     State {
         /// The agent's input.
         path: String,
     },
     /// The path may be read but not written.
-    #[error("{path} is read-only: {why}")]
+    #[error("{} is read-only: {why}", quoted_name(path))]
     ReadOnly {
         /// The path.
         path: String,
@@ -36,7 +37,10 @@ pub enum Refusal {
         why: ReadOnlyReason,
     },
     /// One of the file's hard links may be outside the agent's roots.
-    #[error("{path} has {links} hard links, one of which may be outside the paths you may use; {instead}")]
+    #[error(
+        "{} has {links} hard links, one of which may be outside the paths you may use; {instead}",
+        quoted_name(path)
+    )]
     HardLinked {
         /// The path.
         path: String,
@@ -46,13 +50,13 @@ pub enum Refusal {
         instead: &'static str,
     },
     /// The path is a pipe, socket or device.
-    #[error("{path} is not a regular file")]
+    #[error("{} is not a regular file", quoted_name(path))]
     Special {
         /// The path.
         path: String,
     },
     /// The file, or a line that is read from it, is too large.
-    #[error("{path} has {size} bytes; the limit is {limit}")]
+    #[error("{} has {size} bytes; the limit is {limit}", quoted_name(path))]
     TooLarge {
         /// The path of the file, after `a line of` if a line is too large.
         path: String,
@@ -62,7 +66,7 @@ pub enum Refusal {
         limit: u64,
     },
     /// The check itself failed, so access is denied.
-    #[error("{path} could not be checked ({why}), so access is denied")]
+    #[error("{} could not be checked ({why}), so access is denied", quoted_name(path))]
     CheckFailed {
         /// The path.
         path: String,
@@ -70,13 +74,13 @@ pub enum Refusal {
         why: String,
     },
     /// The file does not exist.
-    #[error("{path} does not exist")]
+    #[error("{} does not exist", quoted_name(path))]
     NotFound {
         /// The path.
         path: String,
     },
     /// What is at the path does not fit this tool: a directory, text in another encoding, an existing file.
-    #[error("{path} is {what}")]
+    #[error("{} is {what}", quoted_name(path))]
     WrongKind {
         /// The path.
         path: String,
@@ -84,7 +88,7 @@ pub enum Refusal {
         what: &'static str,
     },
     /// A file operation failed.
-    #[error("cannot {doing} {path}: {why}")]
+    #[error("cannot {doing} {}: {why}", quoted_name(path))]
     Io {
         /// A verb such as `read`.
         doing: &'static str,

@@ -9,7 +9,8 @@ use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 
-/// The maximum number of links in one walk, and of walks for one path. The kernel follows at most 40 links as well.
+/// The maximum number of links that one walk follows, and also the maximum number of walks for one path (an absolute
+/// link starts a new walk). The kernel also follows at most 40 links.
 const MAX_LINKS: usize = 40;
 /// The kernel accepts no longer paths.
 const PATH_MAX: usize = 4096;

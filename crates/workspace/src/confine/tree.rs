@@ -26,7 +26,7 @@ pub(crate) enum WalkStep {
     Skip,
     /// Lists the entry, and nothing below it.
     List,
-    /// Lists the entry, and everything below it if it is a directory.
+    /// Lists the entry. If it is a directory, the walk also visits each entry in it.
     Enter,
 }
 

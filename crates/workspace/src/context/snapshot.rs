@@ -203,7 +203,8 @@ impl TrackedPath {
 }
 
 impl ContextSnapshot {
-    /// Missing paths are left out, and so are paths that now lead through a link: nothing can be written there.
+    /// Lists the writable context paths, but no files in them. Leaves out missing paths, and paths that now lead
+    /// through a symlink, because nothing can be written there.
     pub(crate) fn without_entries(paths: &[ContextPath]) -> Self {
         let mut roots = Vec::new();
         for (number, path) in paths.iter().enumerate().filter(|(_, path)| path.writable) {

@@ -44,7 +44,7 @@ impl UndoStep<'_> {
 
     /// Whether the step is already done, possibly by an interrupted undo.
     pub(super) fn is_done(&self, now: &PathState) -> bool {
-        // If the run replaced a directory with a file, the directory is restored together with its content.
+        // If the run replaced a directory with a file, the file's step is done once the directory is there again.
         *now == self.wanted
             || (self.after.change == FileChange::New
                 && *now == PathState::Dir
@@ -101,7 +101,8 @@ pub(super) fn remove_created(
         done.insert(n);
     }
     let mut made = BTreeSet::new();
-    // An interrupted undo may have deleted the files, but not their directories.
+    // The directories of `gone` are looked at, too: an interrupted undo may have deleted those files, but not yet their
+    // directories.
     for step in steps.iter().chain(gone) {
         let above = step.after.path.ancestors().skip(usize::from(step.after.state != PathState::Dir));
         for dir in above.filter(|dir| !dir.as_os_str().is_empty()) {

@@ -14,7 +14,8 @@ const CONTEXT: &str = "update_project_context";
 const DESCRIBE: &str = "describe_path";
 const MAX_LISTED_RUNS: usize = 20;
 
-/// The tools for one project; the project's other files are accessed with the file tools.
+/// The tools that show a project, replace its `CONTEXT.md` and describe its paths. Agents access all other files of the
+/// project with the file tools.
 pub struct ProjectHost {
     project: ProjectWorkspace,
 }

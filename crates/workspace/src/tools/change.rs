@@ -6,6 +6,7 @@ use super::job::{Job, check_size, file_name};
 use crate::access::{LastLink, Refusal, ResolvedPath, RootRole};
 use crate::confine::ConfinedDir;
 use althing_protocol::{RUNS_CODE_LATER, runs_code_in};
+use althing_text::quoted_name;
 use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::path::Path;
@@ -18,7 +19,7 @@ pub(crate) fn write_file(job: &Job<'_>, args: &Args) -> Result<String, Refusal> 
     check_size(content.len() as u64, &resolved.shown)?;
     write_content(job, &resolved, content.as_bytes())?;
     let what = if resolved.found.is_some() { "Replaced" } else { "Wrote" };
-    Ok(format!("{what} {} ({} bytes).{}", resolved.shown, content.len(), code_note(&resolved)))
+    Ok(format!("{what} {} ({} bytes).{}", quoted_name(&resolved.shown), content.len(), code_note(&resolved)))
 }
 
 pub(crate) fn edit_file(job: &Job<'_>, args: &Args) -> Result<String, Refusal> {
@@ -26,7 +27,7 @@ pub(crate) fn edit_file(job: &Job<'_>, args: &Args) -> Result<String, Refusal> {
     write_content(job, &edit.resolved, edit.new.as_bytes())?;
     let PlannedEdit { resolved, count, .. } = edit;
     let times = if count == 1 { "one place".to_owned() } else { format!("{count} places") };
-    Ok(format!("Changed {} in {times}.{}", resolved.shown, code_note(&resolved)))
+    Ok(format!("Changed {} in {times}.{}", quoted_name(&resolved.shown), code_note(&resolved)))
 }
 
 /// What `edit_file` would do.
@@ -68,8 +69,11 @@ pub(crate) fn plan_edit<'a>(job: &Job<'a>, args: &Args) -> Result<PlannedEdit<'a
             )));
         }
     }
+    // Checked before the replacement, whose result may be millions of times larger than the arguments.
+    let kept = (text.len() - count * old.len()) as u64;
+    let added = (count as u64).saturating_mul(new.len() as u64);
+    check_size(kept.saturating_add(added), &resolved.shown)?;
     let changed = text.replace(&old, &new);
-    check_size(changed.len() as u64, &resolved.shown)?;
     Ok(PlannedEdit { resolved, old: text, new: changed, count })
 }
 
@@ -82,7 +86,7 @@ pub(crate) fn delete_file(job: &Job<'_>, args: &Args) -> Result<String, Refusal>
     job.before_change(&resolved)?;
     resolved.dir.remove_file(file_name(&resolved)?).map_err(Refusal::io("delete", &resolved.shown))?;
     job.after_change(&resolved)?;
-    Ok(format!("Deleted {}.", resolved.shown))
+    Ok(format!("Deleted {}.", quoted_name(&resolved.shown)))
 }
 
 /// Points out a changed file in a context path that runs code later; empty for other files, and if writing such a

@@ -10,7 +10,7 @@ pub(crate) fn apply(text: &str, hunks: &[Hunk]) -> Result<String, String> {
     let end = if text.contains("\r\n") { "\r\n" } else { "\n" };
     let closed = text.is_empty() || text.ends_with('\n');
     let old: Vec<&str> = text.lines().collect();
-    let mut new: Vec<String> = Vec::with_capacity(old.len());
+    let mut new: Vec<&str> = Vec::with_capacity(old.len());
     let mut at = 0;
     for (n, hunk) in hunks.iter().enumerate() {
         let failed = |why: &str| format!("hunk {}: {why}", n + 1);
@@ -30,28 +30,28 @@ pub(crate) fn apply(text: &str, hunks: &[Hunk]) -> Result<String, String> {
         let first = wanted.first().copied().unwrap_or_default();
         let start_line = start_line.ok_or_else(|| {
             let place = if hunk.at_end {
-                "are not the last lines of the file".to_owned()
+                format!("are not the last lines of the file from line {} on", from + 1)
             } else {
                 format!("do not occur together from line {} on", from + 1)
             };
             let count = wanted.len();
             failed(&format!("its unchanged and removed lines ({count} in all, first `{first}`) {place}"))
         })?;
-        new.extend(old.get(at..start_line).unwrap_or_default().iter().map(|line| (*line).to_owned()));
+        new.extend(old.get(at..start_line).unwrap_or_default());
         let mut line_index = start_line;
         for line in &hunk.lines {
             match line {
                 HunkLine::Keep(_) => {
-                    new.extend(old.get(line_index).map(|line| (*line).to_owned()));
+                    new.extend(old.get(line_index));
                     line_index += 1;
                 }
                 HunkLine::Remove(_) => line_index += 1,
-                HunkLine::Add(line) => new.push(line.clone()),
+                HunkLine::Add(line) => new.push(line),
             }
         }
         at = line_index;
     }
-    new.extend(old.get(at..).unwrap_or_default().iter().map(|line| (*line).to_owned()));
+    new.extend(old.get(at..).unwrap_or_default());
     let mut out = new.join(end);
     if closed && !out.is_empty() {
         out.push_str(end);

@@ -1,12 +1,14 @@
 //! The tools `list_directory` and `glob`.
 
 use super::args::Args;
+use super::globs;
 use super::job::Job;
 use super::text::CappedText;
 use super::walk::{GitignoreMode, Walk};
 use crate::access::{Refusal, RootSet};
 use crate::confine::FileKind;
-use globset::{GlobBuilder, GlobMatcher};
+use althing_text::quoted_name;
+use globset::GlobSet;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
@@ -26,11 +28,12 @@ pub(crate) fn list_directory(job: &Job<'_>, args: &Args) -> Result<String, Refus
         }
         let Ok(Some(found)) = resolved.dir.stat(name) else { continue };
         let text = name.to_string_lossy();
+        let text = quoted_name(&text);
         let line = match found.kind {
             FileKind::Dir => format!("{text}/"),
             FileKind::File => format!("{text} ({} bytes)", found.stamp.size),
             FileKind::Link => match resolved.dir.read_link(name) {
-                Ok(target) => format!("{text} -> {}", target.to_string_lossy()),
+                Ok(target) => format!("{text} -> {}", quoted_name(&target.to_string_lossy())),
                 Err(error) => format!("{text} (an unreadable link: {error})"),
             },
             FileKind::Special => format!("{text} (special file)"),
@@ -43,16 +46,13 @@ pub(crate) fn list_directory(job: &Job<'_>, args: &Args) -> Result<String, Refus
         }
     }
     if page.is_empty() {
-        return Ok(format!("{} is empty.", resolved.shown));
+        return Ok(format!("{} is empty.", quoted_name(&resolved.shown)));
     }
     Ok(page.end(""))
 }
 
-pub(crate) fn compile(argument: &str, pattern: &str) -> Result<GlobMatcher, Refusal> {
-    let glob = GlobBuilder::new(pattern).literal_separator(true).build();
-    let invalid_argument =
-        |e: globset::Error| Refusal::Argument { argument: argument.to_owned(), why: e.to_string() };
-    glob.map(|glob| glob.compile_matcher()).map_err(invalid_argument)
+pub(crate) fn compile(argument: &str, pattern: &str) -> Result<GlobSet, Refusal> {
+    globs::compile(pattern).map_err(|why| Refusal::Argument { argument: argument.to_owned(), why })
 }
 
 pub(crate) fn glob(job: &Job<'_>, args: &Args) -> Result<String, Refusal> {
@@ -73,7 +73,8 @@ pub(crate) fn glob(job: &Job<'_>, args: &Args) -> Result<String, Refusal> {
     })?;
     if page.is_empty() {
         let rest = if whole { "" } else { INCOMPLETE };
-        return Ok(format!("Nothing below {} matches {pattern}.{rest}", resolved.shown));
+        let below = quoted_name(&resolved.shown);
+        return Ok(format!("Nothing below {below} matches {pattern}.{rest}"));
     }
     let note = match (full, whole) {
         (true, _) => "[more files match; use a narrower pattern or path]",
@@ -98,5 +99,5 @@ fn split(path: &str, pattern: &str) -> (String, String) {
 pub(crate) fn display_path(root_set: &RootSet, path: &Path) -> String {
     let workspace = root_set.roots.first().map(|root| root.shown.as_path());
     let short = workspace.and_then(|workspace| path.strip_prefix(workspace).ok());
-    short.unwrap_or(path).to_string_lossy().into_owned()
+    quoted_name(&short.unwrap_or(path).to_string_lossy()).into_owned()
 }

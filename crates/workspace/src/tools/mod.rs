@@ -5,6 +5,7 @@ mod apply;
 mod args;
 mod change;
 mod file;
+pub(crate) mod globs;
 mod hunks;
 mod job;
 mod list;

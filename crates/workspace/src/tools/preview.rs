@@ -5,7 +5,7 @@ use super::job::{Job, check_size, file_name};
 use super::{apply, change};
 use crate::access::{LastLink, Refusal, ResolvedPath, RootRole};
 use althing_protocol::{EditPreview, FileChange, FileDiff};
-use althing_text::sanitize;
+use althing_text::{head_and_tail, sanitize};
 use sha2::{Digest, Sha256};
 use similar::{ChangeTag, TextDiff};
 use std::time::Duration;
@@ -16,6 +16,9 @@ const CONTEXT: usize = 3;
 /// The maximum number of lines and bytes in the diff of one file.
 const MAX_LINES: usize = 1000;
 const MAX_BYTES: usize = 64 << 10;
+
+/// A longer line is shown without its middle, so that one line cannot use up the whole diff.
+const MAX_LINE_BYTES: usize = 8 << 10;
 
 /// After this time, a diff is completed without looking for the smallest one.
 const DIFF_TIMEOUT: Duration = Duration::from_millis(500);
@@ -74,8 +77,8 @@ pub(crate) fn preview(job: &Job<'_>, tool: &str, args: &Args) -> Result<EditPrev
     })
 }
 
-/// The content of an existing file; None if there is none. A text that says so, and that is no text to compare, stands
-/// for what cannot be read: a link, or a file that is too large.
+/// The content of a file; None if the file does not exist. For a link or a file that is too large, the content is
+/// replaced by the reason why it is not read, after a NUL byte, so that it is not compared as text.
 fn current_content(resolved: &ResolvedPath<'_>) -> Result<Option<Vec<u8>>, Refusal> {
     if resolved.found.is_none() {
         return Ok(None);
@@ -107,10 +110,11 @@ fn digest(changes: &[ProposedChange<'_>]) -> String {
     althing_text::hex(&hash.finalize())
 }
 
-/// A content as text; None if it is not text.
-fn as_text(content: Option<&[u8]>) -> Option<&str> {
+/// A content as text, and whether it is text. Bytes that are not UTF-8 are shown as symbols, so that they hide nothing.
+fn as_text(content: Option<&[u8]>) -> (String, bool) {
     let content = content.unwrap_or_default();
-    std::str::from_utf8(content).ok().filter(|text| !text.contains('\0'))
+    let is_text = std::str::from_utf8(content).is_ok() && !content.contains(&0);
+    (String::from_utf8_lossy(content).into_owned(), is_text)
 }
 
 fn file_diff(change: &ProposedChange<'_>) -> FileDiff {
@@ -119,31 +123,87 @@ fn file_diff(change: &ProposedChange<'_>) -> FileDiff {
         (Some(_), Some(_)) => FileChange::Modified,
         (Some(_), None) => FileChange::Deleted,
     };
-    let note = change::code_note(&change.resolved).trim().to_owned();
-    let note = Some(note).filter(|note| !note.is_empty() && change.new.is_some());
-    let path = sanitize::line(&change.resolved.real.to_string_lossy()).into_owned();
-    let mut shown =
-        FileDiff { path, change: kind, added: 0, removed: 0, diff: String::new(), omitted: 0, note };
-    let (Some(old), Some(new)) = (as_text(change.old.as_deref()), as_text(change.new.as_deref())) else {
-        shown.note.get_or_insert_with(|| "its content is not text, or too large to show".to_owned());
-        return shown;
-    };
-    let diff = TextDiff::configure().timeout(DIFF_TIMEOUT).diff_lines(old, new);
-    for line in diff.iter_all_changes() {
-        match line.tag() {
-            ChangeTag::Insert => shown.added += 1,
-            ChangeTag::Delete => shown.removed += 1,
-            ChangeTag::Equal => {}
-        }
-    }
-    let whole = diff.unified_diff().context_radius(CONTEXT).to_string();
+    let (old, is_old_text) = as_text(change.old.as_deref());
+    let (new, is_new_text) = as_text(change.new.as_deref());
+    let old = if is_old_text { old.as_str() } else { "" };
+    let diff = ShownDiff::new(old, &new);
+    let real = change.resolved.real.to_string_lossy();
+    let path = sanitize::visible_line(&real);
+    let code = change::code_note(&change.resolved).trim().to_owned();
+    let code = Some(code).filter(|note| !note.is_empty() && change.new.is_some());
+    let has_hidden = diff.has_hidden || path != real;
+    let notes = [
+        code,
+        (!is_old_text).then(|| "the old content is not text, or is too large to show".to_owned()),
+        (!is_new_text).then(|| "the new content is not text: NUL bytes are shown as ␀".to_owned()),
+        has_hidden.then(|| "it contains invisible characters, shown as ␍ or \\u{…}".to_owned()),
+        diff.has_cut_line.then(|| "the middle of long lines is not shown".to_owned()),
+    ];
+    let notes: Vec<String> = notes.into_iter().flatten().collect();
+    let note = (!notes.is_empty()).then(|| notes.join("; "));
+    let ShownDiff { added, removed, lines, .. } = diff;
+    let count = lines.len();
     let mut bytes = 0;
-    let fits = |line: &&str| {
+    let fits = |line: &String| {
         bytes += line.len();
         bytes <= MAX_BYTES
     };
-    let kept: Vec<&str> = whole.split_inclusive('\n').take(MAX_LINES).take_while(fits).collect();
-    shown.omitted = whole.split_inclusive('\n').count() - kept.len();
-    shown.diff = kept.concat();
-    shown
+    let kept: Vec<String> = lines.into_iter().take(MAX_LINES).take_while(fits).collect();
+    FileDiff { path, change: kind, added, removed, diff: kept.concat(), omitted: count - kept.len(), note }
+}
+
+/// The lines of a unified diff without its two header lines. Everything in them can be seen.
+struct ShownDiff {
+    added: usize,
+    removed: usize,
+    lines: Vec<String>,
+    has_hidden: bool,
+    has_cut_line: bool,
+}
+
+impl ShownDiff {
+    fn new(old: &str, new: &str) -> Self {
+        let mut shown =
+            Self { added: 0, removed: 0, lines: Vec::new(), has_hidden: false, has_cut_line: false };
+        // Only a line feed ends a line: the front ends, too, begin a new line nowhere else.
+        let old_lines: Vec<&str> = old.split_inclusive('\n').collect();
+        let new_lines: Vec<&str> = new.split_inclusive('\n').collect();
+        let diff = TextDiff::configure().timeout(DIFF_TIMEOUT).diff_slices(&old_lines, &new_lines);
+        for line in diff.iter_all_changes() {
+            match line.tag() {
+                ChangeTag::Insert => shown.added += 1,
+                ChangeTag::Delete => shown.removed += 1,
+                ChangeTag::Equal => {}
+            }
+        }
+        let is_all_crlf = [old, new].iter().all(|text| has_only_crlf(text));
+        for hunk in diff.unified_diff().context_radius(CONTEXT).iter_hunks() {
+            shown.lines.push(format!("{}\n", hunk.header()));
+            for line in hunk.iter_changes() {
+                shown.add_line(line.tag(), line.value(), is_all_crlf);
+            }
+        }
+        shown
+    }
+
+    /// Adds a line. A CR at its end is shown, unless all lines end with CR LF (`is_all_crlf`).
+    fn add_line(&mut self, tag: ChangeTag, line: &str, is_all_crlf: bool) {
+        let (content, is_ended) = line.strip_suffix('\n').map_or((line, false), |content| (content, true));
+        let content =
+            if is_all_crlf && is_ended { content.strip_suffix('\r').unwrap_or(content) } else { content };
+        let visible = sanitize::visible(content);
+        self.has_hidden |= visible != content;
+        let cut = head_and_tail(&visible, MAX_LINE_BYTES / 2, MAX_LINE_BYTES / 2, |missing| {
+            self.has_cut_line = true;
+            format!(" … {missing} bytes are not shown … ")
+        });
+        self.lines.push(format!("{tag}{cut}\n"));
+        if !is_ended {
+            self.lines.push("\\ No newline at end of file\n".into());
+        }
+    }
+}
+
+fn has_only_crlf(text: &str) -> bool {
+    text.matches('\n').count() == text.matches("\r\n").count()
 }

@@ -4,6 +4,7 @@ use super::args::Args;
 use super::job::Job;
 use super::text::{CappedText, LINE_CAP, binary_kind, shown_line};
 use crate::access::Refusal;
+use althing_text::quoted_name;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 
@@ -21,10 +22,14 @@ pub(crate) fn read_file(job: &Job<'_>, args: &Args) -> Result<String, Refusal> {
     let failed = |e| Refusal::io("read", &resolved.shown)(e);
     let head = reader.fill_buf().map_err(failed)?;
     if head.is_empty() {
-        return Ok(format!("{} is empty.", resolved.shown));
+        return Ok(format!("{} is empty.", quoted_name(&resolved.shown)));
     }
     if let Some(kind) = binary_kind(head.get(..8192).unwrap_or(head)) {
-        return Ok(format!("{} is not text: {kind}, {} bytes.", resolved.shown, found.stamp.size));
+        return Ok(format!(
+            "{} is not text: {kind}, {} bytes.",
+            quoted_name(&resolved.shown),
+            found.stamp.size
+        ));
     }
     let (mut page, mut number, mut lossy) = (CappedText::default(), 0, false);
     let mut line = Vec::new();
@@ -49,7 +54,8 @@ pub(crate) fn read_file(job: &Job<'_>, args: &Args) -> Result<String, Refusal> {
         }
     }
     if page.is_empty() {
-        let why = format!("{} has only {}", resolved.shown, althing_text::count(number, "line"));
+        let why =
+            format!("{} has only {}", quoted_name(&resolved.shown), althing_text::count(number, "line"));
         return Err(Refusal::Argument { argument: "offset".to_owned(), why });
     }
     Ok(page.end(&with_encoding("", lossy)))

@@ -7,7 +7,8 @@ use super::text::{CappedText, shown_line};
 use super::walk::{GitignoreMode, Visit, Walk};
 use crate::access::{Refusal, ResolvedPath, RootSet};
 use crate::confine::FileKind;
-use globset::GlobMatcher;
+use althing_text::quoted_name;
+use globset::GlobSet;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
 use std::fs::File;
@@ -62,7 +63,7 @@ struct Search {
     matcher: RegexMatcher,
     searcher: Searcher,
     hits: Hits,
-    only: Option<GlobMatcher>,
+    only: Option<GlobSet>,
 }
 
 impl Search {
@@ -130,7 +131,7 @@ pub(crate) fn search(job: &Job<'_>, args: &Args) -> Result<String, Refusal> {
     }
     if search.hits.page.is_empty() {
         let rest = if whole { "" } else { INCOMPLETE };
-        return Ok(format!("No line in {} matches.{rest}", resolved.shown));
+        return Ok(format!("No line in {} matches.{rest}", quoted_name(&resolved.shown)));
     }
     let note = match (search.hits.full, whole) {
         (true, _) => "[there are more matches; use a narrower pattern, path or glob]",

@@ -1,6 +1,7 @@
 //! Walks a directory for the tools `glob` and `search`, sorted by name. Links are not followed; `.git` and Althing's
 //! own state are skipped.
 
+use super::globs;
 use super::job::Job;
 use crate::access::{Refusal, ResolvedPath};
 use crate::confine::{ConfinedDir, FileKind, FileStat};
@@ -127,7 +128,7 @@ fn read_rules(dir: &ConfinedDir, name: &OsStr, at: &Path) -> Option<Gitignore> {
     let mut text = String::new();
     file.take(IGNORE_CAP).read_to_string(&mut text).ok()?;
     let mut rules = GitignoreBuilder::new(at);
-    for line in text.lines() {
+    for line in text.lines().filter(|line| globs::refusal(line).is_none()) {
         // git ignores invalid lines, too.
         let _ = rules.add_line(None, line);
     }

@@ -33,6 +33,11 @@ impl Copier {
         Self { budget: CopyBudget::new(limits), ..Self::default() }
     }
 
+    /// How many bytes of data were copied.
+    pub(crate) fn spent(&self) -> u64 {
+        self.budget.spent()
+    }
+
     #[cfg(test)]
     pub(crate) fn without_holes(limits: CopyLimits) -> Self {
         let no_reflink = AtomicBool::new(true);

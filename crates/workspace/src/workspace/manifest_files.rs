@@ -18,6 +18,9 @@ pub(crate) struct SnapshotSummary {
     #[serde(rename = "print")]
     pub fingerprint: Option<String>,
     pub files: u64,
+    /// How many bytes of data were copied for this snapshot.
+    #[serde(default)]
+    pub data: u64,
 }
 
 pub(crate) fn manifest_file_names(label: AnswerLabel) -> [OsString; 2] {
@@ -28,6 +31,7 @@ pub(crate) fn write_manifest_files(
     snapshots: &ConfinedDir,
     label: AnswerLabel,
     mut entries: Vec<ManifestEntry>,
+    data: u64,
 ) -> io::Result<()> {
     entries.sort_unstable_by(|a, b| by_bytes(&a.path, &b.path));
     let files = entries.iter().filter(|entry| entry.kind != FileKind::Dir).count() as u64;
@@ -36,6 +40,7 @@ pub(crate) fn write_manifest_files(
         fingerprint: certain
             .then(|| fingerprint(entries.iter().map(|e| (e.path.as_path(), e.kind, e.mode, e.stamp)))),
         files,
+        data,
     };
     let [manifest, summary_name] = manifest_file_names(label);
     snapshots.replace(&manifest, &seal(&entries).map_err(io::Error::other)?, Some(0o600))?;

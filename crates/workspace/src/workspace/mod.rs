@@ -23,6 +23,7 @@ pub struct Workspace {
     path: PathBuf,
     run_dir: PathBuf,
     limits: CopyLimits,
+    disk_limit: u64,
 }
 
 pub(crate) const TEMP_PREFIX: &str = ".tmp-";
@@ -35,7 +36,8 @@ impl Workspace {
     /// Opens the workspace at `path` for the run in `run_dir`; creates it with mode 0700 if it is missing.
     pub fn open(run_dir: &Path, path: &Path) -> Result<Self, DiskError> {
         let limits = CopyLimits::default();
-        let workspace = Self { path: path.to_owned(), run_dir: run_dir.to_owned(), limits };
+        let workspace =
+            Self { path: path.to_owned(), run_dir: run_dir.to_owned(), limits, disk_limit: u64::MAX };
         for dir in [path, &workspace.snapshots_dir(), &workspace.view_dir()] {
             create_private_dir(dir)?;
         }
@@ -49,6 +51,12 @@ impl Workspace {
         Self { limits, ..self }
     }
 
+    /// Limits the data of all snapshots of an agent together to twice this many bytes.
+    #[must_use]
+    pub fn with_disk_limit(self, disk_limit: u64) -> Self {
+        Self { disk_limit, ..self }
+    }
+
     #[cfg(test)]
     pub(crate) fn with_limits(self, limits: CopyLimits) -> Self {
         Self { limits, ..self }
@@ -59,7 +67,8 @@ impl Workspace {
         &self.path
     }
 
-    /// The directory of an answer's snapshot, or a link to that of an earlier one.
+    /// The path of an answer's snapshot. If the workspace had not changed since an earlier answer, the path is a
+    /// symlink to that answer's snapshot.
     pub fn snapshot_dir(&self, label: AnswerLabel) -> PathBuf {
         self.snapshots_dir().join(label.to_string())
     }

@@ -8,7 +8,7 @@ use super::manifest_files::{
 use super::{TEMP_PREFIX, Workspace};
 use crate::confine::{CLOCK_TICK, ConfinedDir, FileKind, FileStat, MAX_PATH, TreeNode, TreeWalk, WalkStep};
 use crate::manifest::ManifestEntry;
-use crate::sparse::{CopyLimits, limit_error};
+use crate::sparse::{CopyLimits, limit_error, size_text};
 use althing_disk::DiskError;
 use althing_protocol::AnswerLabel;
 use std::collections::{HashMap, HashSet};
@@ -20,6 +20,9 @@ use std::sync::{Mutex, PoisonError};
 
 /// The maximum total length of all paths in a snapshot, in bytes; it limits the memory used.
 const MAX_PATH_BYTES: usize = 512 << 20;
+
+/// All snapshots of an agent in a run together may contain this many times the agent's disk limit.
+const MAX_TOTAL: u64 = 2;
 
 /// A stored snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,12 +124,15 @@ impl Workspace {
             return Ok(WorkspaceSnapshot { path, copied: 0, shared: before.summary.files, issues });
         }
         let before = before.and_then(|before| before.load_manifest(snapshots));
+        let total = self.disk_limit.saturating_mul(MAX_TOTAL);
+        let left = total.saturating_sub(data_of_earlier(snapshots, label));
+        let limits = CopyLimits { data: left.min(self.limits.data), ..self.limits };
         let work = SnapshotWork {
             before: before.as_ref(),
             target: &target,
             linked: Mutex::default(),
             started,
-            copier: Copier::with_limits(self.limits),
+            copier: Copier::with_limits(limits),
             copied: AtomicU64::new(0),
             shared: AtomicU64::new(0),
             entries: Mutex::new(Vec::new()),
@@ -134,6 +140,14 @@ impl Workspace {
         };
         fill_dir(&source, &target, &nodes, &|node, name, from, to, buffer| {
             work.add(node, name, from, to, buffer)
+        })
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::FileTooLarge if left < self.limits.data => limit_error(format!(
+                "all snapshots of this agent together would contain more than {} of data, which is the limit \
+                 (`orchestrator.limits.disk` in the config changes it)",
+                size_text(total)
+            )),
+            _ => error,
         })?;
         make_dirs_read_only(&target, &nodes)?;
         target.set_mode(0o500)?;
@@ -144,7 +158,7 @@ impl Workspace {
                 .filter(|node| node.found.kind == FileKind::Dir)
                 .map(|node| ManifestEntry::of(node, false)),
         );
-        write_manifest_files(snapshots, label, entries)?;
+        write_manifest_files(snapshots, label, entries, work.copier.spent())?;
         snapshots.rename(temporary, name)?;
         let issues = work.issues.into_inner().unwrap_or_else(PoisonError::into_inner);
         Ok(WorkspaceSnapshot {
@@ -164,6 +178,17 @@ fn newest_earlier(snapshots: &ConfinedDir, label: AnswerLabel) -> Option<Earlier
         let [_, summary_name] = manifest_file_names(earlier);
         Some(EarlierSnapshot { dir, label: earlier, summary: read_sealed(snapshots, &summary_name)? })
     })
+}
+
+/// How much data was copied for the earlier snapshots of the agent.
+fn data_of_earlier(snapshots: &ConfinedDir, label: AnswerLabel) -> u64 {
+    let earlier = (1..label.nth).map(|nth| AnswerLabel { agent: label.agent, nth });
+    let stored = earlier.filter(|earlier| real_label(snapshots, *earlier) == Some(*earlier));
+    let summaries = stored.filter_map(|earlier| {
+        let [_, name] = manifest_file_names(earlier);
+        read_sealed::<SnapshotSummary>(snapshots, &name)
+    });
+    summaries.map(|summary| summary.data).fold(0, u64::saturating_add)
 }
 
 fn fingerprint_of(nodes: &[TreeNode]) -> String {

@@ -25,7 +25,8 @@ fn fence(line: &str) -> Option<(&str, &str)> {
     (length >= 3).then(|| line.split_at(length))
 }
 
-/// Pairs each line with whether it is inside a code block. Fence lines, and lines of blocks in `NO_CODE`, are left out.
+/// Pairs each line with whether it is inside a code block. Fence lines, and blocks whose language is in `NO_CODE`, are
+/// left out.
 fn lines(text: &str) -> Vec<(&str, bool)> {
     let mut found = Vec::new();
     let mut open: Option<(&str, bool)> = None;

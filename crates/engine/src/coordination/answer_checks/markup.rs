@@ -148,10 +148,7 @@ pub(super) fn names_agent(text: &str) -> bool {
 /// The answer in a call of `new_answer` that was written as text, also if the call was cut off; `None` if the text is
 /// no such call.
 pub(super) fn called_answer(text: &str) -> Option<String> {
-    if !is_tool_call(text) {
-        return None;
-    }
-    let (_, rest) = unwrapped(text).split_once("\"content\"")?;
+    let (_, rest) = tool_call(text)?.split_once("\"content\"")?;
     let rest = rest.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')?;
     let mut is_escaped = false;
     let end = rest.find(|c| {
@@ -166,11 +163,47 @@ pub(super) fn called_answer(text: &str) -> Option<String> {
     whole.into_iter().find_map(read).filter(|answer| answer.chars().any(char::is_alphanumeric))
 }
 
-/// Also true if the text consists only of the arguments of such a call.
 pub(super) fn is_tool_call(text: &str) -> bool {
-    const TOOLS: [&str; 5] = [NEW_ANSWER, VOTE, SUBMIT, RESTART, SPAWN];
-    const ARGUMENTS: [&str; 6] = ["content", "conclusion", "agent_id", "ranking", "reason", "instructions"];
+    tool_call(text).is_some()
+}
+
+/// The call of one of our tools that the text is, or with which it ends.
+fn tool_call(text: &str) -> Option<&str> {
     let body = unwrapped(text);
+    if is_whole_call(body) { Some(body) } else { call_at_end(text) }
+}
+
+/// A call after prose, complete or cut off. Only the exact form counts here, since prose may quote other JSON.
+fn call_at_end(text: &str) -> Option<&str> {
+    const FORM_CHARS: usize = 60;
+    let starts_call = |body: &str| {
+        let start: String = body.chars().filter(|c| !c.is_whitespace()).take(FORM_CHARS).collect();
+        TOOLS.iter().any(|tool| {
+            let arguments = start.strip_prefix(&format!("{{\"name\":\"{tool}\",\""));
+            arguments.is_some_and(|rest| rest.starts_with("arguments\"") || rest.starts_with("parameters\""))
+        })
+    };
+    let (at, _) = text.match_indices('{').find(|(at, _)| text.get(*at..).is_some_and(starts_call))?;
+    let call = text.get(at..)?;
+    let mut values = serde_json::Deserializer::from_str(call).into_iter::<Value>();
+    let is_last = match values.next() {
+        Some(Ok(_)) => {
+            let rest = call.get(values.byte_offset()..)?;
+            let closing = rest.replace("</tool_call>", "").replace("</tools>", "");
+            !closing.chars().any(char::is_alphanumeric)
+        }
+        // The call was cut off.
+        Some(Err(error)) => error.is_eof(),
+        None => false,
+    };
+    is_last.then_some(call)
+}
+
+const TOOLS: [&str; 5] = [NEW_ANSWER, VOTE, SUBMIT, RESTART, SPAWN];
+
+/// Whether the whole text is a call of one of our tools, or only the arguments of such a call.
+fn is_whole_call(body: &str) -> bool {
+    const ARGUMENTS: [&str; 6] = ["content", "conclusion", "agent_id", "ranking", "reason", "instructions"];
     if TOOLS.iter().any(|tool| body.strip_prefix(tool).is_some_and(|rest| rest.starts_with('('))) {
         return true;
     }
@@ -190,9 +223,17 @@ pub(super) fn is_tool_call(text: &str) -> bool {
                 is_ours && object.keys().all(is_argument)
             })
     };
+    // A small model may put the call into an object of its own: `{"type": "json", "data": {"name": "new_answer"}}`.
+    // Ordinary data may be named `vote`, so only names that nobody else uses count there.
+    let is_wrapped = |value: &Value| {
+        let inner = value.as_object().into_iter().flat_map(|object| object.values());
+        inner
+            .filter_map(|value| value.get("name").and_then(Value::as_str))
+            .any(|name| TOOLS.contains(&name) && name.contains('_'))
+    };
     match serde_json::from_str::<Value>(body) {
         Ok(Value::Array(calls)) => !calls.is_empty() && calls.iter().all(is_call),
-        Ok(value) => is_call(&value),
+        Ok(value) => is_call(&value) || is_wrapped(&value),
         // The call may have been cut off.
         Err(_) => {
             let start: String = body.chars().filter(|c| !c.is_whitespace()).take(60).collect();

@@ -106,8 +106,8 @@ pub(super) fn carries(text: &str, answer: &str, task: &str) -> bool {
     !expected.is_empty() && kept * 3 >= expected.len()
 }
 
-/// Whether the text carries one of the answers, or at least two fifths of its own words (at least `MIN_DRAWN`) occur in
-/// them.
+/// Whether the text carries one of the answers, or draws on all of them: of its words that the task does not contain,
+/// at least two fifths, and at least `MIN_DRAWN`, occur in some answer.
 pub(super) fn draws_on(text: &str, sources: &Sources<'_>) -> bool {
     let answers = || std::iter::once(sources.basis).chain(sources.others.iter().copied());
     if answers().any(|answer| carries(text, answer, sources.task)) {

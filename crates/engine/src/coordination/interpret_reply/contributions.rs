@@ -51,7 +51,7 @@ pub(super) fn vote(
     offered: OfferedTools,
 ) -> ReplyMeaning {
     if !offered.vote {
-        return refuse_all(reply, "There is nothing to vote on yet.");
+        return refuse_all(reply, "You cannot vote in this turn.");
     }
     let (choices, reason) = match tools::vote(call) {
         Ok(vote) => vote,

@@ -116,12 +116,13 @@ fn a_vote_is_held_wherever_equal_conclusions_do_not_settle_the_matter() {
 }
 
 #[test]
-fn an_agent_that_failed_without_an_answer_does_not_force_a_vote() {
+fn an_agent_that_failed_without_an_answer_has_not_agreed_so_the_others_vote() {
     let mut world = World::start(&["a", "b", "c"], RunRules::default());
     world.says(0, concluded("x", "4"));
     world.says(1, concluded("y", "4.0"));
     world.fails(2);
-    assert_eq!(world.run.phase, Phase::Presenting);
+    assert_eq!(world.asked(), [0, 1]);
+    assert_eq!(world.tools_of(0), ["new_answer", "vote"]);
     let mut world = World::start(&["a", "b"], RunRules::default());
     world.says(0, concluded("x", "4"));
     world.fails(1);

@@ -78,7 +78,7 @@ fn every_reminder_shows_the_task_again_and_ends_with_what_to_do() {
         (answering(), 0, text("I think so."), "ends only with a tool call", answers),
         (answering(), 0, text(" "), "was empty", answers),
         (answering(), 0, calls(&["rm_rf"]), "no such tool", answers),
-        (answering(), 0, vote("agent1"), "nothing to vote on", answers),
+        (answering(), 0, vote("agent1"), "cannot vote in this turn", answers),
         (answering(), 0, bad("new_answer", "{}"), "needs the argument `content`", answers),
         (answering(), 0, bad("new_answer", "not json"), "not valid JSON", answers),
         (answering(), 0, answer("I am ready to assist you."), "offers help", answers),

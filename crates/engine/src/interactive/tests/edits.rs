@@ -107,6 +107,23 @@ fn changes_are_previewed_one_after_the_other_and_always_ends_the_questions() {
 }
 
 #[test]
+fn a_resumed_conversation_does_not_take_always_from_its_log() {
+    let mut world = world(vec![call("write_file", "{}"), second_call(), call("apply_patch", "{}")]);
+    previews(&mut world, true);
+    world.decides(always()).unwrap();
+    makes_change(&mut world);
+    previews(&mut world, true);
+    assert!(world.open().is_none());
+    world.crashes(world.last_batch());
+    assert!(world.open().is_none(), "the interrupted change is not asked about again");
+    assert!(world.last_result().0.contains("may have taken effect"));
+
+    world.says(Reply { tool_calls: vec![call("apply_patch", "{}")], ..Reply::default() });
+    previews(&mut world, true);
+    assert!(world.open().is_some(), "a preview that says so is asked about");
+}
+
+#[test]
 fn a_change_that_needs_no_permission_is_made_at_once() {
     let mut world = world(vec![call("write_file", "{}")]);
     previews(&mut world, false);

@@ -16,7 +16,8 @@ use std::collections::BTreeMap;
 pub(crate) fn team(agents: &[&str]) -> TeamSpec {
     let members = agents.iter().map(|id| member(id)).collect();
     let (context_paths, readable_dirs) = (Vec::new(), Vec::new());
-    TeamSpec { members, rules: RunRules::default(), context_paths, readable_dirs, costs: None }
+    let not_signed_in = BTreeMap::new();
+    TeamSpec { members, rules: RunRules::default(), context_paths, readable_dirs, costs: None, not_signed_in }
 }
 
 pub(crate) fn agent() -> InteractiveAgent {

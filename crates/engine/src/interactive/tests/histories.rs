@@ -100,18 +100,17 @@ fn always() -> Decision {
 
 /// Checks that the user allowed a change of files, if the user had to be asked.
 fn check_permission(world: &World, call: &str) {
-    let (mut asks, mut allowed) = (false, false);
+    let (mut asks, mut allowed, mut all_allowed) = (false, false, false);
     for event in &world.log {
         match &event.fact {
             Fact::ItemAdded { item: Item::EditProposed { call: id, preview }, .. } if id == call => {
-                (asks, allowed) = (preview.ask, false);
+                (asks, allowed) = (preview.ask, all_allowed);
             }
             Fact::InteractionClosed { id, decision } if id.as_str().contains("edit") => {
-                if *decision == always() {
-                    return;
-                }
-                allowed = matches!(decision, Decision::Approve { .. });
+                all_allowed |= *decision == always();
+                allowed = all_allowed || matches!(decision, Decision::Approve { .. });
             }
+            Fact::OpAccepted { op: Op::Resume, .. } => all_allowed = false,
             _ => {}
         }
     }
@@ -166,7 +165,8 @@ fn step(world: &mut World, rng: &mut Rng) {
             let left = rng.usize(0..=world.last_batch());
             let decision = random_decision(rng, world);
             let quick = rng.bool();
-            // Sometimes an answer or a run's end is recorded after the crash before the decider is asked what follows.
+            // Sometimes the user's answer, or the end of the run, is recorded right after the session is resumed,
+            // before the decider is asked what follows.
             world.crashes_and(left, |world| {
                 if let Some(open) = world.open().filter(|_| quick) {
                     return world.chat.answer(&open.id, &decision).unwrap_or_default();

@@ -1,4 +1,5 @@
-//! How a judge compares the answers: by which criteria, when to vote, and when to improve one.
+//! The judge's prompt, a section of the system prompt: how to compare the answers, by which criteria, when to vote, and
+//! when to improve one.
 
 use crate::prompt::{PromptInput, TurnKind};
 use althing_protocol::VotingSensitivity;
@@ -18,13 +19,15 @@ const VOTE: &str = "`vote`: rank all agents, the best answer first. In the reaso
 const IMPROVE: &str = "`new_answer`, if you can give a clearly better answer: submit it whole. Keep what was right, say what \
     was wrong, and build on the best parts, or take another way where all answers share a weakness.";
 
-pub(super) fn section(input: &PromptInput<'_>) -> Option<String> {
+pub(super) fn judge_prompt(input: &PromptInput<'_>) -> Option<String> {
     let mut text = match (input.turn, input.agents) {
         (TurnKind::Judge, 1) => {
-            "You have answered the original message; your answer is below. Check what it hinges on. If you can make it \
-             clearly better, submit the whole improved answer with `new_answer`: keep what was right, and say what was \
-             wrong. If it is done, say so by voting for it with `vote`."
-                .to_owned()
+            let mut text = "You have answered the original message; your answer is below. Check what it hinges on. If you \
+                can make it clearly better, submit the whole improved answer with `new_answer`: keep what was right, and say \
+                what was wrong. If it is done, say so by voting for it with `vote`."
+                .to_owned();
+            write_criteria(&mut text, input.criteria);
+            text
         }
         (TurnKind::Judge | TurnKind::VoteOnly, _) => {
             let files = if input.has_tools { WITH_FILES } else { "" };

@@ -28,7 +28,7 @@ impl Section {
         Self(parliament::section),
         Self(planning::section),
         Self(subagents::section),
-        Self(judging::section),
+        Self(judging::judge_prompt),
         Self(presenting::section),
         Self(evaluating::section),
         Self(|_| Some(EXPLANATION.to_owned())),

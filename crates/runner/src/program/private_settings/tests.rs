@@ -3,8 +3,10 @@
 use super::{PrivateSettings, SettingsPlaces};
 use crate::adapter::{AgentAdapter, ClaudeCode, Codex, GeminiCli, GeneratedFile, Opencode};
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+
+const MAX_KEPT: u64 = 1 << 20;
 
 struct Places {
     dir: tempfile::TempDir,
@@ -27,7 +29,7 @@ impl Places {
 
     fn make(&self, adapter: &dyn AgentAdapter, files: &[GeneratedFile]) -> PrivateSettings {
         let (copy, shared) = (self.path("copies/one"), self.path("shared"));
-        let places = SettingsPlaces { dir: &copy, shared: &shared };
+        let places = SettingsPlaces { dir: &copy, shared: &shared, max_kept: MAX_KEPT };
         PrivateSettings::make(adapter, &|_| None, &self.path("home"), places, files).unwrap()
     }
 }
@@ -46,6 +48,36 @@ fn listing(dir: &Path) -> Vec<String> {
     }
     found.sort();
     found
+}
+
+#[test]
+fn what_a_program_leaves_in_kept_directories_has_a_limit() {
+    let adapters: [(&dyn AgentAdapter, &str); 4] = [
+        (&ClaudeCode, "shared/claude/projects"),
+        (&Codex, "copies/one/codex/sessions"),
+        (&GeminiCli, "copies/one/gemini/.gemini/tmp"),
+        (&Opencode, "copies/one/data/opencode/storage"),
+    ];
+    for (adapter, kept) in adapters {
+        let places = Places::new();
+        let large = "x".repeat(3 << 20);
+        places.put(&format!("{kept}/before"), &large);
+        places.put("outside/large", &large);
+        let before = fs::metadata(places.path(&format!("{kept}/before"))).unwrap();
+        let clock = || rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+        while (clock().tv_sec, clock().tv_nsec) <= (before.ctime(), before.ctime_nsec()) {
+            std::thread::yield_now();
+        }
+        let settings = places.make(adapter, &[]);
+        places.put(&format!("{kept}/deep/conversation"), "small");
+        places.put(&format!("{kept}/deep/large"), &large);
+        symlink(places.path("outside"), places.path(&format!("{kept}/link"))).unwrap();
+        drop(settings);
+        assert!(!places.path(&format!("{kept}/deep/large")).exists(), "{}", adapter.name());
+        for path in ["deep/conversation", "before", "link/large"] {
+            assert!(places.path(&format!("{kept}/{path}")).exists(), "{}: {path}", adapter.name());
+        }
+    }
 }
 
 #[test]

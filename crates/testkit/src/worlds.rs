@@ -1,7 +1,5 @@
-//! The simulated worlds: how skilled the agents are, how well they judge, and by what they are misled.
-
-use althing_protocol::{Message, ModelRequest, Reply, ToolCall};
-use serde_json::json;
+//! Simulated worlds: how skilled the agents are, how well they judge, and by what they are misled. Benchmarks let them
+//! answer and vote in runs of the decider, tests behind the fake model server.
 
 #[derive(Clone, Copy, Debug)]
 pub struct World {
@@ -77,17 +75,22 @@ pub const WORLDS: [World; 10] = [
     },
 ];
 
+/// A pseudo-random number that follows from two others.
+pub type Random = fn(u64, u64) -> u64;
+
 /// All draws follow from the seed, so that the rules are compared on the same answers and the same opinions.
+#[derive(Debug)]
 pub struct Task {
     world: World,
     seed: u64,
+    random: Random,
     /// What each agent concludes. 0 is right.
     conclusions: Vec<u64>,
 }
 
 impl Task {
-    pub fn new(world: World, seed: u64, agents: usize) -> Self {
-        let mut task = Self { world, seed, conclusions: Vec::new() };
+    pub fn new(world: World, seed: u64, agents: usize, random: Random) -> Self {
+        let mut task = Self { world, seed, random, conclusions: Vec::new() };
         let difficulty = world.spread * task.normal(&[1]);
         for agent in 0..agents {
             let skill = if agent == 0 { world.skill.0 } else { world.skill.1 };
@@ -104,6 +107,15 @@ impl Task {
         task
     }
 
+    /// What an agent concludes; 0 is right.
+    pub fn conclusion(&self, agent: usize) -> u64 {
+        self.conclusions[agent]
+    }
+
+    pub fn is_unanimous(&self) -> bool {
+        self.conclusions.windows(2).all(|pair| pair[0] == pair[1])
+    }
+
     pub fn is_right(&self, agent: usize) -> bool {
         self.conclusions[agent] == 0
     }
@@ -112,26 +124,10 @@ impl Task {
         self.conclusions.contains(&0)
     }
 
-    /// The agent knows what it is asked from the tools that it is offered, and in which order the answers are shown
-    /// from its prompt.
-    pub fn reply(&self, agent: usize, request: &ModelRequest) -> Reply {
-        let offers = |name: &str| request.tools.iter().find(|tool| tool.name == name);
-        if offers("vote").is_some() {
-            return self.vote(agent, request);
-        }
-        let Some(new_answer) = offers("new_answer") else {
-            return Reply { text: format!("The result is {}.", self.conclusions[agent]), ..Reply::default() };
-        };
-        let mut arguments =
-            json!({"content": format!("Agent {agent}: the result is {}.", self.conclusions[agent])});
-        if new_answer.parameters.pointer("/properties/conclusion").is_some() {
-            arguments["conclusion"] = self.conclusions[agent].to_string().into();
-        }
-        call("new_answer", &arguments)
-    }
-
-    fn vote(&self, judge: usize, request: &ModelRequest) -> Reply {
-        let shown = shown_agents(request);
+    /// The names of the agents in the order in which a judge ranks them. The judge is misled by the order in which the
+    /// answers stand in its prompt.
+    pub fn ranking(&self, judge: usize, prompt: &str) -> Vec<String> {
+        let shown = shown_agents(prompt);
         let last = (shown.len().max(2) - 1) as f64;
         let mut opinions: Vec<(f64, usize)> = shown
             .iter()
@@ -144,9 +140,7 @@ impl Task {
         opinions.sort_by(|one, other| other.0.total_cmp(&one.0));
         let ranks_all = self.uniform(&[5, judge as u64]) >= self.world.single_choice;
         let most = if ranks_all { opinions.len() } else { 1 };
-        let names: Vec<String> =
-            opinions.iter().take(most).map(|(_, agent)| format!("agent{}", agent + 1)).collect();
-        call("vote", &json!({"ranking": names, "reason": "better"}))
+        opinions.iter().take(most).map(|(_, agent)| format!("agent{}", agent + 1)).collect()
     }
 
     /// How good an answer looks to a judge, without the effect of its place in the list.
@@ -168,7 +162,7 @@ impl Task {
     }
 
     fn uniform(&self, key: &[u64]) -> f64 {
-        let mix = |seed: u64, part: &u64| althing_text::pseudo_random(seed, *part);
+        let mix = |seed: u64, part: &u64| (self.random)(seed, *part);
         (key.iter().fold(self.seed, mix) >> 11) as f64 / (1u64 << 53) as f64
     }
 
@@ -180,16 +174,7 @@ impl Task {
     }
 }
 
-fn shown_agents(request: &ModelRequest) -> Vec<usize> {
-    let texts = request.messages.iter().filter_map(|message| match message {
-        Message::User(text) => Some(text.as_str()),
-        Message::Assistant { .. } | Message::Tool { .. } => None,
-    });
+fn shown_agents(prompt: &str) -> Vec<usize> {
     let number = |line: &str| line.strip_prefix("<agent")?.split_once('.')?.0.parse::<usize>().ok();
-    texts.flat_map(str::lines).filter_map(number).map(|number| number - 1).collect()
-}
-
-fn call(name: &str, arguments: &serde_json::Value) -> Reply {
-    let call = ToolCall { id: "call".into(), name: name.into(), arguments: arguments.to_string() };
-    Reply { tool_calls: vec![call], ..Reply::default() }
+    prompt.lines().filter_map(number).map(|number| number - 1).collect()
 }

@@ -1,0 +1,43 @@
+//! Lists directories for the searches for code that runs later. A search must know about a directory that it cannot
+//! list: files in the directory can be opened by name if its mode allows that, for example 0111.
+
+use std::ffi::OsString;
+use std::fs::FileType;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+#[derive(Debug, Default)]
+pub(crate) struct Listing {
+    /// At most the requested number of entries.
+    pub(crate) names: Vec<(OsString, FileType)>,
+    /// Whether the directory could not be listed completely, although programs of this user may use files in it.
+    pub(crate) is_hidden: bool,
+}
+
+pub(crate) fn list(dir: &Path, max_entries: usize) -> Listing {
+    let entries = match std::fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) => return Listing { names: Vec::new(), is_hidden: hides_files(dir, &error) },
+    };
+    let mut listing = Listing::default();
+    for entry in entries.take(max_entries) {
+        match entry.and_then(|entry| Ok((entry.file_name(), entry.file_type()?))) {
+            Ok(entry) => listing.names.push(entry),
+            Err(error) => listing.is_hidden |= hides_files(dir, &error),
+        }
+    }
+    listing
+}
+
+/// A directory of another user in which this user may open nothing hides nothing, and neither does one of root. No mode
+/// keeps root from listing a directory, only the kernel does (in /proc).
+fn hides_files(dir: &Path, error: &io::Error) -> bool {
+    let user = rustix::process::geteuid();
+    if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) || user.is_root() {
+        return false;
+    }
+    let owner = dir.symlink_metadata().map(|data| data.uid()).ok();
+    let is_usable = || rustix::fs::access(dir, rustix::fs::Access::EXEC_OK).is_ok();
+    owner == Some(user.as_raw()) || (owner != Some(0) && is_usable())
+}
