@@ -9,7 +9,7 @@ mod phrases;
 mod words;
 
 use super::state::{AttemptTurn, MemberAttempt, MemberState, RunState};
-use althing_protocol::{Answer, Purpose, Revision};
+use althing_protocol::{Answer, Purpose, Reply, Revision};
 
 const MAX_SHORT_CHARS: usize = 600;
 
@@ -31,6 +31,7 @@ pub(crate) enum Weakness {
     Announcement,
     LostCode,
     AboutAnswers,
+    AboutInstructions,
 }
 
 impl Weakness {
@@ -44,6 +45,7 @@ impl Weakness {
             Self::Announcement => "announces an answer but does not contain one",
             Self::LostCode => "has lost the code of the answer that it should replace",
             Self::AboutAnswers => "talks about the agents' answers instead of answering",
+            Self::AboutInstructions => "talks about the tools and the prompt instead of answering",
         }
     }
 }
@@ -151,7 +153,10 @@ impl RunState {
         let (_, author) = self.find_member(author)?;
         let basis = self.answers.get(*author.answers.last()?)?;
         let shown = self.newest(index, Revision(0), self.revision());
-        of_presentation(text, &self.sources(Some(basis), &shown), member.agent.has_tools)
+        let (sources, acts) = (self.sources(Some(basis), &shown), member.agent.has_tools);
+        let about_instructions = !acts && markup::shows_instructions(text, &sources);
+        of_presentation(text, &sources, acts)
+            .or_else(|| about_instructions.then_some(Weakness::AboutInstructions))
     }
 
     pub(super) fn weakness_of_answer(
@@ -177,6 +182,17 @@ impl RunState {
         }
     }
 
+    /// Whether an answer that was not given in a native tool call is about the run's tools or repeats the markup of the
+    /// prompt, also after the removal of what is removed from a final answer.
+    pub(super) fn is_about_instructions(&self, member: &MemberState, reply: &Reply, answer: &str) -> bool {
+        let is_native = !reply.tool_calls.is_empty() && reply.calls_from.is_none();
+        !is_native
+            && !member.agent.has_tools
+            && self
+                .without_markers(answer)
+                .is_none_or(|shown| markup::shows_instructions(&shown, &self.sources(None, &[])))
+    }
+
     pub(super) fn without_markers(&self, answer: &str) -> Option<String> {
         let called = markup::called_answer(answer);
         markup::without_markers(called.as_deref().unwrap_or(answer), &self.sources(None, &[]))
@@ -193,7 +209,11 @@ impl RunState {
     /// above."), the longest earlier plain text that has content; if there is none, the last one.
     pub(super) fn plain_text_answer(&self, attempt: &MemberAttempt, last: &str) -> String {
         let sources = self.sources(None, &[]);
-        let has_content = |text: &&str| no_answer(text, &sources).is_none() && !phrases::points_back(text);
+        let has_content = |text: &&str| {
+            no_answer(text, &sources).is_none()
+                && !phrases::points_back(text)
+                && !markup::shows_instructions(text, &sources)
+        };
         if has_content(&last) {
             return last.to_owned();
         }

@@ -2,7 +2,7 @@
 
 use super::Sources;
 use super::code::without_code;
-use crate::tools::{NEW_ANSWER, RESTART, SPAWN, SUBMIT, VOTE};
+use crate::tools::{NEW_ANSWER, PLAN_TASK, RESTART, SPAWN, SUBMIT, VOTE, WAIT};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -75,7 +75,11 @@ fn cut_off_marker(text: &str) -> Option<&str> {
     let text = text.trim_end();
     let at = text.rfind('<')?;
     let (marker, inner) = (text.get(at..)?, text.get(at + 1..)?);
-    let is_begun = inner.starts_with("END OF ") || UNUSUAL_NAMES.iter().any(|name| inner.starts_with(name));
+    let is_cut_in_name = inner.starts_with("END") && "END OF ".starts_with(inner);
+    // `<<END` begins a here document.
+    let is_marker = is_cut_in_name && !text.get(..at).is_some_and(|before| before.ends_with('<'));
+    let is_begun =
+        is_marker || inner.starts_with("END OF ") || UNUSUAL_NAMES.iter().any(|name| inner.starts_with(name));
     (is_begun && inner.len() <= MAX_MARKER_BYTES && !inner.contains(['>', '\n'])).then_some(marker)
 }
 
@@ -125,6 +129,16 @@ pub(super) fn is_only_markup(text: &str) -> bool {
     let fragments = tags.into_iter().map(|inner| format!("<{inner}>")).chain(instructions);
     let rest = fragments.fold(text.clone(), |rest, fragment| rest.replace(&fragment, ""));
     rest.len() < text.len() && !rest.chars().any(char::is_alphanumeric)
+}
+
+/// Whether the text names a tool of the run, or has a token of a chat template or the beginning of a marker, which no
+/// source does. Small models write about their instructions instead of following them, or copy a part of a call.
+pub(super) fn shows_instructions(text: &str, sources: &Sources<'_>) -> bool {
+    const FRAGMENTS: [&str; 9] =
+        [NEW_ANSWER, RESTART, SPAWN, WAIT, PLAN_TASK, "<tool_call>", "<tools>", "<|im_", "<END OF "];
+    let markers = UNUSUAL_NAMES.iter().map(|name| format!("<{name}"));
+    let mut fragments = FRAGMENTS.into_iter().map(str::to_owned).chain(markers);
+    fragments.any(|fragment| text.contains(&fragment) && !sources.contain(&fragment))
 }
 
 pub(super) fn names_agent(text: &str) -> bool {

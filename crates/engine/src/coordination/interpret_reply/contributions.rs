@@ -1,6 +1,7 @@
 //! Checks the answers and votes in replies.
 
 use super::{OfferedTools, ReplyMeaning, refuse_all};
+use crate::coordination::answer_checks::Weakness;
 use crate::coordination::novelty::is_new;
 use crate::coordination::state::{MemberAttempt, MemberState, RunState};
 use crate::prompt::reminders;
@@ -27,8 +28,12 @@ pub(super) fn answer(
             &format!("Not stored: this repeats {} word for word. Improve on that answer{hint}.", same.label),
         );
     }
-    // After a reminder of any kind, a weak answer is accepted: it is better than none.
+    // After a reminder of any kind, a weak answer is accepted, because it is better than none, unless it is about the
+    // run's tools.
+    let about_instructions =
+        state.is_about_instructions(member, reply, content).then_some(Weakness::AboutInstructions);
     let weakness = state.weakness_of_answer(member, attempt, content).filter(|_| attempt.faults == 0);
+    let weakness = weakness.or(about_instructions);
     if let Some(weakness) = weakness {
         return refuse_all(reply, &reminders::weak_answer(weakness.reason(), !member.answers.is_empty()));
     }

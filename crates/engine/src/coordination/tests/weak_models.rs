@@ -314,6 +314,8 @@ fn what_a_small_model_copied_or_cut_off_is_not_presented() {
     for (written, shown) in [
         ("The answer is 4.\n\n<END OF MESSAGE 44a", "The answer is 4."),
         ("The answer is 4.\n<ORIGINAL MESSAGE", "The answer is 4."),
+        ("The answer is 4.\n\n<END", "The answer is 4."),
+        ("Write `cat` with\n\n    cat <<END", "Write `cat` with\n\n    cat <<END"),
         (
             "{\"name\": \"new_answer\", \"arguments\": {\"content\": \"It is \\\"4\\\".\\nReally",
             "It is \"4\".\nReally",
@@ -329,4 +331,42 @@ fn what_a_small_model_copied_or_cut_off_is_not_presented() {
         world.says(0, vote("agent1"));
         assert_eq!(final_answer(&world), shown, "{written}");
     }
+}
+
+#[test]
+fn a_text_about_the_tools_of_the_run_never_becomes_the_answer() {
+    for about in [
+        "The original message 5f51351e contains a JSON object with the name \"new_answer\".",
+        "The tool call is:\n\n```\n# new_answer\n```\n\nThe JSON object is:\n\n```\n{\n  \"name\": \"new_",
+        "{\n  \"type\": \"json\",\n  \"data\": {\n    \"name\": \"new_answer\",\n    \"arguments\": {",
+        "The message is:\n\n```\n<END OF ORIGINAL MESSAGE 13c82aca>\n```\n\nReally.",
+        "The tool call is:\n\n<END OF MESSAGE \n<end of agent1.",
+        "I call <tool_call>.",
+        "<|im_start|>assistant",
+    ] {
+        let mut world = World::start(&["a", "b"], RunRules::default());
+        world.says(1, answer("Because."));
+        for _ in 0..3 {
+            assert!(world.asked().contains(&0), "{about}");
+            world.says(0, text(about));
+        }
+        let answers: Vec<&str> = world.run.answers().iter().map(|answer| answer.content.as_str()).collect();
+        assert_eq!(answers, ["Because."], "{about}");
+        assert_eq!(world.folded(), world.run);
+    }
+}
+
+#[test]
+fn an_answer_may_name_the_tools_if_the_task_does_or_if_it_is_a_native_call() {
+    let about = "Agents of this program answer with `new_answer`.";
+    let mut world = World::start(&["a"], RunRules::default());
+    world.says(0, answer(about));
+    assert_eq!(world.run.answers()[0].content, about, "a native call");
+
+    let mut spec = spec(&["a"], RunRules::default());
+    spec.task = "What does the tool new_answer do?".into();
+    let mut world = World::new(spec);
+    world.says(0, text("It submits an answer: `new_answer`."));
+    world.says(0, text("It submits an answer: `new_answer`."));
+    assert_eq!(world.run.answers()[0].content, "It submits an answer: `new_answer`.", "the task names it");
 }
