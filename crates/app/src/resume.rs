@@ -1,4 +1,6 @@
-//! Opens a stored session and resumes it where it stopped.
+//! Opens a stored session and resumes it where it stopped, for example after a crash: the log is read and repaired by
+//! `SessionManager::open` of `althing_journal`, the state is rebuilt from it by `Orchestrator::open` of
+//! `althing_engine`, and each decider continues its own interrupted attempts.
 
 use crate::context::AppContext;
 use crate::conversation;

@@ -1,5 +1,5 @@
-//! The secrets that this process knows. They are masked in everything that it writes: logs, terminal output, panic
-//! messages.
+//! The secrets that this process knows. They are masked (redacted) in everything that it writes: logs, terminal output,
+//! panic messages.
 
 use crate::environment::Environment;
 use althing_config::may_be_masked_if_found;
@@ -11,8 +11,8 @@ use std::borrow::Cow;
 use std::io::Write;
 use std::sync::{Arc, PoisonError, RwLock};
 
-// The secrets are static, because the panic hook has no other way to reach them. The maskers are built only when they are
-// needed, because that takes some milliseconds.
+// The secrets are static, because the panic hook has no other way to reach them. The maskers are built only when they
+// are needed, because that takes some milliseconds.
 static MASKERS: RwLock<Option<Arc<Maskers>>> = RwLock::new(None);
 static KNOWN: RwLock<Known> = RwLock::new(Known { own: Vec::new(), found: Vec::new() });
 
@@ -107,8 +107,8 @@ pub fn mask(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// A text of Althing's own, which may list paths or commands, or which the user has to judge. Only the user's own secrets
-/// are masked, so that the author of a `.env` in the working directory can hide nothing in it.
+/// A text of Althing's own, which may list paths or commands, or which the user has to judge. Only the user's own
+/// secrets are masked, so that the author of a `.env` in the working directory can hide nothing in it.
 pub fn mask_own(text: &str) -> Cow<'_, str> {
     match maskers() {
         Some(maskers) => Cow::Owned(maskers.own.mask_text(text).into_owned()),

@@ -26,7 +26,8 @@ const TOKEN: &str = "token";
 /// The start of a line for an accepted session or plan; its digest and path follow.
 const ACCEPTED: &str = "accepted ";
 
-/// A session or plan with more entries or bytes is accepted only for the command with `--trust`, not for later ones.
+/// A found session or plan with more entries or bytes is refused; see `refuse_links`. One that was made by this user
+/// can become larger, and is not searched.
 const MAX_ENTRIES: usize = 100_000;
 const MAX_BYTES: u64 = 256 << 20;
 
@@ -252,7 +253,7 @@ fn accepted_line(dir: &Path) -> Option<String> {
     match contents_digest(&real) {
         Ok(digest) => Some(format!("{ACCEPTED}{digest}  {}", one_line(&real))),
         Err(error) => {
-            tracing::warn!(path = %dir.display(), %error, "the contents are too large or cannot be read, so `--trust` is needed each time");
+            tracing::warn!(path = %dir.display(), %error, "the contents are too large or cannot be read, so the acceptance is not remembered");
             None
         }
     }

@@ -39,8 +39,9 @@ pub(crate) fn declined(question: &TrustQuestion) -> Failure {
     Failure::usage(format!("{}, and you did not accept it.\nNothing was started or sent.", question.what))
 }
 
-/// What a found session could do if it were resumed. Its log decides what is started, so the first line says the worst;
-/// the others list what the log names anywhere: what its recorded config needs trust for, programs and paths.
+/// What a found session could do if it were resumed. The first line says the worst, because the log decides what is
+/// started. The other lines list what the log names anywhere: the programs, the paths, and what needs trust in the
+/// recorded config.
 pub(crate) fn session_question(dir: &Path, shown: &str, app: &AppContext) -> TrustQuestion {
     let what = format!(
         "The session in {shown} was found here and not started by you, or it has changed since you accepted it"

@@ -396,7 +396,7 @@ pub enum SessionsAction {
     Prompt {
         /// The run: `<session>.<run>`, `<session>` or `latest`; `<session>.c1` for the chat agent
         run: String,
-        /// The agent; for a workflow, the name of a task
+        /// The agent; for a program of a workflow, the id of its task
         agent: String,
         /// Only the model call with this number, counted from 1
         #[arg(value_name = "STEP")]

@@ -1,6 +1,6 @@
-//! Masks known secret values in events and texts, as they are and in the usual encodings, before they are written or
-//! shown. Masking must not change what gives an event its structure (types, ids, statuses, times), because an event
-//! that cannot be read back is worse than an unmasked value.
+//! Masks (redacts) known secret values in events and texts, as they are and in the usual encodings, before they are
+//! written or shown. Masking must not change what gives an event its structure (types, ids, statuses, times), because
+//! an event that cannot be read back is worse than an unmasked value.
 
 use crate::encodings::encoded;
 use crate::visible::Visible;

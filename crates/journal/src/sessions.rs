@@ -1,5 +1,6 @@
-//! The state directory: creates, opens, reads, repairs and deletes sessions. Only the holder of a session's lock may
-//! write. A damaged tail of a log is saved to a separate file and truncated; a damaged middle only on request.
+//! The state directory: creates, opens, reads, repairs and deletes sessions. A session is opened again to be resumed,
+//! for example after a crash. Only the holder of a session's lock may write. A damaged tail of a log is saved to a
+//! separate file and truncated; a damaged middle only on request.
 
 use crate::checkpoint::rebuild_checkpoint;
 use crate::error::SessionError;

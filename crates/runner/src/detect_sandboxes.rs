@@ -1,5 +1,5 @@
-//! Detects which sandboxes work on this machine. Bubblewrap and Landlock count as available only after a harmless
-//! command ran inside them; Docker, if its daemon answers.
+//! Detects which sandboxes work on this machine, and chooses one. Bubblewrap and Landlock count as available only after
+//! a harmless command ran inside them; Docker, if its daemon answers.
 
 use crate::bubblewrap::Bubblewrap;
 use crate::command::CommandHost;

@@ -85,6 +85,7 @@ impl GuardLauncher {
         Ok(CommandEnd { code: code.map(i64::from), signal, timed_out: asked_at.is_some(), limit })
     }
 
+    /// Spawns the process through a guard. CLI agents come here from `program::pipes` (headless) and from `terminal`.
     /// `input` is the descriptor for [`crate::guard_protocol::Input::Passed`].
     pub(crate) async fn guard(
         &self,

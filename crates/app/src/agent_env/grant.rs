@@ -1,7 +1,7 @@
-//! Decides the sandbox policy of each agent of a run and of the chat agent, called its grant: what the agent may read
-//! and write, and whether its commands have network access. The sandbox of commands, containers, CLI agents and MCP
-//! servers, and the policy of file tools, are derived from the grant. The grant of a workflow task's program is decided
-//! in `althing_runner` (`program`).
+//! Decides the permissions of each agent of a run and of the chat agent (its sandbox policy, called its grant): which
+//! paths the agent may read and write, and whether its commands have network access. The sandbox of commands,
+//! containers, CLI agents and MCP servers, and the policy of file tools, are derived from the grant. The grant of a
+//! workflow task's program is decided in `althing_runner` (`program`).
 
 use super::SessionEnvs;
 use super::named_code::CodeInUse;

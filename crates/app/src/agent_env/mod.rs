@@ -1,5 +1,6 @@
 //! Environments of agents with tools: combines file tools of the workspace, sandboxed commands and MCP servers into
-//! one environment per agent, limited to what the agent's config grants.
+//! one environment per agent, limited to what the agent's config grants. Chooses the sandbox of an agent's commands:
+//! Docker, or one of this machine.
 
 mod chat;
 mod commands;

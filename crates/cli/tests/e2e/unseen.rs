@@ -34,8 +34,8 @@ for line in sys.stdin:
 
 fn marker(screen: &str) -> Option<&str> {
     let rows: Vec<&str> = screen.lines().collect();
-    // The row is found by its left end, which is in the column of the frame's corner: text inside the frame cannot
-    // reach that column.
+    // The marker is the row of the frame that says how many rows are hidden. It is found by its left end, which is in
+    // the column of the frame's corner: text inside the frame cannot reach that column.
     let (column, corner) =
         rows.iter().enumerate().find_map(|(n, row)| Some((row.chars().position(|c| c == '┌')?, n)))?;
     rows.into_iter().skip(corner).find(|row| row.chars().nth(column) == Some('├'))

@@ -98,7 +98,7 @@ fn the_choice_shows_the_answers_and_the_voters_reasons_at_every_size() {
         terminal.keys("\x0f");
         let screen = terminal.wait_for("Choose who presents", LIMIT);
         assert!(screen.contains("voted for it"), "{cols}x{rows}:\n{screen}");
-        // Esc keeps the winner, and the window stays open.
+        // Esc closes the choice without choosing; the winner can still be overridden.
         terminal.keys("\x1b");
         terminal.wait_gone("Choose who presents", LIMIT);
         terminal.wait_for("Press Ctrl+O to override", LIMIT);

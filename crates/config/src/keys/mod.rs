@@ -1,5 +1,6 @@
 //! The table of all config keys: their names, values, and whether Althing supports them. The checks, suggestions,
-//! JSON Schema and Markdown reference are generated from this table.
+//! JSON Schema and Markdown reference are generated from this table. To add a config key, add a row in the file of its
+//! section, and read the key in `resolve.rs`.
 
 mod agent;
 mod backend;

@@ -30,8 +30,9 @@ impl InteractiveSession {
         inherited.cloned().chain(compacted).chain(omitted).chain(newest).collect()
     }
 
-    /// Replaces the omitted exchanges by one of about `most` bytes: the first message and pinned messages, decisions,
-    /// paths and runs, and the first sentence of each message and answer, without the oldest if not all fit.
+    /// Replaces the omitted exchanges by one of about `most` bytes: the first message and the pinned messages (each
+    /// shortened); decisions, paths and runs; the first sentence of each message and answer. Of the decisions, paths,
+    /// runs and sentences, the oldest are left out if not all fit.
     fn extract(&self, omitted: &[PastTurn], most: usize) -> Exchange {
         let whole = self.log_reference();
         let bytes: usize = omitted.iter().map(|past| past.message.text.len() + past.answer().len()).sum();

@@ -1,4 +1,5 @@
-//! The definition of the tool `launch_run` for models and MCP clients.
+//! The definition of the tool `launch_run` for the chat agent and MCP clients. Calls of the chat agent are handled in
+//! `interactive/launch_call.rs`.
 
 use super::overrides::KEYS;
 use althing_protocol::{TeamSpec, ToolSpec};

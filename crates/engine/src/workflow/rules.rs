@@ -1,4 +1,4 @@
-//! The rules of a workflow: which facts follow from the state.
+//! The rules of a workflow, which schedule its stages and tasks: which facts follow from the state.
 //!
 //! 1. Stages run in the order of the workflow file; there is no dependency graph, and so no cycle. (The tasks of a
 //!    plan have dependencies; `althing_plan` checks them for cycles.) The tasks of a stage are created together, with

@@ -192,9 +192,9 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    /// `unix_sockets` says whether all socket files are hidden, and `scoped` whether Landlock blocks abstract
-    /// sockets. If socket files or abstract sockets could be reached, no Unix sockets except connected pairs are
-    /// allowed.
+    /// `unix_sockets` says whether all socket files are hidden, and `scoped` whether Landlock blocks abstract sockets
+    /// (without `network`, bubblewrap's own network namespace does). If socket files or abstract sockets could be
+    /// reached, no Unix sockets except connected pairs are allowed.
     pub(super) fn beside_bubblewrap(network: bool, unix_sockets: bool, scoped: bool) -> Self {
         let sockets =
             if unix_sockets && (scoped || !network) { Sockets::Local } else { Sockets::InternetOnly };

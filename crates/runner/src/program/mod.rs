@@ -67,7 +67,7 @@ pub struct ProtectedPaths {
     pub code_dirs: Vec<PathBuf>,
 }
 
-/// Runs the programs of tasks, headless or in terminals.
+/// Starts CLI agents and the other programs of tasks as processes, headless or in terminals.
 pub struct ProgramRunner {
     starter: Arc<ProgramStarter>,
     terminals: AgentRunner,
@@ -126,8 +126,8 @@ impl ProgramRunner {
         Self { prices, ..self }
     }
 
-    /// Sets the directories in which the user and the other tasks work. What git runs for them is protected from
-    /// programs in a sandbox, too.
+    /// Sets the directories in which the user and the other tasks work. A program in a sandbox cannot change files of
+    /// its own directory that git runs for repositories in these directories.
     #[must_use]
     pub fn with_work_dirs(self, work_dirs: Vec<PathBuf>) -> Self {
         Self { work_dirs, ..self }

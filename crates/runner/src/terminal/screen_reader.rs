@@ -1,4 +1,6 @@
-//! Determines a program's state from its terminal: accepting a prompt, working, or waiting for input from a person.
+//! Determines a program's state from its terminal: accepting a prompt, working, or waiting for a person, for example
+//! with a permission question or another dialog, which are recognized by the patterns of the program's adapter
+//! (`asks`).
 //!
 //! The program's own status (OSC 7501) is trusted more than the patterns for its screen and its title, but a program
 //! that reports that it is idle may still show a dialog.

@@ -1,5 +1,6 @@
 //! Attacks that agents of every kind try in every sandbox, judged only by their effects outside. The tests of `runner`
-//! try the attempts in each sandbox directly; the tests of `cli` have every kind of agent of the built binary try them.
+//! try the attempts directly in bubblewrap and Landlock; the tests of `cli` have every kind of agent of the built binary
+//! try them in every sandbox.
 
 mod attempts;
 mod file_tools;

@@ -63,7 +63,7 @@ impl ServerState {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Indices are assigned under the lock of the list, so that a call's index is its position.
+    /// `seq` is assigned under the lock of the list, so that it is the position of a kept call.
     pub(super) fn record_call(&self, request: Request, connection: usize) -> RecordedRequest {
         self.count.fetch_add(1, Ordering::Relaxed);
         let model = request.body["model"].as_str().or_else(|| model_in(&request.path));

@@ -1,4 +1,5 @@
-//! File access control: the rules ([`FilePolicy`]), path resolution, and the errors for refused access.
+//! File access control, which enforces the permissions that an agent has for paths: the rules ([`FilePolicy`]), path
+//! resolution, and the errors for refused access.
 
 mod policy;
 mod refusal;

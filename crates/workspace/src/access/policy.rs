@@ -1,4 +1,5 @@
-//! The file access policy of one agent: its roots, and the exclusions inside them. File tools cannot ask a person, so
+//! The file access policy of one agent: its roots, and the exclusions inside them. It enforces a [`Grant`]; which paths
+//! an agent may read and write is decided in `agent_env/grant.rs` of `althing_app`. File tools cannot ask a person, so
 //! what would need an approval is denied; if a check cannot be completed, access is denied. Access is granted only
 //! through an open handle, never by name.
 

@@ -231,7 +231,11 @@ pub(crate) fn walk(root: &ConfinedDir, limits: CopyLimits) -> io::Result<Vec<Tre
     let walked = TreeWalk { step: &count, stop: &stop, unlock: false }.run(root);
     limits.check(entries.load(Ordering::Relaxed), 0)?;
     if is_too_long() {
-        return Err(limit_error("the paths of its files and directories are too long".to_owned()));
+        let limit = format!(
+            "the paths of all its files and directories together are longer than {} MiB; there are too many of them",
+            MAX_PATH_BYTES >> 20
+        );
+        return Err(limit_error(limit));
     }
     let nodes = walked?;
     if let Some(deep) = nodes.iter().find(|node| is_too_deep(node)) {

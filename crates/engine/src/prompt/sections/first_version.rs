@@ -1,5 +1,5 @@
-//! The instructions of the first version of the prompts, word for word. A run that was started with them keeps them
-//! when it is resumed, and its requests can be rebuilt from its log.
+//! The instructions of the first version of the prompts, word for word; new runs do not use them. A run that was
+//! started with them keeps them when it is resumed, and its requests can be rebuilt from its log.
 
 use crate::prompt::{PromptInput, TurnKind};
 use althing_protocol::{FinalAnswerStrategy, VotingSensitivity};

@@ -1,5 +1,5 @@
-//! The judge's prompt, a section of the system prompt: how to compare the answers, by which criteria, when to vote, and
-//! when to improve one.
+//! The voting prompt of a judge, a section of the system prompt: how to compare the answers, by which criteria, when to
+//! vote, and when to improve one.
 
 use crate::prompt::{PromptInput, TurnKind};
 use althing_protocol::VotingSensitivity;
