@@ -1,4 +1,5 @@
-//! Context paths: from the config, from `--context-path`, and from `@path` and `@path:w` in a task or message.
+//! Context paths: from the config, from `--context-path`, and from `@file` mentions in a task or message (`@path` to
+//! read, `@path:w` to write).
 
 use crate::base_dirs::BaseDirs;
 use crate::failure::Failure;

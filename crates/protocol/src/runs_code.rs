@@ -1,5 +1,6 @@
-//! The table of files that run code later, such as git hooks, shell profiles and settings of programs. File tools
-//! refuse to write the protected ones, sandboxes make them read-only, and reports point out what was written.
+//! The table of files that run code later, such as git hooks, shell profiles, and the settings and hooks of Claude Code
+//! and other programs. File tools refuse to write the protected ones, sandboxes make them read-only, and reports point
+//! out what was written.
 
 use crate::{AGENT_KINDS, AgentKind, GIT_DIR};
 use std::collections::HashMap;

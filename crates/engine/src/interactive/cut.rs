@@ -1,6 +1,7 @@
-//! When a conversation is compacted, and which part a summary replaces. The newest `preserve_recent` exchanges stay, or
-//! fewer if they are too long. If that is not enough, older steps of the current exchange are replaced, too: a reply
-//! together with its results, and never the newest reply.
+//! When a conversation is compacted, so that its prompts do not outgrow the model's context window, and which part a
+//! summary replaces. The newest `preserve_recent` exchanges stay, or fewer if they are too long. If that is not enough,
+//! older steps of the current exchange are replaced, too: a reply together with its results, and never the newest
+//! reply.
 
 use super::state::{ChatStep, ChatTurn, CompactionStep};
 use super::{InteractiveSession, tokens};

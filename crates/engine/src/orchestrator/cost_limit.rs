@@ -1,9 +1,10 @@
-//! Enforces the cost limit of a run (`--max-cost`) and the limit that several sessions share before a model call: a call
-//! whose input alone would exceed a limit is not made. What a run has spent is checked in `coordination::rules`.
+//! Checks two cost limits before a model call, that of a run (`--max-cost`) and the one that several sessions share: a
+//! call whose input alone would exceed a limit is not made. What a run has spent is checked in `coordination::rules`,
+//! the budget of a conversation in `interactive::budget`.
 //!
 //! Before a call, only its least cost is known: that of its input, without a discount for cached input. The least costs
-//! of the calls that are still running count too, because their replies will cost at least as much. What cannot be known
-//! before a call (the cost of a CLI agent, or of a model without a price) is counted after the call.
+//! of the calls that are still running count too, because their replies will cost at least as much. What cannot be
+//! known before a call (the cost of a CLI agent, or of a model without a price) is counted after the call.
 
 use super::cost_account::{OnRefusal, SessionCosts, amount};
 use super::effects::EffectId;
@@ -49,8 +50,8 @@ pub(super) enum Refusal {
 }
 
 impl Session {
-    /// Must be called before the facts of ended calls are published, so that a reader who sees a result finds its cost in
-    /// the account.
+    /// Must be called before the facts of ended calls are published, so that a reader who sees a result finds its cost
+    /// in the account.
     pub(super) fn report_costs(&mut self) {
         let effects = &self.effects;
         self.costs.reserved.retain(|id, _| effects.is_running(id));

@@ -1,6 +1,6 @@
-//! Keeps a prompt within the context length of a local model: the oldest messages are left out first, then long texts
-//! are shortened in the middle, with a marker in each place. The system prompt, the first message (the task) and the
-//! last one are never left out.
+//! Trims a prompt to the context window of a local model: the oldest messages are left out first, then long texts are
+//! shortened in the middle, with a marker in each place. The system prompt, the first message (the task) and the last
+//! one are never left out.
 
 use althing_protocol::{Message, ModelRequest};
 

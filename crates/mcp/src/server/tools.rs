@@ -1,4 +1,4 @@
-//! The definitions of the six tools of the MCP server: names, descriptions, parameters.
+//! The list of tools that the MCP server returns for `tools/list`: names, descriptions and parameters of its six tools.
 
 use super::runs::RunService;
 use crate::endpoint::offer;

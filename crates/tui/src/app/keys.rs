@@ -1,5 +1,5 @@
-//! Handles key presses: `on_key` passes a key to the open dialog or to the focused part of the screen. Key bindings by
-//! screen.
+//! Turns key presses into actions: `on_key` passes a key to the open dialog or to the focused part of the screen. Key
+//! bindings by screen.
 
 use super::answer::wants_newline;
 use super::screen::{diff_answers, timeline_text};
@@ -133,8 +133,8 @@ impl App {
         }
     }
 
-    /// Ctrl+C: clears the input, also while a dialog is open. If there is nothing to clear, cancels the live run or, without one, the chat agent's
-    /// turn, but never a workflow; Ctrl+C again leaves.
+    /// Ctrl+C: clears the input, also while a dialog is open. If there is nothing to clear, cancels the live run or,
+    /// without one, the chat agent's turn, but never a workflow; Ctrl+C again leaves.
     fn interrupt(&mut self) {
         self.type_pending_letter();
         if !self.input.is_empty() {
@@ -169,7 +169,8 @@ impl App {
         }
     }
 
-    /// Removes the message of `interrupt` once what it stops has ended. Then another Ctrl+C asks again before it leaves.
+    /// Removes the message of `interrupt` once what it stops has ended. Then another Ctrl+C asks again before it
+    /// leaves.
     pub(crate) fn forget_stopping(&mut self) {
         let is_over = match self.toast.as_deref() {
             Some(STOPPING_RUN) => self.model.live_run().is_none(),
