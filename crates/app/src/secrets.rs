@@ -107,8 +107,8 @@ pub fn mask(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// A text of Althing's own, which may list paths or commands, or which the user has to judge. Only the user's own
-/// secrets are masked, so that the author of a `.env` in the working directory can hide nothing in it.
+/// Masks only the user's own secrets. For texts of Althing itself, which may list paths or commands, or which the user
+/// has to judge: the author of a `.env` in the working directory must not be able to hide anything in them.
 pub fn mask_own(text: &str) -> Cow<'_, str> {
     match maskers() {
         Some(maskers) => Cow::Owned(maskers.own.mask_text(text).into_owned()),

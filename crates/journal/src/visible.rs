@@ -11,8 +11,8 @@ pub(crate) struct Visible {
 }
 
 impl Visible {
-    /// None if all the bytes are shown. A character that is cut off at the end counts as hidden, because the bytes that
-    /// complete it may make it so.
+    /// None if no character is hidden. A character that is cut off at the end counts as hidden, because it may turn out
+    /// to be a hidden one when the rest of its bytes arrives.
     pub(crate) fn of(bytes: &[u8]) -> Option<Self> {
         if bytes.iter().all(|byte| byte.is_ascii() && *byte != b'\r') {
             return None;

@@ -21,8 +21,8 @@ const MAX_PATH: usize = 3_500;
 /// If a directory has more files with hard links elsewhere, the whole directory is protected.
 const MAX_LINKED_FILES: usize = 8;
 
-/// `sandbox_paths` must come from [`SandboxPaths::checked`]. The result does not contain its configured protected
-/// paths.
+/// `sandbox_paths` must come from [`SandboxPaths::checked`]. The protected paths that the config names
+/// ([`ContextMount::protected`]) are not added to the result.
 pub(crate) fn find_protected(sandbox_paths: &SandboxPaths) -> Result<Vec<PathBuf>, PolicyError> {
     find_within(sandbox_paths, MAX_ENTRIES, MAX_PROTECTED)
 }

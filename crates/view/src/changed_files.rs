@@ -12,7 +12,7 @@ pub struct ChangedFiles<'a> {
     /// The path of the file that lists all changed files. It exists only if more than [`MAX_NAMED_FILES`] files were
     /// written, or more than that were deleted.
     pub list: String,
-    /// The paths in which the run could have written, if it changed nothing there.
+    /// The writable context paths, if the run changed nothing in any of them.
     pub unchanged: &'a [String],
 }
 

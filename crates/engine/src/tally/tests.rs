@@ -61,8 +61,8 @@ fn all_elections(n: usize, voters: usize, test: &mut dyn FnMut(&[&[usize]])) {
     }
 }
 
-/// The points, computed pair by pair: for each candidate, the conclusions (or other candidates) that each ballot ranks
-/// below its own.
+/// The points, computed pair by pair: for each candidate, the number of candidates that each ballot ranks below it.
+/// Candidates that conclude alike count as one.
 fn naive_points(n: usize, alike: &dyn Fn(usize, usize) -> bool, ballots: &[&[usize]]) -> Vec<usize> {
     let same = |one: usize, other: usize| one == other || alike(one, other);
     let place =

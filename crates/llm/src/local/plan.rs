@@ -21,7 +21,7 @@ pub(crate) struct RequestShape {
     pub(crate) response_format: Option<Value>,
     /// The output limit if the parameters contain none.
     pub(crate) max_tokens: Option<u64>,
-    /// Whether `tool_choice` must not demand a call: llama.cpp would then write up to the output limit.
+    /// Whether `tool_choice` must not demand a call, because llama.cpp then writes up to the output limit.
     pub(crate) no_required_call: bool,
     /// Whether llama.cpp is asked to report how much of the prompt it has processed.
     pub(crate) prompt_progress: bool,

@@ -69,8 +69,8 @@ impl Pattern {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PatternTarget {
-    /// The rendered screen: its rows from the top, each without trailing blanks, joined by line breaks, without
-    /// trailing blank rows.
+    /// The rows of the rendered screen from the top, joined by line breaks. Blanks at the end of a row and blank rows
+    /// at the end of the screen are left out.
     #[default]
     Screen,
     /// The terminal's title.

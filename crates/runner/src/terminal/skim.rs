@@ -24,7 +24,7 @@ pub(super) fn split(bytes: &[u8], rows: u16, scrolls_plainly: bool) -> Option<Sk
         return None;
     }
     let from = memchr::memchr(b'\n', bytes)? + 1;
-    // A few lines more than the screen has, so that everything on it before has certainly scrolled off.
+    // A few lines more than the screen has, so that whatever the screen showed before has certainly scrolled off.
     let to = memchr::memrchr_iter(b'\n', bytes).nth(usize::from(rows) + 2)? + 1;
     let (first, rest) = bytes.split_at_checked(from)?;
     let (skipped, last) = rest.split_at_checked(to.checked_sub(from)?)?;

@@ -38,7 +38,7 @@ pub struct RunReport {
     /// A unified diff from the newest answer of its author to the final answer; None if they are equal.
     pub final_diff: Option<String>,
     pub context_path_writes: Vec<FileWrite>,
-    /// The context paths that could be written, if nothing was changed there.
+    /// The writable context paths, if the run changed nothing in any of them.
     pub unchanged_paths: Vec<String>,
     pub plan: Option<String>,
     pub follow_up: Option<String>,
