@@ -182,15 +182,28 @@ impl RunState {
         }
     }
 
-    /// Whether an answer that was not given in a native tool call is about the run's tools or repeats the markup of the
-    /// prompt, also after the removal of what is removed from a final answer.
-    pub(super) fn is_about_instructions(&self, member: &MemberState, reply: &Reply, answer: &str) -> bool {
+    /// The answer to store. If an agent without other tools did not give it in a native tool call, this is the content
+    /// without markers of the prompt and without a call around it. An error if that content must never be taken: it is
+    /// about the run's tools, repeats the markup of the prompt, or is the placeholder of an example in the prompt.
+    pub(super) fn content_of_answer(
+        &self,
+        member: &MemberState,
+        reply: &Reply,
+        answer: &str,
+    ) -> Result<String, Weakness> {
         let is_native = !reply.tool_calls.is_empty() && reply.calls_from.is_none();
-        !is_native
-            && !member.agent.has_tools
-            && self
-                .without_markers(answer)
-                .is_none_or(|shown| markup::shows_instructions(&shown, &self.sources(None, &[])))
+        if is_native || member.agent.has_tools {
+            return Ok(answer.to_owned());
+        }
+        let sources = self.sources(None, &[]);
+        let content = self.without_markers(answer).ok_or(Weakness::AboutInstructions)?;
+        if markup::shows_instructions(&content, &sources) {
+            return Err(Weakness::AboutInstructions);
+        }
+        if markup::is_placeholder(&content) && !sources.contain(content.trim()) {
+            return Err(Weakness::Empty);
+        }
+        Ok(content)
     }
 
     pub(super) fn without_markers(&self, answer: &str) -> Option<String> {

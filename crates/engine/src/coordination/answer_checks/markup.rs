@@ -141,6 +141,12 @@ pub(super) fn shows_instructions(text: &str, sources: &Sources<'_>) -> bool {
     fragments.any(|fragment| text.contains(&fragment) && !sources.contain(&fragment))
 }
 
+/// Whether the text is only an ellipsis, which stands for the values in the examples of calls in prompts for models that
+/// cannot call tools.
+pub(super) fn is_placeholder(text: &str) -> bool {
+    text.contains(['…', '.']) && text.chars().all(|c| c == '…' || c == '.' || c.is_whitespace())
+}
+
 pub(super) fn names_agent(text: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '.';
     let lowered = text.to_lowercase();

@@ -1,7 +1,6 @@
 //! Checks the answers and votes in replies.
 
 use super::{OfferedTools, ReplyMeaning, refuse_all};
-use crate::coordination::answer_checks::Weakness;
 use crate::coordination::novelty::is_new;
 use crate::coordination::state::{MemberAttempt, MemberState, RunState};
 use crate::prompt::reminders;
@@ -29,14 +28,15 @@ pub(super) fn answer(
         );
     }
     // After a reminder of any kind, a weak answer is accepted, because it is better than none, unless it is about the
-    // run's tools.
-    let about_instructions =
-        state.is_about_instructions(member, reply, content).then_some(Weakness::AboutInstructions);
+    // run's tools or a placeholder.
     let weakness = state.weakness_of_answer(member, attempt, content).filter(|_| attempt.faults == 0);
-    let weakness = weakness.or(about_instructions);
-    if let Some(weakness) = weakness {
-        return refuse_all(reply, &reminders::weak_answer(weakness.reason(), !member.answers.is_empty()));
-    }
+    let stored = weakness.map_or_else(|| state.content_of_answer(member, reply, content), Err);
+    let stored = match stored {
+        Ok(stored) => stored,
+        Err(weakness) => {
+            return refuse_all(reply, &reminders::weak_answer(weakness.reason(), !member.answers.is_empty()));
+        }
+    };
     let novelty = state.spec.rules.answer_novelty;
     if let Some(close) = known.iter().find(|answer| !is_new(novelty, content, &answer.content)) {
         return refuse_all(
@@ -44,7 +44,7 @@ pub(super) fn answer(
             &format!("Not stored: this is too close to {}. Say something new{hint}.", close.label),
         );
     }
-    ReplyMeaning::Answer(submission)
+    ReplyMeaning::Answer(Submission { content: stored, ..submission })
 }
 
 pub(super) fn vote(

@@ -4,8 +4,8 @@
 use super::harness::{World, answer, call, spec, text, vote};
 use super::rules::{everyone_answers, final_answer};
 use althing_protocol::{
-    AgentId, AgentOutcome, AttemptOutcome, Event, Fact, FinalAnswerStrategy, Item, Message, Reply, RunRules,
-    RunStatus,
+    AgentId, AgentOutcome, AttemptOutcome, CallsFrom, Event, Fact, FinalAnswerStrategy, Item, Message, Reply,
+    RunRules, RunStatus,
 };
 
 const TASK: &str = "Why is the sky blue?";
@@ -14,6 +14,11 @@ const CODE: &str =
 
 fn calls(names: &[&str]) -> Reply {
     Reply { tool_calls: names.iter().map(|name| call(name, "{}")).collect(), ..Reply::default() }
+}
+
+/// A call of `new_answer` that the model wrote as JSON because the request had a schema.
+fn written_answer(content: &str) -> Reply {
+    Reply { calls_from: Some(CallsFrom::Schema), ..answer(content) }
 }
 
 fn last_message(world: &World, member_index: usize) -> String {
@@ -354,6 +359,38 @@ fn a_text_about_the_tools_of_the_run_never_becomes_the_answer() {
         assert_eq!(answers, ["Because."], "{about}");
         assert_eq!(world.folded(), world.run);
     }
+}
+
+#[test]
+fn an_answer_around_a_call_is_stored_without_the_call() {
+    let written = "The original message was:\n\n<END OF MESSAGE 99a8ecab>\n\nThe tool call was:\n\n```\n{\n  \"name\": \
+                   \"new_answer\",\n  \"arguments\": {\n    \"content\": \"123\"\n  }\n}";
+    let mut world = World::start(&["a"], RunRules::default());
+    world.says(0, text(written));
+    world.says(0, text(written));
+    assert_eq!(world.run.answers()[0].content, "123");
+    assert_eq!(world.folded(), world.run);
+}
+
+#[test]
+fn the_placeholder_of_an_example_in_the_prompt_never_becomes_the_answer() {
+    for placeholder in ["…", "...", "…\n"] {
+        let mut world = World::start(&["a", "b"], RunRules::default());
+        world.says(1, answer("Because."));
+        for _ in 0..3 {
+            assert!(world.asked().contains(&0), "{placeholder:?}");
+            world.says(0, written_answer(placeholder));
+        }
+        let answers: Vec<&str> = world.run.answers().iter().map(|answer| answer.content.as_str()).collect();
+        assert_eq!(answers, ["Because."], "{placeholder:?}");
+    }
+
+    let mut spec = spec(&["a"], RunRules::default());
+    spec.task = "Which of these characters is an ellipsis: … or :?".into();
+    let mut world = World::new(spec);
+    world.says(0, written_answer("…"));
+    world.says(0, written_answer("…"));
+    assert_eq!(world.run.answers()[0].content, "…", "the task contains it");
 }
 
 #[test]
