@@ -102,11 +102,11 @@ impl Althing {
 impl Terminal {
     /// Types text or control sequences, as a keyboard would send them.
     ///
-    /// Enter, Tab, Esc, `y` or a digit alone, as the first key or less than ten seconds after other keys, is pressed after a
-    /// pause of 1.2 seconds. Without the pause, a dialog takes it for a key that is still held down, or that was typed
-    /// without reading the dialog.
+    /// Enter, Tab, Esc, Ctrl+D, `y` or a digit alone, as the first key or less than ten seconds after other keys, is
+    /// pressed after a pause of 1.2 seconds. Without the pause, a dialog takes it for a key that is still held down, or
+    /// that was typed without reading the dialog.
     pub fn keys(&mut self, keys: &str) -> &mut Self {
-        if matches!(keys.as_bytes(), [b'\r' | b'\t' | 0x1b | b'y' | b'1'..=b'9'])
+        if matches!(keys.as_bytes(), [b'\r' | b'\t' | 0x04 | 0x1b | b'y' | b'1'..=b'9'])
             && self.last_keys.is_none_or(|at| at.elapsed().as_secs() < 10)
         {
             std::thread::sleep(Duration::from_millis(1200));

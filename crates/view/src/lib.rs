@@ -7,6 +7,7 @@ pub mod conversation;
 mod estimate;
 pub mod labels;
 mod lines;
+mod mentions;
 pub mod money;
 pub mod report;
 mod session;

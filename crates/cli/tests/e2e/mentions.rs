@@ -3,11 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
-use althing_testkit::{Action, Parliament, RecordedRequest, Reply, Script};
+use althing_testkit::{Action, Parliament, RecordedRequest, Reply, Script, Terminal};
 use serde_json::{Value, json};
 
 use super::mcp::Client;
-use super::support::{Fixture, LIMIT, Team, althing, of_type};
+use super::support::{Fixture, LIMIT, Team, althing, of_type, texts};
 
 const CHAT_MODEL: &str = "talker";
 
@@ -97,6 +97,45 @@ fn a_path_typed_on_the_screen_is_granted_to_the_run_of_that_message() {
     terminal.keys("and again\r");
     terminal.wait_for("Run: and again", LIMIT);
     assert_eq!(granted(&fixture)[1], []);
+}
+
+#[test]
+fn a_sent_message_is_shown_and_edited_as_it_was_typed_also_after_a_resume() {
+    let fixture = Fixture::new(2, Script::from_fn(|_| Action::from(Reply::text("It is done."))));
+    let (_, plan) = files(&fixture);
+    let base = fixture.server.base_url();
+    let backend = json!({"type": "chatcompletion", "model": CHAT_MODEL, "base_url": base});
+    let mode = json!({"enabled": true, "backend": backend});
+    fixture.althing.file("team.yaml", Team::on(&base, 2).rule("interactive_mode", mode).text());
+    let typed = "tidy @notes:w by @plan.md.";
+    let edits = |terminal: &mut Terminal, text: &str| {
+        let screen = terminal.wait_for("It is done.", LIMIT);
+        assert!(screen.contains(typed), "{screen}");
+        terminal.wait_for("Status: Idle", LIMIT);
+        terminal.keys("\t");
+        terminal.wait_for("c copy", LIMIT);
+        terminal.keys("\x1b[A");
+        terminal.wait_for("e edit", LIMIT);
+        terminal.keys("e");
+        terminal.wait_for(&format!("› {text}"), LIMIT);
+        terminal.keys("\x1b");
+        terminal.wait_for("Type a message...", LIMIT);
+        terminal.keys("\x04");
+        assert_eq!(terminal.wait(LIMIT), 0);
+    };
+    let command = || fixture.althing.new_command();
+    let mut terminal = command().args(["--config", "team.yaml"]).terminal(190, 40);
+    terminal.wait_for("Type a message...", LIMIT);
+    terminal.keys(typed).keys("\r");
+    edits(&mut terminal, typed);
+    let sent = texts(&fixture.server.requests()[0]);
+    assert!(sent.contains(&plan.display().to_string()), "the agent gets the whole path: {sent}");
+    edits(&mut command().arg("resume").terminal(190, 40), typed);
+    // From another directory, the same mentions would mean other paths.
+    std::fs::create_dir(fixture.althing.work_dir().join("notes/notes")).unwrap();
+    let script = format!("cd notes && exec {} resume", env!("CARGO_BIN_EXE_althing"));
+    let elsewhere = fixture.althing.program("/bin/sh").args(["-c", &script]);
+    edits(&mut elsewhere.terminal(190, 40), "tidy /");
 }
 
 #[test]

@@ -44,7 +44,13 @@ fn retry_second(terminal: &mut Terminal) {
     terminal.wait_for("q leave", LIMIT);
     terminal.keys("\x1b[B");
     terminal.wait_for("r retry · q leave", LIMIT);
+    retry(terminal);
+}
+
+fn retry(terminal: &mut Terminal) {
     terminal.keys("r");
+    terminal.wait_for("Retry this task?", LIMIT);
+    terminal.keys("y");
 }
 
 #[test]
@@ -91,7 +97,7 @@ fn a_failed_task_is_retried_while_the_other_tasks_of_its_stage_run() {
     let mut terminal = watch(&althing, 100, 30);
     terminal.wait_for("failed ✗", LIMIT);
     althing.file("ok", "");
-    terminal.keys("r");
+    retry(&mut terminal);
     terminal.wait_gone("failed ✗", LIMIT);
     terminal.wait_for("done ✓", LIMIT);
     althing.file("go", "");
@@ -123,7 +129,7 @@ fn a_failed_run_of_a_workflow_is_retried_as_a_new_run() {
     terminal.wait_for("Status: Failed", LIMIT);
     fails.store(false, std::sync::atomic::Ordering::SeqCst);
     terminal.wait_for("r retry", LIMIT);
-    terminal.keys("r");
+    retry(&mut terminal);
     terminal.wait_for("Status: Done", LIMIT);
     let screen = terminal.wait_for("q leave", LIMIT);
     assert!(screen.contains("team (again)"), "{screen}");

@@ -78,15 +78,16 @@ impl App {
         }
     }
 
-    /// A second Ctrl+D leaves, once the question of the first was drawn.
+    /// A second Ctrl+D leaves, unless the first is still held down.
     fn leave_again(&mut self, key: KeyEvent) {
         let is_ctrl_d = key.code == KeyCode::Char('d') && key.modifiers.contains(KeyModifiers::CONTROL);
         if let Some(Modal::Confirm(ConfirmedAction::Leave(exit))) = &self.modal
             && is_ctrl_d
-            && self.is_read()
         {
             let exit = exit.clone();
-            self.leave(exit);
+            if self.may_grant() {
+                self.leave(exit);
+            }
         }
     }
 

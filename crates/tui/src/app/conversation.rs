@@ -66,11 +66,7 @@ impl App {
         self.touched = true;
         self.scroll.go_end();
         let modes = self.modes.choice();
-        let typed = text.trim();
-        let (text, grants) = self.host.mentions(typed);
-        if text != typed {
-            self.sent_as.push((text.clone(), typed.to_owned()));
-        }
+        let (text, grants) = self.host.mentions(text.trim());
         self.submit(Op::SendMessage { text, modes, grants });
     }
 

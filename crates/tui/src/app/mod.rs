@@ -136,8 +136,6 @@ pub struct App {
     pub(crate) targets: Vec<(Rect, Target)>,
     pub(crate) history: Vec<String>,
     pub(crate) recalled: Option<(usize, String)>,
-    /// Messages whose sent text differs from the typed one, as pairs: the sent text, and the typed text.
-    pub(crate) sent_as: Vec<(String, String)>,
     /// The message of the conversation that is edited in the input, to be sent again in a branch.
     pub(crate) resending: Option<Seq>,
     /// The queued message that Enter edits and Del removes.
@@ -222,7 +220,6 @@ impl App {
             targets: Vec::new(),
             history: host.history(),
             recalled: None,
-            sent_as: Vec::new(),
             resending: None,
             selected_queued: None,
             leaving: false,

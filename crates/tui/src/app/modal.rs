@@ -26,6 +26,8 @@ pub enum ConfirmedAction {
     Undo(TaskId),
     /// Ends a program that has finished its turn.
     End(TaskId),
+    /// Starts a task of a workflow again, which may cost again.
+    Retry(TaskId),
     /// Leaves the screen while something works.
     Leave(TuiExit),
 }
@@ -228,6 +230,8 @@ impl App {
 
     pub(crate) fn leave_or_ask(&mut self, exit: TuiExit) {
         if self.has_live_work() {
+            // If Ctrl+D is held down, it does not answer the question that it opens.
+            self.note_typed();
             self.confirm(ConfirmedAction::Leave(exit));
         } else {
             self.leave(exit);
@@ -244,6 +248,7 @@ impl App {
             ConfirmedAction::Cancel(task) => self.submit(Op::Cancel { task }),
             ConfirmedAction::Undo(run) => self.effects.push(Effect::Undo(run)),
             ConfirmedAction::End(task) => self.end_program(&task),
+            ConfirmedAction::Retry(task) => self.retry_task(task),
             ConfirmedAction::Leave(exit) => self.leave(exit),
         }
     }

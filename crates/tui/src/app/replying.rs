@@ -73,23 +73,24 @@ impl App {
     /// Moves a queued message into the input, so that the user can change it.
     fn edit_queued(&mut self, at: usize) {
         let Some(queued) = self.model.queue.get(at) else { return };
-        let (message, sent) = (queued.seq, queued.text.clone());
+        let (message, text) = (queued.seq, self.editable(&queued.text, queued.sent.as_deref()));
         self.submit(Op::Unqueue { message });
-        let typed = self.typed_text(sent);
-        self.input.set(&typed);
+        self.input.set(&text);
     }
 
-    /// The text as it was typed: the sent text may name paths instead of the `@path` that grants access. What was typed
-    /// in an earlier process is not known.
-    fn typed_text(&self, sent: String) -> String {
-        let typed = self.sent_as.iter().rev().find(|(text, _)| *text == sent).map(|(_, typed)| typed.clone());
-        typed.unwrap_or(sent)
+    /// The text to edit: the typed text, if its mentions still mean the paths that were sent. After a resume from another
+    /// directory, they may not.
+    fn editable(&self, typed: &str, sent: Option<&str>) -> String {
+        match sent {
+            Some(sent) if self.host.mentions(typed).0 != sent => sent.to_owned(),
+            _ => typed.to_owned(),
+        }
     }
 
     /// Puts a message of the conversation into the input, to send it again in a branch of the conversation.
     pub(crate) fn edit_sent(&mut self, at: usize) {
-        let Some((seq, sent)) = self.model.entries.get(at).and_then(|entry| match &entry.body {
-            EntryBody::User { text, .. } => Some((entry.seq, text.clone())),
+        let Some((seq, text)) = self.model.entries.get(at).and_then(|entry| match &entry.body {
+            EntryBody::User { text, sent, .. } => Some((entry.seq, self.editable(text, sent.as_deref()))),
             _ => None,
         }) else {
             self.toast = Some("only your own messages can be edited".into());
@@ -104,9 +105,8 @@ impl App {
         } else if !self.input.is_empty() {
             self.toast = Some("send or clear what you have written first".into());
         } else {
-            let typed = self.typed_text(sent);
             self.stop_browsing();
-            self.input.set(&typed);
+            self.input.set(&text);
             self.resending = Some(seq);
         }
     }

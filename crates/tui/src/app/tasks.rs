@@ -74,7 +74,7 @@ impl App {
             }
             KeyCode::Char('r') => {
                 if let Some(id) = rows.get(*chosen).cloned() {
-                    self.retry_task(id);
+                    self.ask_retry(id);
                 }
             }
             KeyCode::Char('a') => {
@@ -98,16 +98,23 @@ impl App {
         }
     }
 
+    fn ask_retry(&mut self, task: TaskId) {
+        if self.model.task(&task).is_some_and(is_retryable) {
+            self.confirm(ConfirmedAction::Retry(task));
+        } else {
+            self.toast = Some("only a failed or cancelled task of a workflow can be retried".into());
+        }
+    }
+
     /// Retries a failed or cancelled task of a workflow. If the workflow has ended, the screen is left so that the
     /// session is opened again.
-    fn retry_task(&mut self, task: TaskId) {
-        match self.model.task(&task) {
-            Some(found) if !is_retryable(found) => {
-                self.toast = Some("only a failed or cancelled task of a workflow can be retried".into());
-            }
-            _ if self.options.replay => self.submit(Op::Retry { task }),
-            _ if self.model.closed => self.leave(TuiExit::Retry(task)),
-            _ => self.submit(Op::Retry { task }),
+    pub(crate) fn retry_task(&mut self, task: TaskId) {
+        if !self.model.task(&task).is_some_and(is_retryable) {
+            self.toast = Some("the task is no longer failed or cancelled".into());
+        } else if self.model.closed {
+            self.leave(TuiExit::Retry(task));
+        } else {
+            self.submit(Op::Retry { task });
         }
     }
 
@@ -184,7 +191,7 @@ impl App {
             }
             KeyCode::Char('r') => {
                 let task = id.clone();
-                self.retry_task(task);
+                self.ask_retry(task);
             }
             KeyCode::Char('o') => {
                 let id = id.clone();

@@ -324,6 +324,11 @@ fn confirmation(app: &App, action: &ConfirmedAction) -> (&'static str, &'static 
             "It has finished its turn. Its output so far is kept.",
             [("Keep it", "esc", '\x1b'), ("End it", "y", 'y')],
         ),
+        ConfirmedAction::Retry(_) => (
+            "Retry this task?",
+            "It starts again and may cost again; the stages after it follow.",
+            [("Leave it", "esc", '\x1b'), ("Retry it", "y", 'y')],
+        ),
         ConfirmedAction::Leave(_) if app.options.workflow => (
             "Leave this workflow?",
             "The workflow stops; `althing resume` resumes it.",

@@ -158,7 +158,7 @@ pub(crate) fn panel(app: &App, canvas: &mut Canvas<'_>, area: Rect, y: u16) -> P
 }
 
 /// Draws the row below an opened screen: the search text while it is typed, or a message to the user (unless the mode
-/// bar shows it), or key hints.
+/// bar shows it) and the key hints that fit beside it.
 pub(crate) fn hints(
     app: &App,
     canvas: &mut Canvas<'_>,
@@ -177,7 +177,15 @@ pub(crate) fn hints(
     }
     let Some(y) = panel.hints else { return };
     if app.toast.is_some() && !panel.docked {
-        for (y, line) in (y..).zip(toast_lines(app, area)) {
+        let mut lines = toast_lines(app, area);
+        if let [line] = lines.as_mut_slice() {
+            let room = usize::from(width).saturating_sub(line::width(&line.text()) + 3);
+            let hints = fitting_hints(hints, room);
+            if !hints.is_empty() {
+                *line = std::mem::take(line).with(Tone::Dim, &format!(" · {hints}"));
+            }
+        }
+        for (y, line) in (y..).zip(lines) {
             canvas.line(area.x + 1, y, width, &line);
         }
     } else {

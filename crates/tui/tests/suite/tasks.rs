@@ -157,6 +157,59 @@ fn a_workflow_at_work_is_left_on_purpose_only_and_a_finished_one_by_any_way_back
 }
 
 #[test]
+fn a_held_ctrl_d_does_not_leave_a_workflow_and_a_second_ctrl_d_does() {
+    let mut script = Script::default();
+    script.workflow();
+    let mut screen = watching(&script);
+    screen.control('d');
+    // The first repetition of a held key comes late, the others fast.
+    screen.wait(600);
+    for _ in 0..50 {
+        screen.control('d');
+        assert!(screen.shows("Leave this workflow?") && screen.effects.is_empty(), "{}", screen.text());
+        screen.wait(40);
+    }
+    screen.wait(1_000);
+    screen.control('d');
+    assert_eq!(screen.effects, [Effect::Leave(TuiExit::Quit)]);
+}
+
+#[test]
+fn a_failed_task_is_retried_only_after_a_question() {
+    let mut script = Script::default();
+    script.workflow();
+    script.fact(Some("w1.ask"), Fact::StatusChanged { status: TaskStatus::Failed, why: None });
+    let mut screen = watching(&script);
+    screen.press(KeyCode::End);
+    assert!(screen.shows("r retry"), "{}", screen.text());
+    for key in [KeyCode::Esc, KeyCode::Enter, KeyCode::Char('r')] {
+        screen.press(KeyCode::Char('r'));
+        assert!(screen.shows("Retry this task?") && screen.shows("may cost again"), "{}", screen.text());
+        screen.wait(1_000);
+        screen.press(key);
+        assert!(!screen.shows("Retry this task?") && screen.ops.is_empty(), "{key:?}: {}", screen.text());
+        screen.wait(1_000);
+    }
+    screen.press(KeyCode::Char('r'));
+    screen.press_after_reading('y');
+    assert_eq!(screen.ops, [Op::Retry { task: "w1.ask".into() }]);
+}
+
+#[test]
+fn the_message_that_a_program_has_ended_leaves_the_hints_of_the_workflow_on_the_screen() {
+    let mut script = Script::default();
+    script.workflow();
+    let mut screen = watching(&script);
+    screen.press(KeyCode::End);
+    screen.press(KeyCode::Enter);
+    script.items.clear();
+    script.fact(Some("w1.ask"), Fact::StatusChanged { status: TaskStatus::Done, why: None });
+    screen.feed(&script.items);
+    assert!(screen.shows("the program has ended · enter open or attach · "), "{}", screen.text());
+    assert!(screen.shows("^D leave"), "{}", screen.text());
+}
+
+#[test]
 fn waiting_tasks_of_a_workflow_are_answered_from_any_row() {
     let mut script = Script::default();
     script.workflow();

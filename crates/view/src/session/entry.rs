@@ -16,7 +16,10 @@ pub struct ConversationEntry {
 #[derive(Clone, Debug, PartialEq)]
 pub enum EntryBody {
     User {
+        /// The message as it was typed, with `@path` for each path that it grants.
         text: String,
+        /// What agents get, with absolute paths; None if this is the same text.
+        sent: Option<String>,
         /// Whether the message was sent in plan mode.
         planning: bool,
     },
@@ -76,7 +79,10 @@ pub struct QueuedMessage {
     /// The number of the event that contains the message.
     pub seq: Seq,
     pub at: Timestamp,
+    /// The message as it was typed, with `@path` for each path that it grants.
     pub text: String,
+    /// What agents get, with absolute paths; None if this is the same text.
+    pub sent: Option<String>,
     /// Whether the message was sent in plan mode.
     pub planning: bool,
     pub pinned: bool,
@@ -84,7 +90,7 @@ pub struct QueuedMessage {
 
 impl QueuedMessage {
     pub fn into_entry(self) -> ConversationEntry {
-        let body = EntryBody::User { text: self.text, planning: self.planning };
+        let body = EntryBody::User { text: self.text, sent: self.sent, planning: self.planning };
         ConversationEntry { seq: self.seq, at: self.at, body, pinned: self.pinned }
     }
 }

@@ -18,7 +18,7 @@ pub use streaming::StreamingText;
 pub use task::{TaskKind, TaskView};
 pub use worker::Worker;
 
-use crate::{labels, shown};
+use crate::{labels, mentions, shown};
 use althing_protocol::{
     AskKind, AttemptOutcome, ChatSpec, ChatState, Event, Fact, FeedItem, InteractionId, InteractionKind,
     Item, Member, ModeChoice, NoticeLevel, Op, Phase, PlanRef, Progress, Purpose, Seq, SessionId,
@@ -33,6 +33,8 @@ pub struct SessionView {
     /// The goal as recorded when the session was opened. For a conversation: the message on the command line, or
     /// `conversation` if there was none.
     pub goal: String,
+    /// The directory in which the session was started.
+    cwd: String,
     pub chat_agent: Option<Member>,
     /// The members that may take part in runs.
     pub team: Vec<Member>,
@@ -118,6 +120,7 @@ impl SessionView {
                 self.session = Some(opened.session.clone());
                 self.kind = Some(opened.kind);
                 self.goal.clone_from(&opened.goal);
+                self.cwd.clone_from(&opened.cwd);
             }
             Fact::SessionClosed {} => self.closed = true,
             Fact::OpAccepted { op, .. } => self.apply_op(event, op),
@@ -170,15 +173,19 @@ impl SessionView {
 
     fn apply_op(&mut self, event: &Event, op: &Op) {
         match op {
-            Op::SendMessage { text, modes, .. } => {
+            Op::SendMessage { text, modes, grants } => {
                 self.choice = modes.clone();
                 let planning = modes.planning == Some(true);
-                let (seq, at, text) = (event.seq, event.at, text.clone());
-                self.queue.push(QueuedMessage { seq, at, text, planning, pinned: false });
+                let (text, sent) = match mentions::with_mentions(text, grants, &self.cwd) {
+                    Some(typed) => (typed, Some(text.clone())),
+                    None => (text.clone(), None),
+                };
+                let (seq, at) = (event.seq, event.at);
+                self.queue.push(QueuedMessage { seq, at, text, sent, planning, pinned: false });
             }
             Op::StartRun { spec } => {
                 let (text, planning) = (spec.task.clone(), spec.modes.planning);
-                self.add_entry(event, EntryBody::User { text, planning });
+                self.add_entry(event, EntryBody::User { text, sent: None, planning });
             }
             Op::StartChat { spec } => self.set_chat_spec(spec),
             Op::Unqueue { message } => {
@@ -223,7 +230,8 @@ impl SessionView {
         let message =
             |body: EntryBody| ConversationEntry { seq: Seq(0), at: Timestamp(0), body, pinned: false };
         for exchange in &spec.history {
-            self.entries.push(message(EntryBody::User { text: exchange.user.clone(), planning: false }));
+            let text = exchange.user.clone();
+            self.entries.push(message(EntryBody::User { text, sent: None, planning: false }));
             self.entries.push(message(EntryBody::Agent { text: exchange.assistant.clone() }));
         }
         if let Some(origin) = &spec.branch_of {
