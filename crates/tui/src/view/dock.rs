@@ -92,7 +92,8 @@ fn hint(app: &App, area: Rect) -> String {
     "enter send · ⇧tab plan · ^G help".into()
 }
 
-fn box_hint(app: &App) -> Option<&'static str> {
+/// The keys of the open dialog.
+pub(super) fn box_hint(app: &App) -> Option<&'static str> {
     let modal = app.modal.as_ref()?;
     if app.input_has_focus_under_box() {
         return Some("enter send · tab box");

@@ -158,7 +158,7 @@ pub(crate) fn panel(app: &App, canvas: &mut Canvas<'_>, area: Rect, y: u16) -> P
 }
 
 /// Draws the row below an opened screen: the search text while it is typed, or a message to the user (unless the mode
-/// bar shows it) and the key hints that fit beside it.
+/// bar shows it) and the key hints that fit beside it. While a dialog is open, these are the keys of the dialog.
 pub(crate) fn hints(
     app: &App,
     canvas: &mut Canvas<'_>,
@@ -176,6 +176,12 @@ pub(crate) fn hints(
         return;
     }
     let Some(y) = panel.hints else { return };
+    // The keys of an open dialog are shown once: in the mode bar if there is one.
+    let hints = match dock::box_hint(app) {
+        Some(_) if panel.docked => "",
+        Some(of_dialog) => of_dialog,
+        None => hints,
+    };
     if app.toast.is_some() && !panel.docked {
         let mut lines = toast_lines(app, area);
         if let [line] = lines.as_mut_slice() {

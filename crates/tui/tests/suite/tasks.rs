@@ -185,6 +185,8 @@ fn a_failed_task_is_retried_only_after_a_question() {
     for key in [KeyCode::Esc, KeyCode::Enter, KeyCode::Char('r')] {
         screen.press(KeyCode::Char('r'));
         assert!(screen.shows("Retry this task?") && screen.shows("may cost again"), "{}", screen.text());
+        let keys = screen.rows().last().cloned().unwrap_or_default();
+        assert_eq!(keys.trim(), "y confirm · esc no", "the hints are those of the question");
         screen.wait(1_000);
         screen.press(key);
         assert!(!screen.shows("Retry this task?") && screen.ops.is_empty(), "{key:?}: {}", screen.text());
