@@ -198,9 +198,16 @@ impl Coordination {
                 (id.clone(), Fact::TaskCreated { id, parent: Some(self.task.clone()), spec })
             })
             .collect();
-        let is_running = self.status == TaskStatus::Running;
-        if !is_running && self.interaction.is_none() && !self.state.halted {
-            facts.extend(self.status_change(TaskStatus::Running, None));
+        let waits = self.interaction.is_some();
+        let status = if waits { TaskStatus::WaitingForUser } else { TaskStatus::Running };
+        if self.status != status && !self.state.halted {
+            // An interrupted task must be running before it can wait.
+            if self.status != TaskStatus::Running {
+                facts.extend(self.status_change(TaskStatus::Running, None));
+            }
+            if waits {
+                facts.extend(self.status_change(TaskStatus::WaitingForUser, None));
+            }
         }
         facts.into_iter().chain(self.tell_limits()).collect()
     }

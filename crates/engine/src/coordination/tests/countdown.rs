@@ -1,7 +1,9 @@
 //! The override window: its countdown can be paused, and it closes with its run.
 
 use super::harness::{World, answer, spec, vote};
-use althing_protocol::{Decision, Fact, InteractionId, Millis, Op, RunEnd, RunRules, Timer, Verdict};
+use althing_protocol::{
+    Decision, Fact, InteractionId, Millis, Op, RunEnd, RunRules, TaskStatus, Timer, Verdict,
+};
 
 fn voted() -> (World, InteractionId) {
     let mut spec = spec(&["a", "b"], RunRules::default());
@@ -42,6 +44,19 @@ fn the_countdown_of_the_override_window_can_be_paused() {
     assert_eq!(left(&world), Some(Millis(60_000)));
     world.fires(Timer::OverrideWindow);
     assert_eq!(world.asked(), [0]);
+}
+
+#[test]
+fn a_run_that_is_resumed_in_its_override_window_waits_for_the_user_again() {
+    let (mut world, _) = voted();
+    assert_eq!(world.run.status, TaskStatus::WaitingForUser);
+    world.op(Op::Shutdown);
+    assert_eq!(world.run.status, TaskStatus::Interrupted);
+    world.op(Op::Resume);
+    assert_eq!(world.run.status, TaskStatus::WaitingForUser, "{}", world.story());
+    world.fires(Timer::OverrideWindow);
+    assert_eq!(world.run.status, TaskStatus::Running);
+    assert_eq!(world.folded(), world.run);
 }
 
 #[test]
