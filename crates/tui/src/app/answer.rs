@@ -3,6 +3,7 @@
 //! In most dialogs Enter takes the default. Esc rejects a run, a plan, a change of files or a higher budget; it closes any other dialog
 //! without an answer. A key that grants something acts only after everything that it grants was shown (see `reading`).
 
+use super::dialog_typing::is_chord;
 use super::{App, ConfirmedAction, Effect, Field, Modal, Picker, approval_members};
 use crate::host::TuiExit;
 use crate::theme::Theme;
@@ -15,7 +16,7 @@ impl App {
         if matches!(self.modal, Some(Modal::Sessions(_))) {
             return self.session_picker_key(key);
         }
-        if super::dialog_typing::is_chord(key) && !self.box_field_has_focus() {
+        if is_chord(key) && !self.box_field_has_focus() {
             return self.leave_again(key);
         }
         if self.dialog_scroll_key(key) {
@@ -58,7 +59,14 @@ impl App {
                     }
                 }
                 // Only `y` confirms: neither Enter nor the key that opened the question does.
-                KeyCode::Esc | KeyCode::Enter | KeyCode::Char(_) => self.modal = None,
+                KeyCode::Esc | KeyCode::Enter | KeyCode::Char('n') => self.modal = None,
+                KeyCode::Char(_) => {
+                    self.modal = None;
+                    // The user has begun to write a message, and no letter of it may be lost.
+                    if self.input_has_focus() && !is_chord(key) {
+                        self.on_key(key);
+                    }
+                }
                 _ => {}
             },
             Some(Modal::Sessions(_)) => self.session_picker_key(key),

@@ -175,9 +175,11 @@ pub fn modes(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, hint: &str) {
         let path = plan.map(|plan| plan.path.clone()).unwrap_or_default();
         let used = canvas.text(area.x + 1, area.y, area.width - 1, Tone::AccentBold, "Executing Plan");
         let room = area.width.saturating_sub(used + 4);
-        let used = used
-            + 2
-            + canvas.text(area.x + 3 + used, area.y, room, Tone::Plain, &line::cut(&path, room.into()));
+        // While the conversation is searched, the count of matches is more important than the path.
+        let least =
+            if app.scroll.search_label().is_some() && app.browsing { line::width(hint) + 3 } else { 0 };
+        let path = line::cut(&path, usize::from(room).saturating_sub(least));
+        let used = used + 2 + canvas.text(area.x + 3 + used, area.y, room, Tone::Plain, &path);
         let room = area.width.saturating_sub(used + 5);
         let hint = super::fitting_hints(hint, room.into());
         canvas.right(area.right().saturating_sub(1), area.y, room, Tone::Dim, &hint);

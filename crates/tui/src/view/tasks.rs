@@ -60,20 +60,45 @@ pub fn panel(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, chosen: usize) 
         app.targets.push((Rect { height: 1, width: 8.min(area.width), ..area }, Target::Back));
     }
     rows(app, canvas, body, chosen);
-    let ends = app.model.tasks.iter().any(|task| task.turn_is_over);
-    let chosen_task = app.task_rows().get(chosen).and_then(|id| app.model.task(id));
-    let retries = chosen_task.is_some_and(is_retryable);
-    let words = match (home, app.model.closed || app.options.replay) {
-        (true, true) if retries && !app.options.replay => "↑↓ choose · enter read · r retry · q leave",
-        (true, false) if retries => "enter read · r retry · a answer · x cancel · ^D leave",
-        (true, true) => "↑↓ choose · enter read · q leave",
-        (true, false) if ends => "enter attach · a answer · e end the program · x cancel · ^D leave",
-        (true, false) => "enter open or attach · a answer · x cancel · ^D leave",
-        (false, _) if app.input_has_focus() => "tab go into the tasks · esc close them",
-        (false, _) if ends => "↑↓ choose · enter attach · a answer · e end the program · x cancel",
-        (false, _) => "↑↓ choose · enter open or attach · a answer · x cancel",
+    let words = if !home && app.input_has_focus() {
+        "tab go into the tasks · esc close them".into()
+    } else {
+        let chosen = app.task_rows().get(chosen).and_then(|id| app.model.task(id));
+        list_hints(app, chosen, home)
     };
-    hints(app, canvas, area, &panel, None, words);
+    hints(app, canvas, area, &panel, None, &words);
+}
+
+/// The keys that do something for the chosen task.
+fn list_hints(app: &App, chosen: Option<&TaskView>, home: bool) -> String {
+    let over = app.model.closed || app.options.replay;
+    let status = chosen.map(|task| task.status);
+    let ends = app.model.tasks.iter().any(|task| task.turn_is_over);
+    let open = match status {
+        Some(status) if status.is_final() => "enter read",
+        Some(TaskStatus::Pending) => "enter open",
+        _ if ends => "enter attach",
+        _ => "enter open or attach",
+    };
+    let keys = [
+        (over || !home, "↑↓ choose"),
+        (true, open),
+        (chosen.is_some_and(is_retryable) && !app.options.replay, "r retry"),
+        (app.model.waiting() > 0, "a answer"),
+        (ends, "e end the program"),
+        (is_cancellable(status), "x cancel"),
+        (home, if over { "q leave" } else { "^D leave" }),
+    ];
+    shown_keys(&keys)
+}
+
+fn shown_keys(keys: &[(bool, &str)]) -> String {
+    let shown: Vec<&str> = keys.iter().filter_map(|(shown, key)| shown.then_some(*key)).collect();
+    shown.join(" · ")
+}
+
+fn is_cancellable(status: Option<TaskStatus>) -> bool {
+    status.is_some_and(|status| !status.is_final() && status != TaskStatus::Pending)
 }
 
 fn draw_goal_and_notices(app: &App, canvas: &mut Canvas<'_>, mut body: Rect) -> Rect {
@@ -217,11 +242,17 @@ pub fn task(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, id: &TaskId) {
     }
     app.targets.push((Rect { height: 1, width: 8.min(area.width), ..area }, Target::Back));
     let words = if app.input_has_focus() {
-        "pgup pgdn scroll · tab go into the task · esc close it"
-    } else if app.model.task(id).is_some_and(is_retryable) {
-        "↑↓ scroll · o open in pager · r retry"
+        "pgup pgdn scroll · tab go into the task · esc close it".into()
     } else {
-        "↑↓ scroll · a answer · o open in pager · x cancel"
+        let task = app.model.task(id);
+        let keys = [
+            (true, "↑↓ scroll"),
+            (app.model.question_of(id).is_some(), "a answer"),
+            (true, "o open in pager"),
+            (task.is_some_and(is_retryable) && !app.options.replay, "r retry"),
+            (is_cancellable(task.map(|task| task.status)), "x cancel"),
+        ];
+        shown_keys(&keys)
     };
-    hints(app, canvas, area, &panel, None, words);
+    hints(app, canvas, area, &panel, None, &words);
 }

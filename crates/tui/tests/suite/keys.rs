@@ -136,6 +136,22 @@ fn commands_ask_for_what_they_say() {
 }
 
 #[test]
+fn a_letter_that_does_not_answer_a_confirmation_begins_a_message() {
+    let mut screen = TestScreen::showing(&script::conversation(), 80, 24);
+    screen.send_line("/quit");
+    assert!(screen.shows("Leave while agents work?"), "{}", screen.text());
+    screen.write("also compare yaks");
+    assert!(!screen.shows("Leave while agents work?"), "{}", screen.text());
+    assert_eq!(screen.app.input.text(), "also compare yaks");
+    assert!(screen.effects.is_empty() && screen.ops.is_empty());
+    screen.control('u');
+    screen.send_line("/quit");
+    screen.press(KeyCode::Char('n'));
+    assert!(!screen.shows("Leave while agents work?"), "{}", screen.text());
+    assert!(screen.app.input.is_empty() && screen.effects.is_empty());
+}
+
+#[test]
 fn ctrl_c_clears_then_cancels_then_leaves() {
     let mut screen = TestScreen::showing(&script::conversation(), 80, 24);
     screen.write("half a thought");

@@ -193,6 +193,14 @@ fn while_a_plan_runs_its_directory_is_shown() {
     assert!(screen.shows("Executing Plan  .althing/plans/2026-11-15-auth"));
     assert!(screen.shows("Status: Executing Plan"));
     assert_eq!(screen.app.modes.plan_mode, PlanMode::Execute);
+    let mut narrow = TestScreen::with(options(), 64, 24);
+    narrow.feed(&script.items);
+    narrow.send_line("/find the");
+    assert!(
+        narrow.shows(" of ") && narrow.shows("n next"),
+        "the matches are more important: {}",
+        narrow.text()
+    );
 
     script.items.clear();
     let result = Script::result("r1", "Carry out the plan", RunStatus::Completed);

@@ -207,7 +207,7 @@ fn the_message_that_a_program_has_ended_leaves_the_hints_of_the_workflow_on_the_
     script.items.clear();
     script.fact(Some("w1.ask"), Fact::StatusChanged { status: TaskStatus::Done, why: None });
     screen.feed(&script.items);
-    assert!(screen.shows("the program has ended · enter open or attach · "), "{}", screen.text());
+    assert!(screen.shows("the program has ended · enter read · "), "{}", screen.text());
     assert!(screen.shows("^D leave"), "{}", screen.text());
 }
 
