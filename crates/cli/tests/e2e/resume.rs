@@ -1,7 +1,8 @@
 //! Resuming a session: it needs no config, reads secrets from the environment, and reports what changed.
 
 use althing_testkit::process::Signal;
-use althing_testkit::{Action, Fault, FaultMoment, Gate, Reply, Script};
+use althing_testkit::{Action, Fault, FaultMoment, Gate, Parliament, Reply, Script};
+use serde_json::json;
 
 use super::support::{Fixture, LIMIT, Team, althing, files_below, run};
 
@@ -50,6 +51,40 @@ fn a_report_that_is_missing_is_written_by_every_resume() {
     }
     let output = fixture.resume().expect_code(0);
     assert!(!output.stderr.contains("was missing"), "{}", output.stderr);
+}
+
+#[test]
+fn files_of_a_conversations_run_that_are_missing_are_written_when_the_conversation_is_resumed() {
+    let script = Script::from_fn(|request| -> Action {
+        if !request.tool_names().contains(&"launch_run") {
+            return Parliament::default().reply(request).into();
+        }
+        let is_asked = request.messages().last().is_some_and(|message| message["role"] == "user");
+        let launch = is_asked && request.last_user_text().contains("Launch it");
+        let reply = if launch {
+            Reply::call("launch_run", &json!({"task": "Count."}))
+        } else {
+            Reply::text("Noted.")
+        };
+        reply.into()
+    });
+    let fixture = Fixture::with(2, script, |team| team.rule("interactive_mode", json!({})));
+    let start = ["chat", "--config", "team.yaml", "--approve", "always"];
+    fixture.althing.new_command().args(start).stdin("Launch it\n").spawn().wait(LIMIT).expect_code(0);
+    let files = || {
+        let found = files_below(&fixture.althing.state_dir()).into_iter();
+        found.filter(|(path, _)| path.ends_with("final_answer.md") || path.ends_with("report.md"))
+    };
+    let written: Vec<_> = files().collect();
+    assert!(written.len() >= 2, "{written:?}");
+    for (path, _) in &written {
+        std::fs::remove_file(path).unwrap();
+    }
+    let id = fixture.session_id();
+    let again = fixture.althing.new_command().args(start).args(["--session", id.as_str()]);
+    let output = again.stdin("And now?\n").spawn().wait(LIMIT).expect_code(0);
+    assert_eq!(output.stderr.matches("was missing and is written now").count(), written.len(), "{output:?}");
+    assert!(files().eq(written), "{output:?}");
 }
 
 #[test]
