@@ -117,9 +117,9 @@ fn program(backend: &BackendType, found: &AgentInstallation, app: &AppContext) -
     };
     let mut note = match &found.version {
         Some(version) => format!("{title}: {version}, {path}"),
-        None if app.settings.offline => format!("{title}: {path}; its version was not asked{OFFLINE}"),
+        None if app.settings.offline => format!("{title}: {path}; its version was not asked for{OFFLINE}"),
         None if is_unasked(Path::new(&path), app) => {
-            format!("{title}: {path}; its version was not asked, because agents may write there")
+            format!("{title}: {path}; its version was not asked for, because agents may write there")
         }
         None => format!("{title}: {path}, which did not print its version"),
     };

@@ -1,4 +1,5 @@
 //! Routes each tool call of a model to the host that offers the tool: file tools, commands, MCP servers, task lists.
+//! Which hosts an agent gets, and so which tools it is offered, is decided in `agent_env/mod.rs` of `althing_app`.
 
 use althing_protocol::{BoxFuture, ContextAccess, EditPreview, ToolCall, ToolHost, ToolOutcome, ToolSpec};
 use std::collections::BTreeSet;

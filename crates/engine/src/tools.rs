@@ -1,5 +1,5 @@
 //! The tools that a run itself offers to its agents: for answers, votes, the evaluation of the final answer, subagents,
-//! and the progress of a plan.
+//! and the progress of a plan. Which of them an agent is offered in an attempt is decided by `tools` in `prompt/mod.rs`.
 
 use althing_protocol::{
     Millis, PlanProgress, PlanStatus, PlanTask, Restart, SubagentsConfig, ToolCall, ToolSpec,

@@ -1,5 +1,5 @@
-//! Builds a reply from the chunks of a response body. No network and no clock, so that any bytes, split anywhere, can
-//! be tested.
+//! Builds a reply from the chunks of a streamed response body; each provider's `read.rs` parses its events. No network
+//! and no clock, so that any bytes, split anywhere, can be tested.
 
 use crate::error::CallFailure;
 use crate::partial_reply::StreamEnd;

@@ -1,5 +1,6 @@
 //! Parses server-sent events from bytes, however the network splits them. Existing crates neither limit the size of
-//! an event nor report comments, which show that a stream is alive.
+//! an event nor report comments, which show that a stream is alive. What the events of a provider mean is parsed in
+//! `chat/read.rs` (OpenAI-compatible), `messages/read.rs` (Anthropic), `responses/read.rs` (OpenAI) and `gemini/read.rs`.
 
 use crate::limits::EVENT_BYTES;
 

@@ -1,4 +1,4 @@
-//! The tools that the config gives to the agents of a team.
+//! The tools that the config gives to the agents of a team. Which of them one agent is offered is decided in `mod.rs`.
 
 use super::named_code::{CodeInUse, Lookup};
 use super::server_code::server_code;

@@ -363,7 +363,7 @@ fn no_program_that_an_agent_may_have_planted_is_asked_for_its_version() {
     let output = command.spawn().wait(super::support::LIMIT).expect_code(0);
     assert!(!home.join("PWNED").exists(), "the planted program ran");
     assert!(
-        output.stdout.contains("its version was not asked, because agents may write there"),
+        output.stdout.contains("its version was not asked for, because agents may write there"),
         "{}",
         output.stdout
     );

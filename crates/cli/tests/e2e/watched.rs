@@ -109,7 +109,8 @@ fn a_workflow_left_on_the_screen_is_resumed_on_the_screen() {
     terminal.wait_for("attached to ask", LIMIT);
     terminal.keys("no\r");
     terminal.wait_for("Status: Done ✓", LIMIT);
-    // A letter right after the program's end might still be meant for the program, and is ignored.
+    // Ctrl+D instead of `q`: letters typed right after the program's end are ignored, because they might still be meant
+    // for the program.
     terminal.keys("\x04");
     assert_eq!(terminal.wait(LIMIT), 0);
 }

@@ -69,8 +69,9 @@ impl WaitDetector {
         self.next
     }
 
-    /// The state after the screen has changed, given the state that the patterns found. The open question stays if it
-    /// is still on the screen. If `any_question` is set, a question that a pattern found on the screen is checked,
+    /// Returns the state after the screen has changed; `by_patterns` is the state that the patterns found. An open
+    /// question stays while it is on the screen, unless the patterns found that the program is busy or ready; a
+    /// question for a password stays even then. If `any_question` is set, a question that a pattern found on the screen is checked,
     /// unless the program reports its own status (`is_reported`).
     pub(crate) fn drawn(
         &mut self,
