@@ -112,7 +112,7 @@ fn form(text: &str, sources: &Sources<'_>) -> Option<Weakness> {
         // A symbol such as "∅" is accepted if the basis is a symbol, too.
         let is_symbol = |text: &str| !text.trim().is_empty() && !text.chars().any(char::is_alphanumeric);
         (!is_symbol(text) || !is_symbol(sources.basis)).then_some(Weakness::Empty)
-    } else if markup::is_tool_call(text) {
+    } else if markup::is_tool_call(text, sources) {
         Some(Weakness::ToolCall)
     } else if is_short && phrases::is_offer(text) {
         Some(Weakness::Offer)
@@ -188,6 +188,7 @@ impl RunState {
     pub(super) fn content_of_answer(
         &self,
         member: &MemberState,
+        attempt: &MemberAttempt,
         reply: &Reply,
         answer: &str,
     ) -> Result<String, Weakness> {
@@ -195,8 +196,13 @@ impl RunState {
         if is_native || member.agent.has_tools {
             return Ok(answer.to_owned());
         }
-        let sources = self.sources(None, &[]);
-        let content = self.without_markers(answer).ok_or(Weakness::AboutInstructions)?;
+        // What other agents answered may be used.
+        let shown: Vec<&Answer> =
+            self.answers.iter().filter(|given| given.revision <= attempt.knows).collect();
+        let sources = self.sources(None, &shown);
+        let called = markup::called_answer(answer, &sources);
+        let content = self.without_markers(called.as_deref().unwrap_or(answer));
+        let content = content.ok_or(Weakness::AboutInstructions)?;
         if markup::shows_instructions(&content, &sources) {
             return Err(Weakness::AboutInstructions);
         }
@@ -207,15 +213,13 @@ impl RunState {
     }
 
     pub(super) fn without_markers(&self, answer: &str) -> Option<String> {
-        let called = markup::called_answer(answer);
-        markup::without_markers(called.as_deref().unwrap_or(answer), &self.sources(None, &[]))
+        markup::without_markers(answer, &self.sources(None, &[]))
     }
 
     /// A presentation without the markers that have a token; None if nothing is left. A marker without a token may be
     /// content: `of_presentation` accepts it only if the chosen answer has one, too.
     pub(super) fn without_copied_markers(&self, presentation: &str) -> Option<String> {
-        let called = markup::called_answer(presentation);
-        markup::without_copied_markers(called.as_deref().unwrap_or(presentation), &self.sources(None, &[]))
+        markup::without_copied_markers(presentation, &self.sources(None, &[]))
     }
 
     /// Returns the last plain text or, if it has no content (a model may reply to a reminder with "I have answered

@@ -4,7 +4,7 @@
 const LONGEST_KEY: usize = 64;
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ReaderPosition {
     #[default]
     Between,
     Key,
@@ -14,7 +14,7 @@ enum Place {
 
 #[derive(Debug, Default)]
 pub(super) struct AnswerReader {
-    place: Place,
+    place: ReaderPosition,
     depth: u32,
     key: String,
     /// Whether the next string is a value: a colon came after the last key.
@@ -29,12 +29,12 @@ impl AnswerReader {
     pub(super) fn read(&mut self, json: &str) -> String {
         let mut answer = String::new();
         for c in json.chars() {
-            if self.place == Place::Between {
+            if self.place == ReaderPosition::Between {
                 self.structure(c);
             } else if let Some(letter) = self.letter(c) {
                 match self.place {
-                    Place::Content => answer.push(letter),
-                    Place::Key if self.key.len() < LONGEST_KEY => self.key.push(letter),
+                    ReaderPosition::Content => answer.push(letter),
+                    ReaderPosition::Key if self.key.len() < LONGEST_KEY => self.key.push(letter),
                     _ => {}
                 }
             }
@@ -52,10 +52,10 @@ impl AnswerReader {
                 self.place = match (self.depth, self.is_value) {
                     (1, false) => {
                         self.key.clear();
-                        Place::Key
+                        ReaderPosition::Key
                     }
-                    (1, true) if self.key == "content" => Place::Content,
-                    _ => Place::Other,
+                    (1, true) if self.key == "content" => ReaderPosition::Content,
+                    _ => ReaderPosition::Other,
                 };
             }
             _ => {}
@@ -67,7 +67,7 @@ impl AnswerReader {
         let Some(escape) = &mut self.escape else {
             match c {
                 '\\' => self.escape = Some(String::new()),
-                '"' => self.place = Place::Between,
+                '"' => self.place = ReaderPosition::Between,
                 _ => return Some(c),
             }
             return None;

@@ -27,16 +27,16 @@ pub(super) struct SessionCosts {
 pub struct CostAccount {
     limit: f64,
     on_refusal: OnRefusal,
-    state: Mutex<State>,
+    state: Mutex<AccountState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct AccountState {
     sessions: BTreeMap<SessionId, SessionCosts>,
     has_refused: bool,
 }
 
-impl State {
+impl AccountState {
     fn sum(&self, part: impl Fn(&SessionCosts) -> f64) -> f64 {
         self.sessions.values().map(part).sum()
     }
@@ -48,7 +48,7 @@ impl CostAccount {
         Self { limit: limit_usd, on_refusal, state: Mutex::default() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, AccountState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -68,6 +68,12 @@ pub(super) fn has_fenced(text: &str) -> bool {
     !fenced(text).lines.is_empty()
 }
 
+/// The text without code, be it in fences, between backticks or in lines that look like code.
+pub(super) fn prose(text: &str) -> String {
+    let without = without_code(text);
+    without.lines().filter(|line| !looks_like_code(line)).flat_map(|line| [line, "\n"]).collect()
+}
+
 pub(super) fn without_code(text: &str) -> String {
     let mut prose = String::new();
     let mut open = false;

@@ -1,7 +1,7 @@
 //! Recognizes the markup of our prompts, of chat templates and of tool calls in a text.
 
 use super::Sources;
-use super::code::without_code;
+use super::code::{prose, without_code};
 use crate::tools::{NEW_ANSWER, PLAN_TASK, RESTART, SPAWN, SUBMIT, VOTE, WAIT};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -9,8 +9,18 @@ use std::collections::BTreeSet;
 const UNUSUAL_NAMES: [&str; 5] =
     ["ORIGINAL MESSAGE", "EARLIER ANSWER", "WHAT IT LACKS", "WHAT TO DO", "FINAL ANSWER"];
 
-/// Ordinary texts may have these names between angle brackets, so they count as markers only with a token.
-const USUAL_NAMES: [&str; 6] = ["CONTEXT", "PLAN", "user", "assistant", "text", "summary"];
+/// The first words of names that ordinary texts may have between angle brackets, so they count as markers only with a
+/// token.
+const USUAL_NAMES: [&str; 8] = [
+    "CONTEXT",
+    "PLAN",
+    "user",
+    "assistant",
+    "text",
+    "summary",
+    "message of the user",
+    "answer, word for word",
+];
 
 const TEMPLATE_TOKENS: [&str; 12] = [
     "s",
@@ -67,7 +77,10 @@ fn is_marker(inner: &str) -> bool {
         is_agent(name, true) || name.strip_prefix("vote for ").is_some_and(|of| is_agent(of, false));
     let is_capital = |c: char| c.is_ascii_uppercase() || c == ' ' || c == '_';
     let is_end = named.starts_with("END OF ") && name.chars().all(is_capital);
-    is_answer || is_end || UNUSUAL_NAMES.contains(&name) || (has_token && USUAL_NAMES.contains(&name))
+    // Some names continue: "message of the user, word for word".
+    let is_named =
+        |usual: &&str| name.strip_prefix(usual).is_some_and(|rest| !rest.starts_with(char::is_alphabetic));
+    is_answer || is_end || UNUSUAL_NAMES.contains(&name) || (has_token && USUAL_NAMES.iter().any(is_named))
 }
 
 /// A marker at the end of a text that was cut off before the closing bracket, for example by a token limit.
@@ -131,14 +144,44 @@ pub(super) fn is_only_markup(text: &str) -> bool {
     rest.len() < text.len() && !rest.chars().any(char::is_alphanumeric)
 }
 
-/// Whether the text names a tool of the run, or has a token of a chat template or the beginning of a marker, which no
-/// source does. Small models write about their instructions instead of following them, or copy a part of a call.
+/// Whether the prose of the text names a tool of the run, or has a token of a chat template or the beginning of a
+/// marker, or whether any part of the text is a piece of a call or a marker with a token, which no source has. Small
+/// models write about their instructions instead of following them, or copy a part of a call. Code may have such names
+/// for other reasons: a variable may be called `new_answer`.
 pub(super) fn shows_instructions(text: &str, sources: &Sources<'_>) -> bool {
-    const FRAGMENTS: [&str; 9] =
-        [NEW_ANSWER, RESTART, SPAWN, WAIT, PLAN_TASK, "<tool_call>", "<tools>", "<|im_", "<END OF "];
+    const FRAGMENTS: [&str; 4] = ["<tool_call>", "<tools>", "<|im_", "<END OF "];
+    let prose = prose(text);
     let markers = UNUSUAL_NAMES.iter().map(|name| format!("<{name}"));
     let mut fragments = FRAGMENTS.into_iter().map(str::to_owned).chain(markers);
-    fragments.any(|fragment| text.contains(&fragment) && !sources.contain(&fragment))
+    let names_tool = |tool: &&str| has_word(&prose, tool) || has_piece_of_call(text, tool);
+    let is_copied = |inner: &str| split_token(inner).1 && is_marker(inner);
+    OWN_TOOLS.iter().any(|tool| names_tool(tool) && !sources.contain(tool))
+        || fragments.any(|fragment| prose.contains(&fragment) && !sources.contain(&fragment))
+        || tags(text).any(|inner| is_copied(inner) && !sources.contain(&format!("<{inner}>")))
+}
+
+/// The tools whose names occur in no other context, unlike `vote` and `submit`.
+const OWN_TOOLS: [&str; 5] = [NEW_ANSWER, RESTART, SPAWN, WAIT, PLAN_TASK];
+
+fn has_word(text: &str, word: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(word).any(|(at, _)| {
+        let (before, rest) = text.split_at(at);
+        !before.ends_with(is_part) && !rest.strip_prefix(word).is_some_and(|after| after.starts_with(is_part))
+    })
+}
+
+/// Whether a part of the text is the name of the tool as calls have it (`"name": "new_answer"`), perhaps cut off at the
+/// end of the text.
+fn has_piece_of_call(text: &str, tool: &str) -> bool {
+    const MIN_CHARS: usize = 4;
+    let keys = ["\"name\"", "\"tool\"", "\"function\""];
+    keys.iter().flat_map(|key| text.match_indices(key).map(|(at, key)| at + key.len())).any(|at| {
+        let value = text.get(at..).and_then(|rest| rest.trim_start().strip_prefix(':'));
+        let Some(name) = value.and_then(|value| value.trim_start().strip_prefix('"')) else { return false };
+        let is_cut_off = name.trim_end().len() >= MIN_CHARS && tool.starts_with(name.trim_end());
+        is_cut_off || name.strip_prefix(tool).is_some_and(|rest| rest.starts_with('"'))
+    })
 }
 
 /// Whether the text is only an ellipsis, which stands for the values in the examples of calls in prompts for models that
@@ -165,10 +208,15 @@ pub(super) fn names_agent(text: &str) -> bool {
     false
 }
 
-/// The answer in a call of `new_answer` that was written as text, also if the call was cut off; `None` if the text is
-/// no such call.
-pub(super) fn called_answer(text: &str) -> Option<String> {
-    let (_, rest) = tool_call(text)?.split_once("\"content\"")?;
+/// The answer in a call of `new_answer` that was written as text, also if the call was cut off; `None` if the text
+/// neither is such a call nor ends with one.
+pub(super) fn called_answer(text: &str, sources: &Sources<'_>) -> Option<String> {
+    let call = tool_call(text, sources)?;
+    // The text may be only the arguments of the call.
+    if !call.contains(NEW_ANSWER) && call.contains("\"name\"") {
+        return None;
+    }
+    let (_, rest) = call.split_once("\"content\"")?;
     let rest = rest.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')?;
     let mut is_escaped = false;
     let end = rest.find(|c| {
@@ -183,23 +231,26 @@ pub(super) fn called_answer(text: &str) -> Option<String> {
     whole.into_iter().find_map(read).filter(|answer| answer.chars().any(char::is_alphanumeric))
 }
 
-pub(super) fn is_tool_call(text: &str) -> bool {
-    tool_call(text).is_some()
+pub(super) fn is_tool_call(text: &str, sources: &Sources<'_>) -> bool {
+    tool_call(text, sources).is_some()
 }
 
 /// The call of one of our tools that the text is, or with which it ends.
-fn tool_call(text: &str) -> Option<&str> {
+fn tool_call<'a>(text: &'a str, sources: &Sources<'_>) -> Option<&'a str> {
     let body = unwrapped(text);
-    if is_whole_call(body) { Some(body) } else { call_at_end(text) }
+    if is_whole_call(body) { Some(body) } else { call_at_end(text, sources) }
 }
 
-/// A call after prose, complete or cut off. Only the exact form counts here, since prose may quote other JSON.
-fn call_at_end(text: &str) -> Option<&str> {
+/// A call after prose, complete or cut off. Prose may quote other JSON, or explain a call if a source names the tool, so
+/// only the exact form of other calls counts here.
+fn call_at_end<'a>(text: &'a str, sources: &Sources<'_>) -> Option<&'a str> {
     const FORM_CHARS: usize = 60;
+    let tools = [NEW_ANSWER, VOTE, RESTART, SPAWN].into_iter().filter(|tool| !sources.contain(tool));
+    let forms: Vec<String> = tools.map(|tool| format!("{{\"name\":\"{tool}\",\"")).collect();
     let starts_call = |body: &str| {
         let start: String = body.chars().filter(|c| !c.is_whitespace()).take(FORM_CHARS).collect();
-        TOOLS.iter().any(|tool| {
-            let arguments = start.strip_prefix(&format!("{{\"name\":\"{tool}\",\""));
+        forms.iter().any(|form| {
+            let arguments = start.strip_prefix(form);
             arguments.is_some_and(|rest| rest.starts_with("arguments\"") || rest.starts_with("parameters\""))
         })
     };

@@ -20,23 +20,21 @@ pub(super) fn answer(
     let current = state.answers.iter().skip(state.discarded.0 as usize);
     let hint = if offered.vote { ", or vote for it" } else { "" };
     let known: Vec<&Answer> = current.filter(known).collect();
-    let content = &submission.content;
+    // After a reminder of any kind, a weak answer is accepted, because it is better than none, unless it is about the
+    // run's tools or a placeholder.
+    let weakness =
+        state.weakness_of_answer(member, attempt, &submission.content).filter(|_| attempt.faults == 0);
+    let stored = state.content_of_answer(member, attempt, reply, &submission.content);
+    let content = stored.as_deref().unwrap_or(&submission.content);
     if let Some(same) = known.iter().find(|answer| answer.content.trim() == content.trim()) {
         return refuse_all(
             reply,
             &format!("Not stored: this repeats {} word for word. Improve on that answer{hint}.", same.label),
         );
     }
-    // After a reminder of any kind, a weak answer is accepted, because it is better than none, unless it is about the
-    // run's tools or a placeholder.
-    let weakness = state.weakness_of_answer(member, attempt, content).filter(|_| attempt.faults == 0);
-    let stored = weakness.map_or_else(|| state.content_of_answer(member, reply, content), Err);
-    let stored = match stored {
-        Ok(stored) => stored,
-        Err(weakness) => {
-            return refuse_all(reply, &reminders::weak_answer(weakness.reason(), !member.answers.is_empty()));
-        }
-    };
+    if let Some(weakness) = weakness.or(stored.as_ref().err().copied()) {
+        return refuse_all(reply, &reminders::weak_answer(weakness.reason(), !member.answers.is_empty()));
+    }
     let novelty = state.spec.rules.answer_novelty;
     if let Some(close) = known.iter().find(|answer| !is_new(novelty, content, &answer.content)) {
         return refuse_all(
@@ -44,7 +42,7 @@ pub(super) fn answer(
             &format!("Not stored: this is too close to {}. Say something new{hint}.", close.label),
         );
     }
-    ReplyMeaning::Answer(Submission { content: stored, ..submission })
+    ReplyMeaning::Answer(Submission { content: content.to_owned(), ..submission })
 }
 
 pub(super) fn vote(

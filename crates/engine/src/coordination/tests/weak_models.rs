@@ -407,3 +407,68 @@ fn an_answer_may_name_the_tools_if_the_task_does_or_if_it_is_a_native_call() {
     world.says(0, text("It submits an answer: `new_answer`."));
     assert_eq!(world.run.answers()[0].content, "It submits an answer: `new_answer`.", "the task names it");
 }
+
+#[test]
+fn code_may_use_the_name_of_a_tool_for_something_else() {
+    for code in [
+        "Post it:\n\n```python\nnew_answer = Answer.objects.create(text=text)\n```\nThat is all.",
+        "Post it:\n\nnew_answer = Answer.objects.create(text=text)\nreturn redirect(new_answer)",
+        "Give the variable a name such as `new_answer`, or rename test_new_answer.",
+        "Qwen writes calls like this:\n\n```\n<tool_call>\n{\"name\": \"get_weather\"}\n</tool_call>\n```",
+    ] {
+        let rules =
+            RunRules { final_answer_strategy: Some(FinalAnswerStrategy::WinnerReuse), ..RunRules::default() };
+        let mut world = World::start(&["a"], rules);
+        world.says(0, written_answer(code));
+        world.says(0, vote("agent1"));
+        assert_eq!(world.run.answers()[0].content, code);
+        assert_eq!(final_answer(&world), code);
+    }
+}
+
+#[test]
+fn an_answer_may_use_the_words_of_another_answer() {
+    let shown = "The program calls its tool new_answer.";
+    let mut world = World::start(&["a", "b"], RunRules::default());
+    world.says(0, answer(shown));
+    world.says(1, answer("I do not know."));
+    let improved = "The program calls its tool new_answer, once for each version.";
+    world.says(1, written_answer(improved));
+    assert_eq!(world.run.answers().last().unwrap().content, improved);
+}
+
+#[test]
+fn an_answer_that_ends_with_an_example_of_a_call_is_presented_whole() {
+    let explained = "The call looks like this:\n\n```json\n{\"name\": \"new_answer\", \"arguments\": {\"content\": \"42\"}}\n```";
+    for strategy in [FinalAnswerStrategy::WinnerReuse, FinalAnswerStrategy::WinnerPresent] {
+        for reply in [answer(explained), written_answer(explained)] {
+            let rules = RunRules { final_answer_strategy: Some(strategy), ..RunRules::default() };
+            let mut spec = spec(&["a", "b"], rules);
+            spec.task = "What does a call of new_answer look like?".into();
+            let mut world = World::new(spec);
+            world.says(0, answer("I do not know."));
+            world.says(1, reply);
+            world.says(0, vote("agent2"));
+            world.says(1, vote("agent2"));
+            if strategy == FinalAnswerStrategy::WinnerPresent {
+                world.says(1, text(explained));
+            }
+            assert_eq!(final_answer(&world), explained, "{strategy:?}");
+        }
+    }
+}
+
+#[test]
+fn an_answer_that_repeats_itself_is_refused_although_its_markers_were_removed() {
+    let copied = "The answer is 4.\n<END OF ORIGINAL MESSAGE 7a13f402>";
+    let mut world = World::start(&["a", "b"], RunRules::default());
+    world.says(1, answer("Because."));
+    // Questioned once, then taken.
+    world.says(0, written_answer(copied));
+    world.says(0, written_answer(copied));
+    assert_eq!(world.run.answers().last().unwrap().content, "The answer is 4.");
+    for _ in 0..2 {
+        world.says(0, written_answer(copied));
+        assert_eq!(world.run.answers().len(), 2, "not stored again");
+    }
+}
