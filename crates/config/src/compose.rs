@@ -12,7 +12,7 @@ use crate::limits;
 use crate::parse::Located;
 use crate::scalar;
 use crate::syntax;
-use crate::tree::{Entry, Node, Span, Value};
+use crate::tree::{MapEntry, Node, Span, Value};
 
 pub(crate) struct ComposeError {
     pub(crate) span: Span,
@@ -32,7 +32,7 @@ enum Open {
 
 #[derive(Default)]
 struct OpenMap {
-    entries: Vec<Entry>,
+    entries: Vec<MapEntry>,
     seen: HashMap<String, usize>,
     pending: Option<(String, Span)>,
     /// The values of the merge key `<<`: maps, or lists of maps.
@@ -52,7 +52,7 @@ pub(crate) struct Builder<'text> {
     frames: Vec<Frame>,
     anchors: HashMap<usize, Anchored>,
     /// Values without effect (of duplicate keys, or overridden values of `<<`), which may contain a secret.
-    pub(crate) dropped: Vec<Entry>,
+    pub(crate) dropped: Vec<MapEntry>,
     pub(crate) root: Option<Node>,
     documents: usize,
     values: usize,
@@ -208,13 +208,13 @@ impl<'text> Builder<'text> {
                 } else if let Some((first, path)) = duplicate {
                     let problem = Problem::new(format!("`{key}` is set twice; the first is on line {first}"));
                     let problem = problem.hint("keep one of the two");
-                    self.dropped.push(Entry { key, key_span, value: node });
+                    self.dropped.push(MapEntry { key, key_span, value: node });
                     if self.duplicates.len() <= limits::MAX_DIAGNOSTICS {
                         self.duplicates.push(Located { span: key_span, path, problem });
                     }
                 } else {
                     map.seen.insert(key.clone(), key_span.line);
-                    map.entries.push(Entry { key, key_span, value: node });
+                    map.entries.push(MapEntry { key, key_span, value: node });
                 }
             }
         }
@@ -276,7 +276,7 @@ impl<'text> Builder<'text> {
 }
 
 /// A key of the map itself wins over a merged one, and an earlier merged key over a later one.
-fn merge(map: OpenMap, dropped: &mut Vec<Entry>) -> Vec<Entry> {
+fn merge(map: OpenMap, dropped: &mut Vec<MapEntry>) -> Vec<MapEntry> {
     let OpenMap { mut entries, mut seen, merged, .. } = map;
     for node in merged {
         let sources = match node.value {

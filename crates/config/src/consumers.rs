@@ -6,7 +6,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::backends::BACKENDS;
 use crate::keys::{Key, Kind, ROOT, Range, Section, Status, WORKFLOW};
-use crate::tree::{Entry, Node, Span, Substitution, Text, Value};
+use crate::tree::{MapEntry, Node, Span, Substitution, Text, Value};
 use crate::variables::Variables;
 use crate::{resolve, workflow};
 
@@ -133,7 +133,7 @@ fn as_node(json: &Json) -> Node {
         }
         Json::Array(items) => Value::List(items.iter().map(as_node).collect()),
         Json::Object(entries) => {
-            let entry = |(key, value): (&String, &Json)| Entry {
+            let entry = |(key, value): (&String, &Json)| MapEntry {
                 key: key.clone(),
                 key_span: Span::default(),
                 value: as_node(value),

@@ -11,7 +11,7 @@ use crate::backends::{self, BackendApi, BackendType, BackendTypes};
 use crate::diagnostic::{Problem, Severity, Sink};
 use crate::keys;
 use crate::tools;
-use crate::tree::{Entry, Node, Span, Value};
+use crate::tree::{MapEntry, Node, Span, Value};
 use crate::variables::Variables;
 use crate::workflow;
 
@@ -107,7 +107,7 @@ fn names(root: &Node, sink: &mut Sink<'_>) {
 const CONNECTION_KEYS: [&str; 5] =
     ["base_url", "azure_endpoint", "api_key", "extra_headers", "default_headers"];
 
-fn agent_options(backend: &Node) -> impl Iterator<Item = (&'static str, &Entry)> {
+fn agent_options(backend: &Node) -> impl Iterator<Item = (&'static str, &MapEntry)> {
     AgentOptions::KEYS.into_iter().filter_map(|key| {
         let is_effort = key == AgentOptions::REASONING_EFFORT;
         let nested = || backend.get("reasoning").filter(|_| is_effort)?.entry("effort");
@@ -203,12 +203,12 @@ impl Requirements<'_, '_> {
         if self.purpose == LoadPurpose::Offline {
             return;
         }
-        let is_parameter = |entry: &&Entry| {
+        let is_parameter = |entry: &&MapEntry| {
             let is_passed_on = keys::BACKEND.key(&entry.key).is_some_and(|key| key.passed_on);
             (is_passed_on && entry.key != AgentOptions::REASONING_EFFORT)
                 || CONNECTION_KEYS.contains(&entry.key.as_str())
         };
-        let filled = |entry: &&Entry| !entry.value.is_null();
+        let filled = |entry: &&MapEntry| !entry.value.is_null();
         for entry in self.backend.node.entries().iter().filter(is_parameter).filter(filled) {
             if entry.key != "reasoning" {
                 self.report_unused_parameter(agent, entry, entry.key.clone());
@@ -220,7 +220,7 @@ impl Requirements<'_, '_> {
         }
     }
 
-    fn report_unused_parameter(&mut self, agent: &'static AgentKind, entry: &Entry, key: String) {
+    fn report_unused_parameter(&mut self, agent: &'static AgentKind, entry: &MapEntry, key: String) {
         let problem = Problem::new(format!("`{key}` has no effect on {}", agent.kind))
             .hint(format!("remove the key; {} uses its own settings", agent.title));
         let location = format!("{}.{key}", self.backend.path);

@@ -7,7 +7,7 @@ use crate::backends::BackendTypes;
 use crate::diagnostic::{Problem, Severity, Sink};
 use crate::keys::{Key, Kind, Section, Status};
 use crate::misplaced;
-use crate::tree::{Entry, Node, Span, Value};
+use crate::tree::{MapEntry, Node, Span, Value};
 use crate::values::{has_shape, shape_name};
 use crate::{LoadPurpose, scalar};
 
@@ -71,7 +71,14 @@ impl<'sink, 'text> KeyChecker<'sink, 'text> {
         }
     }
 
-    fn key(&mut self, section: &'static Section, key: &'static Key, entry: &Entry, path: &str, quiet: bool) {
+    fn key(
+        &mut self,
+        section: &'static Section,
+        key: &'static Key,
+        entry: &MapEntry,
+        path: &str,
+        quiet: bool,
+    ) {
         let status = key.status;
         if let Status::Replaced(by) = status {
             let problem = Problem::new(format!("`{}` is not read: {}", key.name, key.about));
@@ -138,7 +145,7 @@ impl<'sink, 'text> KeyChecker<'sink, 'text> {
         }
     }
 
-    fn unknown_key(&mut self, section: &'static Section, entry: &Entry, path: &str) {
+    fn unknown_key(&mut self, section: &'static Section, entry: &MapEntry, path: &str) {
         let root = self.root;
         // A key that resembles only a key that is not read any more is no typo.
         let read = section.keys.iter().filter(|key| !matches!(key.status, Status::Replaced(_)));

@@ -3,7 +3,7 @@
 use crate::compose::{Builder, ComposeError};
 use crate::diagnostic::Problem;
 use crate::syntax;
-use crate::tree::{Entry, Node, Span, Value};
+use crate::tree::{MapEntry, Node, Span, Value};
 
 /// The maximum number of duplicate keys that are reported for a text that cannot be read to its end.
 const MAX_DUPLICATES_WITH_ERROR: usize = 10;
@@ -12,7 +12,7 @@ pub(crate) struct Parsed {
     pub(crate) root: Node,
     pub(crate) duplicates: Vec<Located>,
     /// Values without effect (of duplicate keys, or overridden values of `<<`), which may contain secrets.
-    pub(crate) dropped: Vec<Entry>,
+    pub(crate) dropped: Vec<MapEntry>,
 }
 
 pub(crate) struct Located {

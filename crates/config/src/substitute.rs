@@ -4,7 +4,7 @@
 
 use crate::limits;
 use crate::tree::{Node, Substitution, Text, Value};
-use crate::variables::{Lookup, Place, Variables};
+use crate::variables::{Lookup, VariablePlace, Variables};
 
 /// The placeholder for the agent's workspace in the settings of MCP servers; as in MassGen, replaced when a server is
 /// started.
@@ -22,14 +22,14 @@ pub(crate) struct Substituted {
 
 pub(crate) fn substitute(root: &mut Node, variables: Variables<'_>) -> Substituted {
     let mut result = Substituted::default();
-    result.add(root, Place::Other, variables);
+    result.add(root, VariablePlace::Other, variables);
     result
 }
 
 /// Fills in the variables in `text`, the value of the variable `name` in an `env` map. Fails with the name of the
 /// first variable that is unset and has no default.
 pub fn fill_variables(name: &str, text: &str, variables: Variables<'_>) -> Result<String, String> {
-    let env = variables.at(Place::NamedValues.of(name));
+    let env = variables.at(VariablePlace::NamedValues.of(name));
     let mut out = String::with_capacity(text.len());
     for piece in pieces(text) {
         match piece {
@@ -44,12 +44,12 @@ pub fn fill_variables(name: &str, text: &str, variables: Variables<'_>) -> Resul
 }
 
 impl Substituted {
-    pub(crate) fn add(&mut self, root: &mut Node, place: Place, variables: Variables<'_>) {
+    pub(crate) fn add(&mut self, root: &mut Node, place: VariablePlace, variables: Variables<'_>) {
         let mut todo = vec![(root, place)];
         while let Some((node, place)) = todo.pop() {
             match &mut node.value {
                 Value::Text(text) => self.text(text, variables.at(place)),
-                Value::List(items) => todo.extend(items.iter_mut().map(|item| (item, Place::Other))),
+                Value::List(items) => todo.extend(items.iter_mut().map(|item| (item, VariablePlace::Other))),
                 Value::Map(entries) => {
                     todo.extend(entries.iter_mut().map(|entry| (&mut entry.value, place.of(&entry.key))))
                 }

@@ -27,7 +27,7 @@ pub(crate) enum Value {
     Number(f64),
     Text(Text),
     List(Vec<Node>),
-    Map(Vec<Entry>),
+    Map(Vec<MapEntry>),
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -50,14 +50,14 @@ pub(crate) enum Substitution {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Entry {
+pub(crate) struct MapEntry {
     pub(crate) key: String,
     pub(crate) key_span: Span,
     pub(crate) value: Node,
 }
 
 impl Node {
-    pub(crate) fn entries(&self) -> &[Entry] {
+    pub(crate) fn entries(&self) -> &[MapEntry] {
         match &self.value {
             Value::Map(entries) => entries,
             _ => &[],
@@ -75,7 +75,7 @@ impl Node {
         self.entry(key).map(|entry| &entry.value).filter(|node| !node.is_null())
     }
 
-    pub(crate) fn entry(&self, key: &str) -> Option<&Entry> {
+    pub(crate) fn entry(&self, key: &str) -> Option<&MapEntry> {
         self.entries().iter().find(|entry| entry.key == key)
     }
 

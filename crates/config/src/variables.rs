@@ -20,10 +20,10 @@ impl<'a> Variables<'a> {
         Self { own, for_secrets: own }
     }
 
-    pub(crate) fn at(&self, place: Place) -> Lookup<'a> {
+    pub(crate) fn at(&self, place: VariablePlace) -> Lookup<'a> {
         match place {
-            Place::Secret => self.for_secrets,
-            Place::NamedValues | Place::Other => self.own,
+            VariablePlace::Secret => self.for_secrets,
+            VariablePlace::NamedValues | VariablePlace::Other => self.own,
         }
     }
 }
@@ -35,7 +35,7 @@ impl std::fmt::Debug for Variables<'_> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum VariablePlace {
     /// A value that is meant to be a secret.
     Secret,
     /// A map of variables or headers; the name of each entry decides whether its value is a secret.
@@ -43,7 +43,7 @@ pub(crate) enum Place {
     Other,
 }
 
-impl Place {
+impl VariablePlace {
     /// The place of the value of `key`, which is in a map at this place.
     pub(crate) fn of(self, key: &str) -> Self {
         match key {

@@ -10,7 +10,7 @@ use crate::providers::Provider;
 use crate::retry::{RetryDecision, decide_retry, rate_limit_wait};
 use crate::throttle::Throttle;
 use crate::tool_calling::rejects;
-use crate::transport::Attempt;
+use crate::transport::HttpAttempt;
 use crate::wire::{FinishedReply, Wire};
 use althing_protocol::{
     Backend, BackendConfig, BackendError, BackendErrorKind, BackendInfo, BoxFuture, Delta, DeltaSink,
@@ -237,7 +237,7 @@ impl<W: Wire> ApiBackend<W> {
             }
         };
         let is_local = call.facts.server != ServerKind::Unknown;
-        let attempt = Attempt {
+        let attempt = HttpAttempt {
             client: &self.client,
             limits: &call.limits,
             deadline: call.deadline,

@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 /// Longer than any reply takes.
 const UNLIMITED: Duration = Duration::from_hours(1000);
 
-pub(crate) struct Attempt<'a> {
+pub(crate) struct HttpAttempt<'a> {
     pub(crate) client: &'a reqwest::Client,
     pub(crate) limits: &'a CallLimits,
     pub(crate) deadline: Instant,
@@ -30,7 +30,7 @@ pub(crate) struct Attempt<'a> {
     pub(crate) unlimited_stream: bool,
 }
 
-impl Attempt<'_> {
+impl HttpAttempt<'_> {
     pub(crate) async fn make<R: StreamReader>(
         &self,
         request: Request,

@@ -31,7 +31,7 @@ pub(crate) fn with_mentions(text: &str, grants: &[PathGrant], cwd: &str) -> Opti
             Some(mention) => {
                 found = true;
                 shown.push_str(&mention);
-                shown.push_str(&piece[word.len()..]);
+                shown.push_str(piece.strip_prefix(word).unwrap_or_default());
             }
             None => shown.push_str(piece),
         }
@@ -50,18 +50,18 @@ mod tests {
     #[test]
     fn granted_paths_are_shown_as_they_were_typed() {
         let grants = [
-            grant("/work/notes", Permission::Write),
-            grant("/work/notes.md", Permission::Read),
-            grant("/work", Permission::Read),
+            grant("/p/notes", Permission::Write),
+            grant("/p/notes.md", Permission::Read),
+            grant("/p", Permission::Read),
             grant("/else/where", Permission::Read),
         ];
-        let shown = |text: &str| with_mentions(text, &grants, "/work");
+        let shown = |text: &str| with_mentions(text, &grants, "/p");
         assert_eq!(
-            shown("Mend /work/notes, read\n/work/notes.md. Not /work/notes2 or x/work/notes").as_deref(),
-            Some("Mend @notes:w, read\n@notes.md. Not /work/notes2 or x/work/notes")
+            shown("Mend /p/notes, read\n/p/notes.md. Not /p/notes2 or x/p/notes").as_deref(),
+            Some("Mend @notes:w, read\n@notes.md. Not /p/notes2 or x/p/notes")
         );
-        assert_eq!(shown("look at /work").as_deref(), Some("look at @."));
+        assert_eq!(shown("look at /p").as_deref(), Some("look at @."));
         assert_eq!(shown("read /else/where!").as_deref(), Some("read @/else/where!"));
-        assert_eq!(shown("read /work/other"), None, "nothing of it was granted");
+        assert_eq!(shown("read /p/other"), None, "nothing of it was granted");
     }
 }

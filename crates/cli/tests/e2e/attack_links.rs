@@ -40,7 +40,7 @@ impl Way {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Attempt {
+struct LinkAttempt {
     way: Way,
     is_cli_agent: bool,
     machine: Machine,
@@ -48,7 +48,7 @@ struct Attempt {
     replaces: bool,
 }
 
-fn attempts() -> Vec<Attempt> {
+fn attempts() -> Vec<LinkAttempt> {
     if !is_root() {
         skip_unless_ci("only root can act as another user, and hide bubblewrap");
     }
@@ -63,7 +63,7 @@ fn attempts() -> Vec<Attempt> {
                 for user in users() {
                     let machine = Machine { user, bubblewrap };
                     let replaces =
-                        [true, false].map(|it| Attempt { way, is_cli_agent, machine, replaces: it });
+                        [true, false].map(|it| LinkAttempt { way, is_cli_agent, machine, replaces: it });
                     all.extend(replaces);
                 }
             }

@@ -10,7 +10,7 @@ use crate::cross_key_checks::{self, AgentNode};
 use crate::diagnostic::{Problem, Severity, Sink};
 use crate::keys::{ALL_VARIABLES, NO_MOUNTS};
 use crate::limits;
-use crate::tree::{Entry, Node, Value};
+use crate::tree::{MapEntry, Node, Value};
 
 const DOCKER: &[&str] = &[
     "command_line_docker_image",
@@ -53,7 +53,7 @@ fn interactive(root: &Node, sink: &mut Sink<'_>) {
     mcp_servers(&backend, sink);
     tool_lists(&backend, sink);
     let entries = node.entries().iter().filter(|entry| UNAVAILABLE.contains(&entry.key.as_str()));
-    let given = |entry: &&Entry| !entry.value.is_null() && entry.value.as_bool() != Some(false);
+    let given = |entry: &&MapEntry| !entry.value.is_null() && entry.value.as_bool() != Some(false);
     for entry in entries.filter(given) {
         let problem = Problem::new(format!("`{}` has no effect for the chat agent", entry.key));
         let path = format!("{}.{}", backend.path, entry.key);
@@ -79,8 +79,8 @@ fn credentials(backend: &AgentNode<'_>, purpose: LoadPurpose, sink: &mut Sink<'_
         return;
     }
     let severity = if purpose == LoadPurpose::Run { Severity::Error } else { Severity::Warning };
-    let mut refuse = |entry: Option<&Entry>, path: &str, instead: &str| {
-        let is_given = |entry: &&Entry| !entry.value.is_null() && entry.value.as_bool() != Some(false);
+    let mut refuse = |entry: Option<&MapEntry>, path: &str, instead: &str| {
+        let is_given = |entry: &&MapEntry| !entry.value.is_null() && entry.value.as_bool() != Some(false);
         let is_empty = |node: &Node| {
             matches!(&node.value, Value::List(items) if items.is_empty())
                 || matches!(&node.value, Value::Map(entries) if entries.is_empty())

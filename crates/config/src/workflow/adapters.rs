@@ -6,14 +6,14 @@ use althing_protocol::{AskKind, CustomAdapter, InteractionPattern};
 
 use crate::diagnostic::{Problem, Sink};
 use crate::tools::{self, texts};
-use crate::tree::{Entry, Node, Value};
+use crate::tree::{MapEntry, Node, Value};
 
 /// The placeholder in arguments for the id of the CLI agent's conversation.
 const SESSION: &str = "{session}";
 /// The maximum length of an adapter's name, in bytes.
 const MAX_NAME_LENGTH: usize = 64;
 
-fn entries(root: &Node) -> impl Iterator<Item = &Entry> {
+fn entries(root: &Node) -> impl Iterator<Item = &MapEntry> {
     let all = root.get("adapters").map(Node::entries).unwrap_or_default();
     all.iter().filter(|entry| matches!(entry.value.value, Value::Map(_)))
 }
@@ -58,7 +58,7 @@ pub(super) fn is_name(name: &str) -> bool {
 
 /// Variables are not substituted yet.
 pub(crate) fn resolve(root: &Node) -> Vec<CustomAdapter> {
-    let adapter = |entry: &Entry| {
+    let adapter = |entry: &MapEntry| {
         let node = &entry.value;
         let text = |key: &str| node.get(key).and_then(Node::as_text).map(str::to_owned);
         let interactions = node.get("interactions").map(Node::items).unwrap_or_default();

@@ -18,7 +18,7 @@ use crate::diagnostic::{Problem, Sink};
 use crate::key_checker::KeyChecker;
 use crate::keys::WORKFLOW;
 use crate::tree::{Node, Value};
-use crate::variables::{Place, Variables};
+use crate::variables::{VariablePlace, Variables};
 use crate::{BACKENDS, limits, parse, secrets, substitute, worth_masking};
 use crate::{ConfigReport, LoadPurpose, Source, TrustRequirement};
 
@@ -248,7 +248,7 @@ fn substitute_env_and_cwd(root: &mut Node, variables: Variables<'_>) -> substitu
                 for entry in entries {
                     match entry.key.as_str() {
                         key @ ("env" | "cwd") => {
-                            result.add(&mut entry.value, Place::Other.of(key), variables);
+                            result.add(&mut entry.value, VariablePlace::Other.of(key), variables);
                         }
                         "run" => {}
                         _ => todo.push(&mut entry.value),

@@ -64,7 +64,8 @@ pub(crate) fn written_calls(text: &str, tools: &[ToolSpec], messages: &[Message]
         return None;
     }
     let material = Material::of(messages);
-    let is_own = |place: &Place| text.get(place.json.clone()).is_some_and(|json| !material.contains(json));
+    let is_own =
+        |place: &CallRange| text.get(place.json.clone()).is_some_and(|json| !material.contains(json));
     if places.iter().any(is_own) {
         places.retain(is_own);
     } else if !text_without(text, &places).is_empty() {
@@ -84,12 +85,12 @@ pub(crate) fn written_calls(text: &str, tools: &[ToolSpec], messages: &[Message]
     Some(WrittenReply { calls: calls.collect(), text: rest })
 }
 
-struct Place {
+struct CallRange {
     json: Range<usize>,
     calls: Vec<(String, Map<String, Value>)>,
 }
 
-fn call_places(text: &str, tools: &[ToolSpec]) -> Vec<Place> {
+fn call_places(text: &str, tools: &[ToolSpec]) -> Vec<CallRange> {
     let quotations = marked_ranges(text);
     let (mut places, mut from) = (Vec::new(), 0);
     for _ in 0..MAX_PLACES {
@@ -111,14 +112,14 @@ fn call_places(text: &str, tools: &[ToolSpec]) -> Vec<Place> {
         from = end.max(start + 1);
         if let Some(calls) = calls {
             from = text.len() - without_closing(text.get(end..).unwrap_or_default()).len();
-            places.push(Place { json: start..end, calls });
+            places.push(CallRange { json: start..end, calls });
         }
     }
     places
 }
 
 /// The text around the calls, without the marks that belong to them.
-fn text_without(text: &str, places: &[Place]) -> String {
+fn text_without(text: &str, places: &[CallRange]) -> String {
     let (mut rest, mut kept) = (String::new(), 0);
     for place in places {
         let between = without_opening(text.get(kept..place.json.start).unwrap_or_default());

@@ -14,7 +14,7 @@ const MAX_ENTRIES: usize = 100;
 const MAX_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Entry {
+struct CachedVersion {
     /// Without symbolic links.
     path: PathBuf,
     size: u64,
@@ -24,7 +24,7 @@ struct Entry {
     version: String,
 }
 
-impl Entry {
+impl CachedVersion {
     fn new(program: &Path, version: &str, now: SystemTime) -> Option<Self> {
         let path = program.canonicalize().ok()?;
         let data = path.metadata().ok()?;
@@ -34,7 +34,7 @@ impl Entry {
     }
 }
 
-fn stored(dir: &Path) -> Vec<Entry> {
+fn stored(dir: &Path) -> Vec<CachedVersion> {
     let file = dir.join(FILE);
     if file.is_symlink() {
         return Vec::new();
@@ -44,8 +44,8 @@ fn stored(dir: &Path) -> Vec<Entry> {
 
 /// What this program printed at most a day ago, if its file has not changed since.
 pub(super) fn get(dir: &Path, program: &Path, now: SystemTime) -> Option<String> {
-    let wanted = Entry::new(program, "", now)?;
-    let is_same = |entry: &Entry| {
+    let wanted = CachedVersion::new(program, "", now)?;
+    let is_same = |entry: &CachedVersion| {
         let age = wanted.asked_at.checked_sub(entry.asked_at);
         let is_recent = age.is_some_and(|age| age <= MAX_AGE.as_secs());
         is_recent && (&entry.path, entry.size, entry.modified) == (&wanted.path, wanted.size, wanted.modified)
@@ -55,8 +55,8 @@ pub(super) fn get(dir: &Path, program: &Path, now: SystemTime) -> Option<String>
 
 /// Stores what these programs printed. Ignores a failure, after which the programs are asked again.
 pub(super) fn put(dir: &Path, printed: &[(PathBuf, String)], now: SystemTime) {
-    let new: Vec<Entry> =
-        printed.iter().filter_map(|(program, version)| Entry::new(program, version, now)).collect();
+    let new: Vec<CachedVersion> =
+        printed.iter().filter_map(|(program, version)| CachedVersion::new(program, version, now)).collect();
     if new.is_empty() {
         return;
     }

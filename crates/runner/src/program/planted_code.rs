@@ -18,12 +18,12 @@ fn is_bun_setting(path: &Path) -> bool {
 
 #[derive(Debug, Default)]
 pub(super) struct PlantedCode {
-    state: Mutex<State>,
+    state: Mutex<PlantedCodeState>,
     is_loaded: OnceCell<()>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct PlantedCodeState {
     findings: Vec<Finding>,
     running: BTreeMap<u64, Running>,
     next: u64,
@@ -52,7 +52,7 @@ impl Finding {
     }
 }
 
-impl State {
+impl PlantedCodeState {
     fn store(&self, dir: &Path) -> Result<(), String> {
         let running = self.running.values().find(|running| running.dir == dir);
         let findings = self.findings.iter().filter(|finding| finding.dir == dir);
@@ -72,7 +72,7 @@ impl State {
 }
 
 impl PlantedCode {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PlantedCodeState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -171,7 +171,7 @@ impl PlantedCode {
     }
 }
 
-impl State {
+impl PlantedCodeState {
     fn tell(&mut self, files: impl Iterator<Item = PathBuf>, is_incomplete: bool) {
         let files: Vec<PathBuf> = files.collect();
         let mut dirs = Vec::new();
