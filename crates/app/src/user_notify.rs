@@ -38,16 +38,20 @@ fn read(path: &Path, app: &AppContext) -> Option<NotifyConfig> {
     report.config?.config.notify
 }
 
-/// Sends a notification to an address as JSON: `{"text": "…"}`. Blocks until it is sent.
+/// The text of a notification as the JSON that programs and addresses get.
+pub fn as_json(text: &str) -> String {
+    serde_json::json!({ "text": text }).to_string()
+}
+
+/// Sends a notification to an address. Blocks until it is sent.
 pub fn post(url: &str, text: &str, app: &AppContext) -> Result<(), String> {
     let options = session::http_options(&app.environment).map_err(|failure| failure.message)?;
     let http = HttpClient::new(&options).map_err(|error| error.to_string())?;
     let host = url.split("://").nth(1).and_then(|rest| rest.split(['/', ':', '?']).next());
     let client =
         http.service(host.unwrap_or_default(), CONNECT_TIMEOUT).map_err(|error| error.to_string())?;
-    let body = serde_json::json!({ "text": text }).to_string();
     let request = client.post(url).header("content-type", "application/json");
-    let request = request.timeout(REQUEST_TIMEOUT).body(body);
+    let request = request.timeout(REQUEST_TIMEOUT).body(as_json(text));
     let runtime = session::runtime().map_err(|failure| failure.message)?;
     // The address may contain a token.
     let response =

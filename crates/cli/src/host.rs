@@ -64,11 +64,16 @@ impl LocalHost {
         }
         let found = althing_app::programs::find_user_program(program, &self.app)?;
         let mut command = Command::new(found);
-        command.args(args).arg(text).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.args(args).arg(text).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child =
             command.spawn().map_err(|error| format!("`notify`: {program} cannot be started: {error}"))?;
-        // The thread only removes the ended process from the process table.
-        std::thread::spawn(move || child.wait());
+        let json = user_notify::as_json(text);
+        std::thread::spawn(move || {
+            // A program that reads nothing may have ended already.
+            let _ = child.stdin.take().map(|mut stdin| stdin.write_all(json.as_bytes()));
+            // Removes the ended process from the process table.
+            child.wait()
+        });
         Ok(())
     }
 
@@ -149,7 +154,7 @@ impl TuiHost for LocalHost {
             return Ok(());
         };
         let text = format!("Althing: {}", sanitize::line(text));
-        if let Some(url) = notify.url.clone() {
+        if let Some(url) = notify.webhook.clone() {
             let (app, text) = (self.app.clone(), text.clone());
             std::thread::spawn(move || {
                 if let Err(why) = user_notify::post(&url, &text, &app) {
@@ -223,6 +228,8 @@ impl TuiHost for LocalHost {
         althing_app::failpoint::hit("completion");
         let (dir, start) = prefix.rsplit_once('/').map_or(("", prefix), |(dir, start)| (dir, start));
         let rooted = if prefix.starts_with('/') && dir.is_empty() { "/" } else { dir };
+        // `@path` ends at a space.
+        let is_word = |path: &str| !path.contains(char::is_whitespace);
         let Ok(entries) = std::fs::read_dir(self.app.environment.cwd.join(rooted)) else { return Vec::new() };
         let mut found: Vec<String> = entries
             .filter_map(Result::ok)
@@ -231,16 +238,16 @@ impl TuiHost for LocalHost {
                 let hidden = name.starts_with('.') && !start.starts_with('.');
                 let slash = if entry.path().is_dir() { "/" } else { "" };
                 let before = if prefix.contains('/') { format!("{dir}/") } else { String::new() };
-                (name.starts_with(start) && !hidden).then(|| format!("{before}{name}{slash}"))
+                (name.starts_with(start) && !hidden && is_word(&name))
+                    .then(|| format!("{before}{name}{slash}"))
             })
             .collect();
         found.sort();
         found.truncate(MAX_PATHS);
-        // After the paths that start with the typed text come similar paths from the whole tree. A path with a space
-        // cannot be mentioned with `@path`.
+        // After the paths that start with the typed text come similar paths from the whole tree.
         if !start.is_empty() && !prefix.starts_with(['/', '.', '~']) {
             let similar = self.tree.find(prefix, MAX_PATHS);
-            let is_new = |path: &String| !found.contains(path) && !path.contains(char::is_whitespace);
+            let is_new = |path: &String| !found.contains(path) && is_word(path);
             let similar: Vec<String> = similar.into_iter().filter(is_new).collect();
             found.extend(similar);
             found.truncate(MAX_PATHS);

@@ -58,7 +58,7 @@ fn notify(node: &Node) -> NotifyConfig {
     let command = node.get("command").map(Node::items).unwrap_or_default();
     NotifyConfig {
         command: command.iter().filter_map(|word| word.as_text().map(str::to_owned)).collect(),
-        url: text(node, "url"),
+        webhook: text(node, "webhook"),
     }
 }
 

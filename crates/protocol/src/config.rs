@@ -69,10 +69,10 @@ pub struct Config {
 /// How the user is notified while the terminal does not have the focus, besides the terminal's own notifications.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NotifyConfig {
-    /// The program to start, and its arguments; the text of the notification follows. Empty: none.
+    /// The program to start, and its arguments; the text of the notification follows, and is on stdin as JSON. Empty: none.
     pub command: Vec<String>,
-    /// The address that the text is sent to.
-    pub url: Option<String>,
+    /// The address that gets the text as JSON.
+    pub webhook: Option<String>,
 }
 
 /// The limits of a process that is started for an agent (a command, a CLI agent or an MCP server), together with

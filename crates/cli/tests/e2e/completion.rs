@@ -28,6 +28,17 @@ fn a_path_is_found_by_letters_of_its_name_anywhere_in_the_tree() {
 }
 
 #[test]
+fn a_path_with_a_space_is_not_offered() {
+    let althing = althing();
+    althing.file("notes old.md", "text\n");
+    althing.file("notes.md", "text\n");
+    let mut terminal = opened(&althing, 100, 30);
+    terminal.keys("read @no");
+    let screen = terminal.wait_for("@notes.md", LIMIT);
+    assert!(!screen.contains("@notes old"), "{screen}");
+}
+
+#[test]
 fn completion_offers_to_write_a_path_and_adds_no_space() {
     for (cols, rows) in [(40, 12), (80, 24), (160, 45)] {
         let althing = althing();

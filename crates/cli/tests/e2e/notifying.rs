@@ -34,11 +34,15 @@ fn fixture(file: &str, more: impl FnOnce(&Fixture) -> Value) -> Fixture {
     fixture
 }
 
-/// A program that appends its arguments to `heard`, and that file.
+/// A program that appends its arguments and its stdin to `heard`, and that file.
 fn listener(fixture: &Fixture) -> (PathBuf, PathBuf) {
     let dir = fixture.althing.home_dir();
     let (program, heard) = (dir.join("tell-me"), dir.join("heard"));
-    std::fs::write(&program, format!("#!/bin/sh\nprintf '%s\\n' \"$*\" >> {}\n", heard.display())).unwrap();
+    std::fs::write(
+        &program,
+        format!("#!/bin/sh\nprintf '%s %s\\n' \"$*\" \"$(cat)\" >> {}\n", heard.display()),
+    )
+    .unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
     (program, heard)
 }
@@ -69,7 +73,11 @@ fn the_users_program_hears_of_a_question_and_of_the_end_of_a_run() {
     std::fs::write(dir.join("config.yaml"), own.to_string()).unwrap();
     let mut terminal = fixture.althing.new_command().args(["--config", "team.yaml"]).terminal(100, 30);
     asks_without_focus(&mut terminal);
-    wait::until(LIMIT, || heard(&file).contains("--title Althing: Launch this run? Paint it\n"));
+    let told = concat!(
+        "--title Althing: Launch this run? Paint it ",
+        r#"{"text":"Althing: Launch this run? Paint it"}"#
+    );
+    wait::until(LIMIT, || heard(&file).lines().any(|line| line == told));
     terminal.keys("\r");
     wait::until(LIMIT, || {
         heard(&file).lines().any(|line| line.contains("Complete") && line.contains("Paint it"))
@@ -95,7 +103,7 @@ fn bells(terminal: &Terminal) -> usize {
 fn without_notifications_of_the_terminal_the_users_program_is_still_told_and_the_bell_rings() {
     let (fixture, file) = with_listener();
     let command = fixture.althing.new_command().args(["--config", "team.yaml"]);
-    // Without the question for the background color, every byte 7 is a bell.
+    // Notifications may contain byte 7. Without them, every byte 7 is a bell.
     let command = command.env("ALTHING_NOTIFY", "0").env("ALTHING_THEME", "dark");
     let mut terminal = command.terminal(100, 30);
     terminal.wait_for("Type a message...", LIMIT);
@@ -151,11 +159,11 @@ fn the_end_of_a_workflow_is_reported() {
 }
 
 #[test]
-fn an_address_gets_the_text_as_json() {
+fn a_webhook_gets_the_text_as_json() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let url = format!("http://{address}/hook");
-    let fixture = fixture("team.yaml", |_| json!({"notify": {"url": url}}));
+    let fixture = fixture("team.yaml", |_| json!({"notify": {"webhook": url}}));
     let mut terminal = fixture.althing.new_command().args(["--config", "team.yaml"]).terminal(100, 30);
     asks_without_focus(&mut terminal);
     let (mut stream, _) = listener.accept().unwrap();

@@ -78,8 +78,8 @@ static NOTIFY: Section = Section {
     name: "notify",
     about: "How you are notified while the terminal does not have the focus.",
     keys: &[
-        key("command", Kind::List(&Kind::Text), "A program and its arguments. It is started with the text of the notification as one more argument; its output is discarded."),
-        key("url", Kind::Url, "An address that gets the text as JSON: `{\"text\": \"…\"}`. Write a secret part of the address as `${VARIABLE}`."),
+        key("command", Kind::List(&Kind::Text), "A program and its arguments. It is started with the text of the notification as one more argument and, as JSON, on stdin (`{\"text\": \"…\"}`); its output is discarded."),
+        key("webhook", Kind::Url, "An address that gets the same JSON in a POST request. Write a secret part of the address as `${VARIABLE}`."),
     ],
 };
 
