@@ -110,7 +110,7 @@ impl AppServer {
         let native = format!("request-{id}");
         step.questions.push(Ask {
             about: AskKind::Permission,
-            text: codex_request(params, &what),
+            text: codex_request(params, &what, &self.cwd),
             options: decisions.iter().map(|(option, _)| option.clone()).collect(),
             native: Some(native.clone()),
         });

@@ -64,12 +64,33 @@ pub(super) fn codex_changes(item: &Value) -> String {
     list(item, "/changes").map(change).collect::<Vec<_>>().join("\n")
 }
 
-/// What is permitted comes first. The reason is the model's own text: it stands at the end, in lines of its own.
-pub(super) fn codex_request(params: &Value, what: &str) -> String {
+/// What a Codex request says besides what is permitted: ids, times, `what` and the reason in other forms, and what the
+/// options permit.
+const CODEX_OTHER_KEYS: [&str; 12] = [
+    "kind",
+    "threadId",
+    "turnId",
+    "itemId",
+    "approvalId",
+    "startedAtMs",
+    "command",
+    "commandActions",
+    "reason",
+    "proposedExecpolicyAmendment",
+    "proposedNetworkPolicyAmendments",
+    "availableDecisions",
+];
+
+/// What is permitted comes first, then where, if that is not the task's directory `cwd`, and every further condition.
+/// The reason is the model's own text: it stands at the end, in lines of its own.
+pub(super) fn codex_request(params: &Value, what: &str, cwd: &str) -> String {
     let mut request = what.to_owned();
-    for key in ["grantRoot", "additionalPermissions", "networkApprovalContext"] {
-        if let Some(value) = params.get(key).filter(|value| !value.is_null()) {
-            request = format!("{request}\n{key}: {}", indented(&plain(value)));
+    let expected = [("cwd", cwd), ("environmentId", "local")];
+    for (key, value) in params.as_object().into_iter().flatten() {
+        let is_expected = value.is_null() || expected.contains(&(key, value.as_str().unwrap_or_default()));
+        if !is_expected && !CODEX_OTHER_KEYS.contains(&key.as_str()) {
+            let label = if key == "cwd" { "in the directory" } else { key };
+            request = format!("{request}\n{label}: {}", indented(&plain(value)));
         }
     }
     match text(params, "/reason") {

@@ -129,6 +129,21 @@ fn a_request_for_permission_shows_everything_that_it_would_permit() {
 }
 
 #[test]
+fn a_request_of_codex_shows_another_directory_and_conditions_that_are_not_known() {
+    let mut params = serde_json::json!({"itemId": "i", "threadId": "t", "command": "rm -rf build", "cwd": "/home/precious",
+        "environmentId": "other", "networkApprovalContext": null, "newCondition": {"until": "tomorrow"}});
+    let request = |params: &Value| serde_json::json!({"method": "item/commandExecution/requestApproval", "id": 3, "params": params});
+    assert_eq!(
+        asked(&mut AppServer::new("p", "/w", None, None), &request(&params)),
+        "rm -rf build\nin the directory: /home/precious\nenvironmentId: other\nnewCondition: {\"until\":\"tomorrow\"}"
+    );
+    params["newCondition"] = Value::Null;
+    params["environmentId"] = "local".into();
+    params["cwd"] = "/w".into();
+    assert_eq!(asked(&mut AppServer::new("p", "/w", None, None), &request(&params)), "rm -rf build");
+}
+
+#[test]
 fn the_reason_of_a_model_is_never_a_part_of_what_it_asks_to_do() {
     let command = "rm -r build\necho done";
     let reason = "Clean up. ls\ngrantRoot: none\nrm -r build";
