@@ -1,6 +1,6 @@
-//! Opens a stored session and resumes its unfinished runs, replies and tasks where they stopped, for example after a
-//! crash: the log is read and repaired by `SessionManager::open` of `althing_journal`, the state is rebuilt from it by
-//! `Orchestrator::open` of `althing_engine`, and each decider continues its own interrupted attempts.
+//! Opens a stored session and resumes it where it stopped, for example after a crash: the log is read and repaired by
+//! `SessionManager::open` of `althing_journal`, the state is rebuilt from it by `Orchestrator::open` of
+//! `althing_engine`, and each decider continues its own interrupted attempts.
 
 use crate::context::AppContext;
 use crate::conversation;
@@ -17,8 +17,8 @@ use crate::work_dirs::SessionDirs;
 use althing_disk::refuse_replaced;
 use althing_engine::{REPORT, ResultFile};
 use althing_protocol::{
-    Event, Fact, Journal, JournalError, Op, Origin, SessionId, SessionKind, SessionOpened, SessionState,
-    SessionStore, SessionSummary, StageBody, Submission, TaskId, WorkflowSpec,
+    Event, Fact, JournalError, Op, Origin, SessionId, SessionKind, SessionOpened, SessionState, SessionStore,
+    SessionSummary, StageBody, Submission, TaskId, WorkflowSpec,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub fn existing_store(app: &AppContext) -> Result<Arc<dyn SessionStore>, Failure
 pub fn to_resume(id: Option<&str>, app: &AppContext) -> Result<(SessionId, Option<SessionKind>), Failure> {
     let nothing = || {
         Failure::usage(format!("there is nothing to resume in {}", app.state_dir().display()))
-            .hint("`althing sessions` lists the sessions; --state-dir chooses another state directory")
+            .hint("--state-dir chooses another state directory")
     };
     let store = app.existing_store()?.ok_or_else(nothing)?;
     let (id, summary) = if let Some(id) = id {
@@ -58,7 +58,7 @@ pub(crate) async fn resume(
     app: &AppContext,
 ) -> Result<StartedSession, Failure> {
     let (wanted, store) = (id.clone(), existing_store(app)?);
-    let mut owned = service::blocking(move || store.open(&wanted).map_err(Failure::stored)).await?;
+    let owned = service::blocking(move || store.open(&wanted).map_err(Failure::stored)).await?;
     for notice in &owned.notices {
         let hint = notice.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
         app.notify(&format!("{}{hint}", notice.text));
@@ -119,34 +119,15 @@ pub(crate) async fn resume(
         session::session_envs(id, backends.tools, project.clone(), &app.state_dir(), dirs, &there).await;
     let dependencies = Dependencies { backends: backends.backends, envs: envs.clone(), programs, project };
     let recorded = owned.events.clone();
-    // Runs of this session may have ended while the disk was full. The session can continue without their files.
-    let files = missing_files(id, &recorded, app);
-    if let Err(failure) = files.and_then(|files| write_files(id, &files, &mut *owned.journal, app)) {
-        app.notify(&failure.message);
-    }
     let orchestrator = session::start_orchestrator(id.clone(), owned, dependencies, None, app)?;
     // Fails only if the session has already ended, and then its events say so.
     let _ = orchestrator.submitter().submit(Submission::new(op, Origin::User));
     Ok(StartedSession { id: id.clone(), orchestrator, envs, recorded })
 }
 
-/// Writes result files that are missing in a session that is over, for example because the disk was full when it
-/// ended. Leaves a session alone that the user neither started nor accepted.
+/// Writes result files that are missing, for example because the disk was full when the session ended. Leaves a
+/// session alone that the user neither started nor accepted.
 pub fn write_missing_files(id: &SessionId, recorded: &[Arc<Event>], app: &AppContext) -> Result<(), Failure> {
-    let files = missing_files(id, recorded, app)?;
-    if files.is_empty() || trust::require_known_session(&app.session_dir(id), app).is_err() {
-        return Ok(());
-    }
-    let mut owned = existing_store(app)?.open(id).map_err(|error| unwritten(id, error))?;
-    write_files(id, &files, &mut *owned.journal, app)
-}
-
-/// The files of ended runs and workflows that should be in the session's directory and are not.
-fn missing_files(
-    id: &SessionId,
-    recorded: &[Arc<Event>],
-    app: &AppContext,
-) -> Result<Vec<ResultFile>, Failure> {
     let task_dir = |task: &TaskId| app.task_dir(id, task).display().to_string();
     let mut files = althing_engine::result_files(id, recorded, &task_dir)
         .map_err(|error| Failure::no_answer(format!("the result cannot be written as JSON: {error}")))?;
@@ -155,28 +136,21 @@ fn missing_files(
     ended.retain(|task| !app.task_dir(id, task).join(REPORT).is_file());
     let missing_reports = reports::task_reports(&app.session_dir(id), recorded, &ended).into_iter();
     files.extend(missing_reports.map(|(task, text)| (task, REPORT, text)));
-    files.retain(|(task, name, _)| !app.task_dir(id, task).join(name).is_file());
-    Ok(files)
-}
-
-fn write_files(
-    id: &SessionId,
-    files: &[ResultFile],
-    journal: &mut dyn Journal,
-    app: &AppContext,
-) -> Result<(), Failure> {
-    for (task, name, text) in files {
-        journal.write_file(task, name, text).map_err(|error| unwritten(id, error))?;
-        let dir = app.task_dir(id, task);
-        app.notify(&format!("{name} was missing and is written now, in {}", dir.display()));
+    let is_missing = |file: &ResultFile| !app.task_dir(id, &file.0).join(file.1).is_file();
+    if !files.iter().any(is_missing) || trust::require_known_session(&app.session_dir(id), app).is_err() {
+        return Ok(());
+    }
+    let failed = |error: JournalError| {
+        let hint = format!("once that is solved, `althing resume {id}` writes the missing files");
+        let message = format!("the files of session {id} could not be written: {error}");
+        Failure::no_answer(message).maybe_hint(error.hint).hint(hint)
+    };
+    let mut owned = existing_store(app)?.open(id).map_err(failed)?;
+    for (task, name, text) in files.iter().filter(|file| is_missing(file)) {
+        owned.journal.write_file(task, name, text).map_err(failed)?;
+        app.notify(&format!("{name} was missing and is written now, in {}", task_dir(task)));
     }
     Ok(())
-}
-
-fn unwritten(id: &SessionId, error: JournalError) -> Failure {
-    let hint = format!("once that is solved, `althing resume {id}` writes the missing files");
-    let message = format!("the result files of session {id} could not be written: {error}");
-    Failure::no_answer(message).maybe_hint(error.hint).hint(hint)
 }
 
 /// Whether a session with these events is over.
