@@ -237,8 +237,8 @@ pub fn create_private_dir(dir: &Path) -> std::io::Result<()> {
 
 const MAX_DOTENV_BYTES: u64 = 1_000_000;
 const MAX_FOUND_DOTENV_BYTES: u64 = 64 * 1024;
-/// At the start, a search for every secret in all its encodings is built, which would take minutes for thousands of
-/// secrets.
+/// To mask secrets, Althing builds one search for all of them in all their encodings. For thousands of secrets, this
+/// would take minutes.
 pub(crate) const MAX_FOUND_SECRETS: usize = 200;
 
 fn read_found_dotenv(file: &Path) -> Result<String, Failure> {

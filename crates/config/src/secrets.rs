@@ -162,8 +162,8 @@ pub(crate) struct Literal {
     pub(crate) value: String,
 }
 
-/// A secret may be a part of such a text. Commands of workflows are not searched: they are started as the log
-/// contains them, so a masked part would be missing.
+/// A part of the text of these keys may be a secret (`--token=…`). Commands of workflows are not searched for such
+/// parts: a command that contains a known secret is refused, because the log could contain it only masked.
 const TEXTS_WITH_SECRETS: [&str; 4] = ["args", "azure_endpoint", "base_url", "url"];
 
 #[derive(Clone, Copy)]

@@ -1,6 +1,6 @@
 //! The state directory: creates, opens, reads, repairs and deletes sessions. A session is opened again to be resumed,
-//! for example after a crash. Only the holder of a session's lock may write. A damaged tail of a log is saved to a
-//! separate file and truncated; a damaged middle only on request.
+//! for example after a crash. Only the holder of a session's lock file may write; another process may not. A damaged
+//! tail of a log is saved to a separate file and truncated; a damaged middle only on request.
 
 use crate::checkpoint::rebuild_checkpoint;
 use crate::error::SessionError;

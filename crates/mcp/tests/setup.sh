@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the real MCP servers and clients that the tests use into a cache directory; does nothing if they are already installed.
-#   tests/setup.sh DIRECTORY        then: ALTHING_MCP_SERVERS=DIRECTORY cargo test -p althing-mcp
+#   tests/setup.sh DIRECTORY        then: ALTHING_MCP_SERVERS=DIRECTORY cargo nextest run --workspace -E 'package(althing-mcp)'
 set -euo pipefail
 [ $# -eq 1 ] || { echo "usage: $0 DIRECTORY" >&2; exit 2; }
 mkdir -p "$1"

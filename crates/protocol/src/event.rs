@@ -305,7 +305,7 @@ pub enum Progress {
     },
 }
 
-/// Which part of a reply a delta belongs to.
+/// What a delta of a model call contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeltaKind {

@@ -1,7 +1,8 @@
 //! `run_command`: the tool with which an agent runs shell commands in its sandbox. One host serves one agent.
 //!
-//! A command never runs in a weaker sandbox than its policy demands; if that sandbox is not available, the call is
-//! refused. Dropping a call's future ends everything the call started.
+//! Nobody is asked for approval of a command: its sandbox decides what it can access. A command never runs in a weaker
+//! sandbox than its policy demands; if that sandbox is not available, the call is refused. Dropping a call's future
+//! ends everything the call started.
 
 use crate::docker::Exec;
 use crate::guard_protocol::{GuardedCommand, Input, Restrictions, WrittenPaths, environment};

@@ -1,5 +1,6 @@
 //! Kills every process below this one, also grandchildren. For the main thread of a guard only: on Linux a guard is a
-//! child subreaper, so orphans become its own children and cannot escape with `setsid` or a double fork.
+//! child subreaper, so orphans become its own children and cannot escape with `setsid` (which `killpg` would miss) or a
+//! double fork.
 
 use crate::kernel;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, wait};

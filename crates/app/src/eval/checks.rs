@@ -1,4 +1,4 @@
-//! Checks an answer without running anything: exact texts, numbers, choices, regular expressions.
+//! Checks (grades) an answer without running anything: exact texts, numbers, choices, regular expressions.
 
 use super::tasks::Check;
 use althing_engine::tally::same_form;

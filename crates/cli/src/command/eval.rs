@@ -56,7 +56,7 @@ pub fn run(
         Form::Csv => print(csv(&report).trim_end_matches('\n')),
     }
     let done: u64 = report.teams.iter().map(|team| team.runs).sum();
-    let so_far = format!("{done} of {} are over", count(report.runs as u64, "run"));
+    let so_far = format!("{done} of {} ended", count(report.runs as u64, "run"));
     Ok(match stopped {
         None => Exit::Answered,
         Some(EvalStop::Cost) => {

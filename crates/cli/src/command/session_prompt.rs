@@ -191,7 +191,8 @@ fn fidelity(call: &ModelCall) -> &'static str {
             "rebuilt from the log; the call did not end, so no digest is recorded"
         }
         Fidelity::Unknown => {
-            "rebuilt from the log, which contains no digest: an older version of Althing wrote it"
+            "rebuilt from the log, which contains no digest: nothing was sent, or an older version of Althing wrote \
+             the log"
         }
     }
 }

@@ -135,7 +135,7 @@ fn a_cost_limit_stops_an_evaluation_before_the_call_that_exceeds_it_and_a_higher
     // Each call costs a dollar, and each run has two calls.
     let limited = ["eval", "tasks.jsonl", "--teams", "team.yaml", "--jobs", "1", "--max-cost", "5"];
     let output = run(&fixture.althing, &limited).expect_code(3);
-    let why = "the limit on the cost was reached: 2 of 8 runs are over";
+    let why = "the limit on the cost was reached: 2 of 8 runs ended";
     assert!(output.stderr.contains(why), "{}", output.stderr);
     assert_eq!(fixture.server.request_count(), 5, "calls of a dollar each under a limit of $5");
     // Nothing is left of the limit, so nothing is called.

@@ -1,5 +1,5 @@
-//! The modes and coordination rules of the specification, as seen in the tools and prompts that agents get, when they
-//! are called, and what becomes the final answer.
+//! The modes and coordination rules of the specification: which tools and prompts agents get, when agents are called,
+//! and what becomes the final answer.
 
 use std::time::Duration;
 

@@ -146,7 +146,7 @@ fn attach_to_workflow(althing: &Althing, cols: u16, rows: u16) {
     tmux.wait_for("Continue? [y/N]", LIMIT);
     tmux.text("y").press("Enter");
     tmux.wait_for("Status: Done ✓", LIMIT);
-    // A workflow that has not ended yet is not left with one letter.
+    // Before the workflow has ended, Ctrl+D would ask for confirmation.
     wait_for_event(&althing.state_dir(), LIMIT, |event| event["type"] == "session_closed");
     tmux.press("C-d");
     assert_eq!(tmux.wait_end(LIMIT), 0);

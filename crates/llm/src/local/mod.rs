@@ -58,7 +58,7 @@ fn state_of(url: &Url, model: &str) -> Arc<ModelState> {
 pub(crate) struct LocalCalls {
     /// The parameter `tool_calling`; `None` means `auto`.
     setting: Option<CallForm>,
-    /// Whether `auto` may move from one form to another, and written calls are understood with native calls too.
+    /// Whether the form of tool calls may be changed, and calls written as text are understood in the native form, too.
     pub(crate) adapts: bool,
     context: Option<u64>,
     at_once: Option<usize>,

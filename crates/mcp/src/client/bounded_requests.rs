@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) struct BoundedRequests<T> {
-    /// `None` after the transport was closed because of the limit.
+    /// `None` after the transport was dropped because of the limit.
     transport: Option<T>,
     /// Requests of the server to which `rmcp` has not replied yet.
     open: HashSet<RequestId>,

@@ -1,4 +1,4 @@
-//! Executes calls to the six tools of the MCP server.
+//! Executes calls (`tools/call`) to the six tools of the MCP server.
 
 use super::AlthingServer;
 use super::approval::Approval;

@@ -255,7 +255,7 @@ impl AgentAdapter for Codex {
     fn terminal(&self) -> TerminalTraits {
         TerminalTraits {
             busy: vec![Pattern::screen(r"(?m)^• Working \(\d+")],
-            // Codex marks a turn that its user interrupted in the same way: `Conversation interrupted`.
+            // `Conversation interrupted` has the same mark, but is no trouble: the user interrupted the turn.
             troubles: vec![Pattern::screen(
                 r"(?ms)^■ (?P<text>(?:[^C\s]|C[^o]|Co[^n]|Con[^v]).*?)(?:\n\s*\n|\z)",
             )],

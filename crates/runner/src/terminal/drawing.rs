@@ -1,5 +1,5 @@
-//! Detects escape sequences by which a program in a terminal draws (moves the cursor back) instead of printing. The
-//! emulator stores only the result of a sequence.
+//! Detects escape sequences by which a program in a terminal draws (moves the cursor up or to a position, or sets a
+//! scroll region) instead of printing. The emulator stores only the result of a sequence.
 
 #[derive(Debug, Default)]
 pub(super) struct DrawingDetector {

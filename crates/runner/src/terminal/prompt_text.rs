@@ -95,12 +95,12 @@ pub(crate) enum Shown {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Prompt {
     pub(crate) question: ProgramQuestion,
-    place: Place,
+    place: QuestionPosition,
     line: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum QuestionPosition {
     Cursor,
     Above,
     Anywhere,
@@ -109,9 +109,9 @@ enum Place {
 impl Prompt {
     pub(crate) fn is_still_in(&self, view: &CursorView) -> bool {
         match self.place {
-            Place::Cursor => plain(&view.before).starts_with(&self.line),
-            Place::Above => last_line(&view.above) == Some(&self.line),
-            Place::Anywhere => bottom(view).iter().any(|line| plain(line) == self.line),
+            QuestionPosition::Cursor => plain(&view.before).starts_with(&self.line),
+            QuestionPosition::Above => last_line(&view.above) == Some(&self.line),
+            QuestionPosition::Anywhere => bottom(view).iter().any(|line| plain(line) == self.line),
         }
     }
 }
@@ -190,15 +190,15 @@ pub(crate) fn shown(view: &CursorView, modes: TerminalModes, reader: Option<&Ter
     }
     let secret = !modes.echo && words.secret.is_match(line);
     let about = if secret { AskKind::Password } else { AskKind::Question };
-    question(about, line, &view.above, modes, Place::Cursor)
+    question(about, line, &view.above, modes, QuestionPosition::Cursor)
 }
 
 fn password(view: &CursorView, line: &str) -> Shown {
     let modes = TerminalModes { lines: true, echo: false };
     match (line, last_line(&view.above)) {
-        ("", Some(above)) => question(AskKind::Password, above, &[], modes, Place::Above),
+        ("", Some(above)) => question(AskKind::Password, above, &[], modes, QuestionPosition::Above),
         ("", None) => Shown::Nothing,
-        _ => question(AskKind::Password, line, &view.above, modes, Place::Cursor),
+        _ => question(AskKind::Password, line, &view.above, modes, QuestionPosition::Cursor),
     }
 }
 
@@ -213,7 +213,13 @@ fn without_prompt(view: &CursorView, reader: &TerminalReader, words: &Words) -> 
     }
     let lines = view.above.iter().rposition(|line| plain(line) == above).unwrap_or_default();
     let modes = TerminalModes { lines: true, echo: true };
-    question(AskKind::Question, above, view.above.get(..lines).unwrap_or_default(), modes, Place::Above)
+    question(
+        AskKind::Question,
+        above,
+        view.above.get(..lines).unwrap_or_default(),
+        modes,
+        QuestionPosition::Above,
+    )
 }
 
 fn list(view: &CursorView, words: &Words) -> Option<Shown> {
@@ -236,7 +242,7 @@ fn list(view: &CursorView, words: &Words) -> Option<Shown> {
     let entries = over.iter().rev().take(entries_over).rev().chain(under.iter().take(entries_under + 1));
     let entries: Vec<String> = entries.map(|line| sanitize_line(plain(line), LONGEST)).collect();
     let text = format!("{}\n{}", sanitize_line(header, LONGEST), entries.join("\n"));
-    Some(shown_question(AskKind::Question, text, Vec::new(), header, Place::Anywhere))
+    Some(shown_question(AskKind::Question, text, Vec::new(), header, QuestionPosition::Anywhere))
 }
 
 /// Finds a dialog in a frame with buttons, as drawn by `whiptail` and `dialog`.
@@ -256,7 +262,7 @@ fn dialog(view: &CursorView, words: &Words) -> Shown {
     match text.first() {
         Some(first) => {
             let shown: Vec<String> = text.iter().map(|line| sanitize_line(line, LONGEST)).collect();
-            shown_question(AskKind::Question, shown.join("\n"), Vec::new(), first, Place::Anywhere)
+            shown_question(AskKind::Question, shown.join("\n"), Vec::new(), first, QuestionPosition::Anywhere)
         }
         None => Shown::Nothing,
     }
@@ -264,7 +270,13 @@ fn dialog(view: &CursorView, words: &Words) -> Shown {
 
 /// Makes a question. If the prompt is short and offers no answers, or if there are more than three answers, the
 /// nearest lines above the prompt are part of the question.
-fn question(about: AskKind, line: &str, above: &[String], modes: TerminalModes, place: Place) -> Shown {
+fn question(
+    about: AskKind,
+    line: &str,
+    above: &[String],
+    modes: TerminalModes,
+    place: QuestionPosition,
+) -> Shown {
     let answers = if about == AskKind::Password { Vec::new() } else { answers(line, above, modes) };
     let is_short = !line.contains('?') && line.split_whitespace().count() <= 3;
     let needs_context = (is_short && answers.is_empty()) || answers.len() > 3;
@@ -283,7 +295,7 @@ fn shown_question(
     text: String,
     answers: Vec<(althing_protocol::AskOption, String)>,
     line: &str,
-    place: Place,
+    place: QuestionPosition,
 ) -> Shown {
     let question = ProgramQuestion { about, text, answers, drawn: true };
     Shown::Question(Prompt { question, place, line: line.to_owned() })
@@ -406,7 +418,7 @@ mod tests {
         ] {
             for (modes, blocks) in [(LINES, true), (RAW, true), (RAW, false)] {
                 let is_question = matches!(of(prompt, modes, blocks), Shown::Question(_));
-                // In this case, the text comes after the cursor and is not part of the prompt.
+                // A real program shows the placeholder `my-app` after the cursor, so it is not part of the prompt.
                 assert!(is_question || prompt.ends_with("my-app"), "{prompt} {modes:?} {blocks}");
             }
         }

@@ -2,8 +2,9 @@
 //! with a permission question or another dialog, which are recognized by the patterns of the program's adapter
 //! (`asks`).
 //!
-//! The program's own status (OSC 7501) is trusted more than the patterns for its screen and its title, but a program
-//! that reports that it is idle may still show a dialog.
+//! If the program itself reports that it is working or blocked (OSC 7501), this is trusted more than the patterns for
+//! its screen and its title. A report that it is idle, done or failed is trusted less: it counts only if no pattern
+//! shows a dialog or work.
 
 use super::model::TerminalModel;
 use super::status::ProgramState;

@@ -253,7 +253,7 @@ async fn the_prompt_of_a_command_answers_its_first_question() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_a_hidden_password_overrides_the_patterns_of_an_agent() {
-    // The prompt at which an agent with patterns of its own waits is its idle input box.
+    // If an agent has patterns, an ordinary prompt counts as its idle input box, not as a question.
     let script = "printf 'What next? '; read a; printf 'Working\n'; stty -echo; printf 'Passphrase for key: '; read b; stty echo; echo; echo end";
     let mut program = Running::start(script, "", ready_when(r"What next\? ?\z"));
     program.until("it is idle", |program| program.raw().contains("What next?")).await;

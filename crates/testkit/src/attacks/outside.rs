@@ -64,7 +64,7 @@ pub struct Places {
     pub workspace: String,
     /// Paths below `base` that may change.
     pub changing: Vec<PathBuf>,
-    /// The user who owns the targets, if it is not the current one.
+    /// The user who owns the attacked process and shared memory, if it is not the current one.
     pub uid: Option<u32>,
 }
 

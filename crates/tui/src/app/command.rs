@@ -95,7 +95,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("export", "`althing sessions show ID --markdown` prints a session"),
     ("add-dir", "write @path in a message to let a run read a directory, @path:w to let it write"),
     ("review", "write it as a message, with @path for what to review"),
-    ("vim", "Ctrl+X writes the message in your editor"),
+    ("vim", "Ctrl+X opens the message in your editor"),
 ];
 
 /// The commands that match the typed text (with its slash), with descriptions and keys: first the one with this name or

@@ -22,7 +22,7 @@ pub enum PickerAction {
     Choose,
     /// They write the title of the selected session.
     Rename(Editor),
-    /// They confirm that the selected session is deleted.
+    /// They answer whether the selected session is deleted: `y` deletes it, any other key does not.
     Delete,
 }
 

@@ -1,4 +1,4 @@
-//! Every screen and modal at 80×24 and 160×45.
+//! Snapshots of the screens and of most modals at 80×24 and 160×45.
 
 use super::support::{TestScreen, options};
 use crate::script::{self, Script};

@@ -97,10 +97,8 @@ impl Inner {
         };
         let mut bytes = Vec::new();
         file.take(CAP).read_to_end(&mut bytes).map_err(failed)?;
-        serde_json::from_slice(&bytes).map_err(|e| Refusal::CheckFailed {
-            path: "tasks/plan.json".to_owned(),
-            why: format!("{e}; create_task_plan writes a new list"),
-        })
+        serde_json::from_slice(&bytes)
+            .map_err(|e| failed(io::Error::other(format!("{e}; call create_task_plan to write a new list"))))
     }
 
     fn save(&self, list: &TaskList) -> Result<String, Refusal> {

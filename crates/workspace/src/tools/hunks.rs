@@ -30,7 +30,7 @@ pub(crate) fn apply(text: &str, hunks: &[Hunk]) -> Result<String, String> {
         let first = wanted.first().copied().unwrap_or_default();
         let start_line = start_line.ok_or_else(|| {
             let place = if hunk.at_end {
-                format!("are not the last lines of the file from line {} on", from + 1)
+                format!("are not the last lines of the file (searched from line {} on)", from + 1)
             } else {
                 format!("do not occur together from line {} on", from + 1)
             };

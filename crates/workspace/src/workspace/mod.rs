@@ -1,5 +1,5 @@
-//! An agent's workspace, its snapshots, and its view of other agents' snapshots. A snapshot shares no file
-//! with the workspace.
+//! An agent's workspace (a directory of its own, not a git worktree), its snapshots, and its view of other agents'
+//! snapshots. A snapshot shares no file with the workspace.
 
 mod copy;
 mod import;
