@@ -15,6 +15,9 @@ use std::fmt::{self, Write};
 
 /// The minimum length of a secret in bytes. Shorter values are not masked: they occur in ordinary words.
 const MIN_BYTES: usize = 6;
+/// How many bytes of hidden characters are held back behind the start of a secret. An endless run of them must not be
+/// collected.
+const MAX_HIDDEN: usize = 16 * 1024;
 /// What replaces a secret.
 pub const MASK: &str = "[secret]";
 
@@ -134,6 +137,8 @@ pub struct Masker {
     forms: Vec<String>,
     /// The first bytes of all forms: a quick check that rules out most chunk ends.
     first_bytes: BTreeSet<u8>,
+    /// The length of the longest form.
+    longest: usize,
 }
 
 impl fmt::Debug for Masker {
@@ -168,11 +173,13 @@ impl Masker {
         let text: BTreeSet<String> = plain.iter().flat_map(|value| forms(value)).collect();
         let json: BTreeSet<String> = text.iter().map(|form| escaped(form)).collect();
         let first_bytes = text.iter().filter_map(|form| form.bytes().next()).collect();
+        let longest = text.iter().map(String::len).max().unwrap_or(0);
         Self {
             in_text: search(&text),
             in_json: search(&json),
             forms: text.into_iter().collect(),
             first_bytes,
+            longest,
         }
     }
 
@@ -197,9 +204,10 @@ impl Masker {
     }
 
     /// How many bytes at the end of a text may be the start of a secret. A stream holds them back until more text
-    /// arrives.
+    /// arrives. A start behind which far too many hidden characters follow does not count.
     pub fn unfinished(&self, text: &str) -> usize {
-        self.unfinished_bytes(text.as_bytes())
+        let unfinished = self.unfinished_bytes(text.as_bytes());
+        if unfinished > self.most_held() { self.unfinished_as_is(text.as_bytes()) } else { unfinished }
     }
 
     /// Whether the search was built; if not, every text is masked.
@@ -209,6 +217,15 @@ impl Masker {
 
     pub(crate) fn forms(&self) -> &[String] {
         &self.forms
+    }
+
+    pub(crate) fn longest(&self) -> usize {
+        self.longest
+    }
+
+    /// How many bytes a stream holds back at most.
+    pub(crate) fn most_held(&self) -> usize {
+        MAX_HIDDEN + 2 * self.longest
     }
 
     /// Start and end of each secret, in order; secrets may overlap. Characters that are not shown hide no secret.
@@ -222,7 +239,7 @@ impl Masker {
         spans
     }
 
-    /// [`Self::unfinished`] for bytes that may not be UTF-8.
+    /// [`Self::unfinished`] for bytes that may not be UTF-8, with any number of hidden characters.
     pub(crate) fn unfinished_bytes(&self, bytes: &[u8]) -> usize {
         if self.forms.is_empty() {
             return 0;
@@ -236,8 +253,7 @@ impl Masker {
     }
 
     fn unfinished_as_is(&self, bytes: &[u8]) -> usize {
-        let longest = self.forms.iter().map(String::len).max().unwrap_or(0);
-        let from = bytes.len().saturating_sub(longest.saturating_sub(1));
+        let from = bytes.len().saturating_sub(self.longest.saturating_sub(1));
         let begins = |at: &usize| {
             let end = bytes.get(*at..).unwrap_or_default();
             if !end.first().is_some_and(|first| self.first_bytes.contains(first)) {

@@ -1,5 +1,6 @@
 //! Masks known secret values in a byte stream with arbitrary chunk boundaries, such as the output of a program. It
-//! holds back only the end of a chunk that may be the start of a secret.
+//! holds back only the end of a chunk that may be the start of a secret. If a flood of hidden characters follows there,
+//! they are dropped: the stream must neither hold back all of them nor forget the start of the secret.
 
 use crate::mask::{MASK, Masker};
 use crate::visible::Visible;
@@ -60,6 +61,28 @@ impl MaskingStream {
         self.covered = done.saturating_sub(end);
         self.held.drain(..end);
     }
+
+    /// Drops hidden characters from the held bytes if these are too many. The last bytes stay as they are: they may be
+    /// the start of a secret that contains hidden characters itself.
+    fn limit_held(&mut self) {
+        if self.held.len() <= self.masker.most_held() {
+            return;
+        }
+        let Some(visible) = Visible::of(&self.held) else { return };
+        // Not in the middle of a character.
+        let is_inside = |at: &usize| self.held.get(*at).is_some_and(|byte| (0x80..0xc0).contains(byte));
+        let longest = self.masker.longest();
+        let last = (0..=self.held.len().saturating_sub(longest)).rev().find(|at| !is_inside(at)).unwrap_or(0);
+        let (mut kept, mut done, mut covered) = (Vec::new(), 0, self.covered);
+        for hidden in visible.hidden().take_while(|hidden| hidden.start < last) {
+            let end = hidden.end.min(last);
+            kept.extend_from_slice(self.held.get(done..hidden.start).unwrap_or_default());
+            covered -= self.covered.min(end).saturating_sub(hidden.start);
+            done = end;
+        }
+        kept.extend_from_slice(self.held.get(done..).unwrap_or_default());
+        (self.held, self.covered) = (kept, covered);
+    }
 }
 
 impl MaskStream for MaskingStream {
@@ -70,10 +93,12 @@ impl MaskStream for MaskingStream {
         if self.held.is_empty() && !self.may_contain_secret(bytes) {
             let (free, held) = bytes.split_at(bytes.len() - self.masker.unfinished_bytes(bytes));
             self.held.extend_from_slice(held);
+            self.limit_held();
             return free;
         }
         self.held.extend_from_slice(bytes);
         self.release(self.held.len() - self.masker.unfinished_bytes(&self.held));
+        self.limit_held();
         &self.out
     }
 
@@ -146,6 +171,39 @@ mod tests {
                 assert_eq!(String::from_utf8_lossy(&out), wanted, "{between:?} in pieces of {size}");
             }
         }
+    }
+
+    #[test]
+    fn a_flood_of_hidden_characters_is_neither_collected_nor_hides_a_secret() {
+        for (hidden, size, end, wanted) in [
+            ("\r", 10_000_000, "ary-01 and more", "[secret] and more"),
+            ("\u{200b}", 1_000_000, "ary-01 and more", "[secret] and more"),
+            ("\r", 1_000_000, "x", "sk-canx"),
+        ] {
+            let flood = hidden.repeat(size / hidden.len());
+            let masker = Arc::new(Masker::new(["sk-canary-01"]));
+            let mut stream = MaskingStream::new(Arc::clone(&masker));
+            let (mut out, mut searched) = (Vec::new(), 0);
+            for piece in std::iter::once(&b"sk-can"[..]).chain(flood.as_bytes().chunks(65_536)) {
+                searched += stream.held.len() + piece.len();
+                out.extend_from_slice(stream.push(piece));
+                assert!(stream.held.len() <= masker.most_held(), "{}", stream.held.len());
+            }
+            assert!(searched < 2 * flood.len(), "{searched} bytes were searched");
+            out.extend_from_slice(stream.push(end.as_bytes()));
+            out.extend_from_slice(stream.finish());
+            let shown = String::from_utf8(out).unwrap().replace(hidden, "");
+            assert_eq!(shown, wanted, "{hidden:?}");
+        }
+    }
+
+    #[test]
+    fn a_mask_that_was_passed_on_covers_the_whole_secret_when_a_flood_follows() {
+        // The second secret begins with the end of the first, so that end is held back although it is masked already.
+        let (some, flood) = ("\r".repeat(10_000), "\r".repeat(100_000));
+        let text = format!("<first-sec{flood}ond-s{some}ecret{flood}-tea>");
+        let out = masked(&["first-second-secret", "secret-third"], text.as_bytes().chunks(4096));
+        assert_eq!(String::from_utf8(out).unwrap().replace('\r', ""), "<[secret]-tea>");
     }
 
     proptest! {

@@ -2,11 +2,13 @@
 //! the search.
 
 use althing_text::sanitize;
+use std::ops::Range;
 
 /// What is left of some bytes without hidden characters.
 pub(crate) struct Visible {
     pub(crate) bytes: Vec<u8>,
-    /// Where something was left out: the place in `bytes`, and how many bytes were left out up to there.
+    /// Where something was left out: the place in `bytes`, and how many bytes were left out up to there. The places are
+    /// distinct, so a flood of hidden characters takes no more memory here than it took itself.
     gaps: Vec<(usize, usize)>,
 }
 
@@ -41,8 +43,20 @@ impl Visible {
     }
 
     fn leave_out(&mut self, count: usize) {
-        let before = self.gaps.last().map_or(0, |(_, left_out)| *left_out);
-        self.gaps.push((self.bytes.len(), before + count));
+        let place = self.bytes.len();
+        match self.gaps.last_mut() {
+            Some((last, left_out)) if *last == place => *left_out += count,
+            last => {
+                let before = last.map_or(0, |(_, left_out)| *left_out);
+                self.gaps.push((place, before + count));
+            }
+        }
+    }
+
+    /// The parts of the original bytes that were left out, in order.
+    pub(crate) fn hidden(&self) -> impl Iterator<Item = Range<usize>> {
+        let before = std::iter::once(0).chain(self.gaps.iter().map(|(_, left_out)| *left_out));
+        before.zip(&self.gaps).map(|(before, (place, left_out))| place + before..place + left_out)
     }
 
     /// The place in the original bytes of the visible byte at this place.

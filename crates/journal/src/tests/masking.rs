@@ -446,3 +446,13 @@ fn the_possible_start_of_a_secret_is_held_back() {
         assert_eq!(masker.unfinished(&format!("the key{hidden}")), 0, "{hidden:?}");
     }
 }
+
+#[test]
+fn a_flood_of_hidden_characters_is_not_held_back() {
+    let masker = Masker::new(["sk-canary-0123"]);
+    for hidden in ["\u{200b}", "\r"] {
+        let many = |count: usize| format!("sk-can{}", hidden.repeat(count / hidden.len()));
+        assert_eq!(masker.unfinished(&many(9_000)), many(9_000).len(), "{hidden:?}");
+        assert_eq!(masker.unfinished(&many(90_000)), 0, "{hidden:?}");
+    }
+}
