@@ -50,6 +50,20 @@ pub enum Message {
     },
 }
 
+impl Message {
+    /// Everything in the message that somebody wrote. The code of marker lines around the message must occur in none of
+    /// these texts.
+    pub fn texts(&self) -> Vec<&str> {
+        match self {
+            Self::User(text) | Self::Tool { content: text, .. } => vec![text],
+            Self::Assistant { text, tool_calls } => {
+                let calls = tool_calls.iter().flat_map(|call| [call.name.as_str(), call.arguments.as_str()]);
+                std::iter::once(text.as_str()).chain(calls).collect()
+            }
+        }
+    }
+}
+
 /// The input of one model call.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ModelRequest {

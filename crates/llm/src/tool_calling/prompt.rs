@@ -154,7 +154,7 @@ fn sample(rule: &Value, depth: usize) -> Value {
 /// Several user messages in a row become one, because the templates of some models reject them. The result of a tool
 /// stands between marker lines there, so that it cannot continue as a message of the user.
 fn plain_messages(messages: &[Message]) -> Vec<Message> {
-    let token = unused_token(0, &messages.iter().flat_map(texts));
+    let token = unused_token(0, &messages.iter().flat_map(Message::texts));
     let markers = Markers::with_token(&token);
     let mut names: HashMap<&str, &str> = HashMap::new();
     let mut out: Vec<Message> = Vec::with_capacity(messages.len());
@@ -186,16 +186,6 @@ fn plain_messages(messages: &[Message]) -> Vec<Message> {
         }
     }
     out
-}
-
-fn texts(message: &Message) -> Vec<&str> {
-    match message {
-        Message::User(text) | Message::Tool { content: text, .. } => vec![text],
-        Message::Assistant { text, tool_calls } => {
-            let calls = tool_calls.iter().flat_map(|call| [call.name.as_str(), call.arguments.as_str()]);
-            std::iter::once(text.as_str()).chain(calls).collect()
-        }
-    }
 }
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ pub(super) fn continuation(request: &ModelRequest, known: usize, kind: &AgentKin
 }
 
 fn render_since(mut text: String, request: &ModelRequest, known: usize, kind: &AgentKind) -> String {
-    let code = unused_token(0, &request.messages.iter().flat_map(texts));
+    let code = unused_token(0, &request.messages.iter().flat_map(Message::texts));
     let mut add = |part: &str| {
         if !text.is_empty() {
             text.push_str("\n\n");
@@ -111,17 +111,6 @@ fn tool_note(tools: &[ToolSpec], kind: &AgentKind) -> String {
 
 fn takes(tool: &ToolSpec, argument: &str) -> bool {
     tool.parameters.get("properties").is_some_and(|properties| properties.get(argument).is_some())
-}
-
-/// The code of the marker lines must occur in none of these texts.
-fn texts(message: &Message) -> Vec<&str> {
-    match message {
-        Message::User(text) | Message::Tool { content: text, .. } => vec![text],
-        Message::Assistant { text, tool_calls } => {
-            let calls = tool_calls.iter().flat_map(|call| [call.name.as_str(), call.arguments.as_str()]);
-            std::iter::once(text.as_str()).chain(calls).collect()
-        }
-    }
 }
 
 /// All messages become one text, so each stands between marker lines with a code that occurs in no message: none can
