@@ -15,7 +15,7 @@ mod settings;
 mod tests;
 
 pub(crate) use command::paths_in_command;
-pub(crate) use overrides::GitOverrides;
+pub(crate) use overrides::{GitOverrides, UnknownCode};
 pub(crate) use places::places;
 pub(crate) use repository::inner_git_dirs;
 
@@ -35,7 +35,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-const MAX_ENTRIES: usize = 2_000_000;
+/// The maximum number of files and directories in a directory that is searched.
+pub(crate) const MAX_ENTRIES: usize = 2_000_000;
 /// The maximum number of entries that are searched in the directories `elsewhere` of [`git_code`].
 const MAX_ENTRIES_ELSEWHERE: usize = 100_000;
 const MAX_HOOKS: usize = 200;

@@ -4,6 +4,7 @@
 //! Git gets a harmless value for every setting of these repositories that names code. Settings in the environment
 //! override those in files.
 
+use super::MAX_ENTRIES;
 use super::config::{Config, ConfigFile};
 use super::config_syntax::Setting;
 use super::repository::{Repository, repositories};
@@ -12,8 +13,6 @@ use althing_protocol::GIT_DIR;
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-
-const MAX_ENTRIES: usize = 2_000_000;
 
 const COUNT: &str = "GIT_CONFIG_COUNT";
 
@@ -25,17 +24,35 @@ pub(crate) struct GitOverrides {
     has_proxy: bool,
 }
 
-/// A config file that cannot be read completely or that contains a setting that cannot be overridden, or a directory
-/// that cannot be searched.
-pub(crate) type UnknownCode = PathBuf;
+/// Why it is unknown what git would run.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum UnknownCode {
+    /// A config file that cannot be read completely, or that contains a setting that cannot be overridden.
+    Config(PathBuf),
+    /// A directory that cannot be listed.
+    Unlisted(PathBuf),
+    /// The working directory contains too much.
+    TooLarge,
+}
 
 impl GitOverrides {
-    /// Looks at the repositories in `cwd`, and at those in the directories `above`, which contain `cwd`.
+    /// Looks at the repositories in `cwd`, and at those in the directories `above`, which contain `cwd`. May take long.
     pub(crate) fn find<'a>(cwd: &Path, above: impl Iterator<Item = &'a Path>) -> Result<Self, UnknownCode> {
+        Self::find_in(cwd, above, MAX_ENTRIES)
+    }
+
+    fn find_in<'a>(
+        cwd: &Path,
+        above: impl Iterator<Item = &'a Path>,
+        max_entries: usize,
+    ) -> Result<Self, UnknownCode> {
         let mut entries = 0;
-        let inside = repositories(cwd, &mut entries, MAX_ENTRIES);
+        let inside = repositories(cwd, &mut entries, max_entries);
+        if entries > max_entries {
+            return Err(UnknownCode::TooLarge);
+        }
         if let Some(dir) = inside.unsearched {
-            return Err(dir);
+            return Err(UnknownCode::Unlisted(dir));
         }
         let outside = above.flat_map(|dir| {
             let is_git_dir = althing_protocol::is_git_dir(|name| dir.join(name).symlink_metadata().is_ok());
@@ -60,10 +77,10 @@ impl GitOverrides {
             config.add_file(&ConfigFile::new(dir, name), home.as_deref(), 0);
             let path = dir.join(name);
             if config.is_incomplete {
-                return Err(path);
+                return Err(UnknownCode::Config(path));
             }
             for setting in config.settings.iter().filter(|setting| runs_code(setting)) {
-                self.add(setting).ok_or_else(|| path.clone())?;
+                self.add(setting).ok_or_else(|| UnknownCode::Config(path.clone()))?;
                 self.found.push(path.clone());
             }
         }
@@ -298,6 +315,18 @@ url = git://127.0.0.1:9/x
             }
         }
         assert!(quiet.is_empty(), "these commands run nothing, so they prove nothing: {quiet:?}");
+    }
+
+    #[test]
+    fn a_directory_that_is_too_large_is_told_from_one_that_cannot_be_listed() {
+        let temp = tempfile::tempdir().unwrap();
+        write(&temp.path().join("a/b/c"), "", 0o644);
+        let find = |max| GitOverrides::find_in(temp.path(), std::iter::empty(), max);
+        assert_eq!(find(3), Ok(GitOverrides::default()));
+        assert_eq!(find(2), Err(UnknownCode::TooLarge));
+        let deep = temp.path().join(format!("{}/", "d".repeat(250)).repeat(14));
+        std::fs::create_dir_all(&deep).unwrap();
+        assert!(matches!(find(100), Err(UnknownCode::Unlisted(dir)) if deep.starts_with(&dir)));
     }
 
     #[test]

@@ -1,15 +1,17 @@
-//! A CLI agent as the backend of a run's member: each model call is one headless run, with our tools offered over
-//! MCP.
+//! A CLI agent as the backend of a run's member or of the chat agent: for each model call the program is started
+//! headless, with our tools offered over MCP.
 //!
 //! Calls to our tools are not executed while the program runs: they are recorded, the program is told to end its
 //! turn, and the calls are returned as part of the reply.
 
 use super::cli_prompt;
+use super::foreign_settings::notice_of_ignored;
 use super::headless::Headless;
 use super::model_prices::ModelPrices;
 use super::pipes::{FinishedRun, ProgramEvent};
-use super::prepare::{ProgramStarter, StartRequest, notice_of_ignored};
+use super::prepare::{ProgramStarter, StartRequest};
 use super::raw_output::RawOutputFile;
+use super::recorded_calls::RecordedCalls;
 use super::reply_collector::ReplyCollector;
 use super::unfinished_turn::UnfinishedTurn;
 use super::usage_tracker::UsageTracker;
@@ -21,24 +23,16 @@ use crate::placeholders::Placeholders;
 use althing_protocol::{
     AgentKind, AgentOptions, Backend, BackendError, BackendErrorKind, BackendInfo, BoxFuture, CallContext,
     DeltaSink, Endpoint, EndpointHandler, Endpoints, ExecutionMode, Message, ModelRequest, ProgramSpec,
-    Reply, ToolCall, ToolOutcome, ToolSpec, Usage,
+    Reply, ToolCall, ToolSpec, Usage,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Notify;
 
-/// How long a program may continue after it called one of our tools and was told to end its turn.
-const STOP_AFTER_TOOL_CALL: Duration = Duration::from_secs(60);
 const END_TIMEOUT: Duration = Duration::from_secs(20);
-/// The maximum number of recorded tool calls. After its first call a program is told to end its turn, so no honest
-/// program comes near this number.
-const MAX_RECORDED: usize = 1000;
-const CALL_RECORDED: &str =
-    "Recorded. End your turn now without any further tool call; the result is in the next message.";
 
-/// A CLI agent that is a member of runs.
+/// A CLI agent that is a member of runs or the chat agent.
 pub struct CliBackend {
     info: BackendInfo,
     kind: &'static AgentKind,
@@ -145,25 +139,53 @@ impl CliBackend {
         turn: &mut UnfinishedTurn,
         on_delta: DeltaSink<'_>,
     ) -> Result<Reply, BackendError> {
-        let complete = |native: Option<&str>| cli_prompt::render(call.request, native.is_some(), self.kind);
-        let mut reply = None;
+        let (mut native, mut usage, mut reply) = (native, Usage::default(), None);
         if let Some(cut_off) = turn.cut_off() {
             let prompt = cli_prompt::continuation(call.request, cut_off.messages, self.kind);
             let conversation = Some(cut_off.conversation.as_str());
-            reply = self.run_once(call, conversation, prompt, turn, on_delta).await?;
+            match self.run_once(call, conversation, prompt, turn, on_delta).await {
+                // The conversation may be damaged in a way that the adapter does not know, and nothing was done in it
+                // now.
+                Err(failed) if !turn.has_begun() && failed.kind != BackendErrorKind::Auth => {
+                    native = native.filter(|native| *native != cut_off.conversation);
+                    usage = failed.usage;
+                }
+                continued => reply = continued?,
+            }
         }
-        if reply.is_none() {
-            reply = self.run_once(call, native, complete(native), turn, on_delta).await?;
+        let reply = match reply {
+            Some(reply) => Ok(reply),
+            None => self.reply_to_all(call, native, turn, on_delta).await,
+        };
+        match reply {
+            Ok(mut reply) => {
+                reply.usage += usage;
+                self.ask_again_with_tools(call, reply, turn, on_delta).await
+            }
+            Err(mut error) => {
+                error.usage += usage;
+                Err(error)
+            }
         }
+    }
+
+    async fn reply_to_all(
+        &self,
+        call: &BackendCall<'_>,
+        native: Option<&str>,
+        turn: &mut UnfinishedTurn,
+        on_delta: DeltaSink<'_>,
+    ) -> Result<Reply, BackendError> {
+        let complete = |native: Option<&str>| cli_prompt::render(call.request, native.is_some(), self.kind);
+        let mut reply = self.run_once(call, native, complete(native), turn, on_delta).await?;
         if reply.is_none() {
             // The program no longer has the conversation, so the whole history is sent.
             reply = self.run_once(call, None, complete(None), turn, on_delta).await?;
         }
-        let reply = reply.ok_or_else(|| {
+        reply.ok_or_else(|| {
             let why = "the program could not resume its conversation, nor start a new one";
             error(BackendErrorKind::Protocol, why, None)
-        })?;
-        self.ask_again_with_tools(call, reply, turn, on_delta).await
+        })
     }
 
     /// In a run, the owner of a call's processes is the workspace: the run waits for its processes before it lists
@@ -204,8 +226,8 @@ impl CliBackend {
         }
     }
 
-    /// Starts the CLI agent for one call and waits for its end, but at most for [`STOP_AFTER_TOOL_CALL`] after its
-    /// first tool call. `None` if the conversation to resume does not exist and no tool was called.
+    /// Starts the CLI agent for one call and waits for its end, but only for a limited time after its first
+    /// tool call ([`RecordedCalls::overdue`]). `None` if the conversation to resume does not exist and no tool was called.
     async fn run_once(
         &self,
         call: &BackendCall<'_>,
@@ -235,10 +257,8 @@ impl CliBackend {
             grant: &grant,
             unsandboxed_level: PermissionLevel::Workspace,
         };
-        let mut prepared = self
-            .starter
-            .prepare(&start_request)
-            .map_err(|(why, hint)| error(BackendErrorKind::NotFound, &why, hint))?;
+        let prepared = self.starter.prepare(&start_request).await;
+        let mut prepared = prepared.map_err(|(why, hint)| error(BackendErrorKind::NotFound, &why, hint))?;
         let late = request.call_context.as_ref().map(|call_context| call_context.late_notices.clone());
         // The notice about ignored settings is given once per conversation.
         let ignored = notice_of_ignored(prepared.adapter.name(), &prepared.ignored_settings);
@@ -290,9 +310,11 @@ impl CliBackend {
                 let reply = self.finish_reply(call, done, calls, conversation, text);
                 reply.map(Some).map_err(|error| after_trouble(error, trouble))
             }
-            Some(Err(why)) => Err(error(BackendErrorKind::Server, &why.to_string(), None)),
-            // The program made its tool calls but did not exit; its usage is unknown.
-            None => {
+            Some(Err(why)) if calls.is_empty() => {
+                Err(error(BackendErrorKind::Server, &why.to_string(), None))
+            }
+            // The program made its tool calls but did not exit properly; its usage is unknown.
+            Some(Err(_)) | None => {
                 let usage = Usage { calls: 1, unpriced_calls: 1, ..Usage::default() };
                 Ok(Some(Reply { text, tool_calls: calls, native: conversation, usage, ..Reply::default() }))
             }
@@ -417,40 +439,6 @@ impl BackendCall<'_> {
             names: self.request.tools.iter().map(|tool| tool.name.clone()).collect(),
             kind,
         })
-    }
-}
-
-#[derive(Default)]
-struct RecordedCalls {
-    calls: Mutex<Vec<ToolCall>>,
-    first: Notify,
-}
-
-impl RecordedCalls {
-    fn take(&self) -> Vec<ToolCall> {
-        std::mem::take(&mut *self.calls.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Completes [`STOP_AFTER_TOOL_CALL`] after the first recorded call; never if there is no call.
-    async fn overdue(&self) {
-        self.first.notified().await;
-        tokio::time::sleep(STOP_AFTER_TOOL_CALL).await;
-    }
-}
-
-impl EndpointHandler for RecordedCalls {
-    fn call(&self, mut call: ToolCall) -> BoxFuture<'_, ToolOutcome> {
-        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        if calls.len() >= MAX_RECORDED {
-            let content = format!("Refused: {MAX_RECORDED} calls are recorded already. End your turn.");
-            return Box::pin(async { ToolOutcome { content, is_error: true } });
-        }
-        // The id is unique within the reply, independent of the MCP request id.
-        call.id = format!("call-{}", calls.len() + 1);
-        calls.push(call);
-        drop(calls);
-        self.first.notify_one();
-        Box::pin(async { ToolOutcome { content: CALL_RECORDED.to_owned(), is_error: false } })
     }
 }
 

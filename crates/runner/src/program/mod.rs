@@ -7,6 +7,7 @@ mod credentials;
 mod escape_prompt;
 mod excerpt;
 mod executable;
+mod foreign_settings;
 mod generated_files;
 mod headless;
 mod last_message;
@@ -17,6 +18,7 @@ mod prepare;
 mod private_settings;
 mod program_sandbox;
 mod raw_output;
+mod recorded_calls;
 mod reply_collector;
 mod resumed;
 mod stored_code;
@@ -43,11 +45,12 @@ use althing_protocol::{
     Screen, TaskId,
 };
 use excerpt::OutputExcerpt;
+use foreign_settings::notice_of_ignored;
 use headless::Headless;
 use last_message::{EndedProgram, KnownConversation, keep_from_overwriting};
 use pipes::{FinishedRun, ProgramEvent};
 use planted_code::PlantedCode;
-use prepare::{PreparedProgram, StartRequest, notice_of_ignored};
+use prepare::{PreparedProgram, StartRequest};
 use resumed::{find_conversation, resumed_id, with_prompt_to_send};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -188,7 +191,7 @@ impl ProgramRunner {
 
     async fn in_terminal(&self, job: &ProgramJob, grant: &Grant, reports: ReportSink) -> ProgramEnd {
         let job = &with_prompt_to_send(job);
-        let mut start = match self.starter.prepare(&StartRequest::of(job, grant, resumed_id(job))) {
+        let mut start = match self.starter.prepare(&StartRequest::of(job, grant, resumed_id(job))).await {
             Ok(start) => start,
             Err((error, hint)) => return failed(error, hint),
         };
@@ -247,7 +250,7 @@ impl ProgramRunner {
         reports: &ReportSink,
     ) -> HeadlessAttempt {
         let request = StartRequest::of(job, grant, resume);
-        let mut start = match self.starter.prepare(&request) {
+        let mut start = match self.starter.prepare(&request).await {
             Ok(start) => start,
             Err((error, hint)) => return HeadlessAttempt::Ended(failed(error, hint)),
         };

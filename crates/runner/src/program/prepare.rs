@@ -10,18 +10,16 @@ use super::program_sandbox::{
 };
 use crate::adapter::{
     Adapters, AgentAdapter, Conversations, LaunchConfig, LaunchRequest, Onboarding, PermissionLevel,
-    ToolEndpoint, find_project_settings, ignore_project_settings, start_nothing_of_the_project,
+    ToolEndpoint,
 };
 use crate::git_code::GitOverrides;
 use crate::guard_protocol::Input;
 use crate::guarded::GuardLauncher;
-use crate::repositories::is_in_linked_worktree;
 use crate::sandbox::Sandbox;
 use crate::structured::StructuredProtocol;
 use althing_disk::{create_real_dir, with_real_base};
 use althing_protocol::{
-    ExecutionMode, Grant, Notice, NoticeLevel, OutputMasking, PermissionMode, ProgramJob, ProgramSpec,
-    RootKind,
+    ExecutionMode, Grant, OutputMasking, PermissionMode, ProgramJob, ProgramSpec, RootKind,
 };
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -127,7 +125,7 @@ impl PreparedProgram {
 }
 
 impl ProgramStarter {
-    fn choose_sandbox(
+    pub(super) fn choose_sandbox(
         &self,
         adapter: &dyn AgentAdapter,
         spec: &ProgramSpec,
@@ -180,88 +178,24 @@ impl ProgramStarter {
         (dir.join(format!("{:016x}", hasher.finish())), dir.join("shared"))
     }
 
-    /// Whether a CLI agent may read settings of its project: the user trusts them, or the program asks a person.
-    fn uses_project_settings(&self, spec: &ProgramSpec) -> bool {
-        self.trusts_project_settings || spec.approvals || spec.mode == ExecutionMode::Interactive
+    pub(crate) async fn prepare(&self, request: &StartRequest<'_>) -> Result<PreparedProgram, PrepareError> {
+        let git = self.git_overrides(request).await?;
+        self.prepare_with(request, git)
     }
 
-    /// The settings that a CLI agent would read from its working directory and the directories above it, although the
-    /// user has not said that they can be trusted. Empty if the program asks a person.
-    fn untrusted_settings(&self, request: &StartRequest<'_>, is_sandboxed: bool) -> Vec<PathBuf> {
-        if self.uses_project_settings(request.spec) {
-            return Vec::new();
-        }
-        find_project_settings(&request.spec.adapter, self.foreign_dirs(request, is_sandboxed).into_iter())
-    }
-
-    /// The working directory of a program and those above it that somebody else may have written. Althing's state
-    /// directory and the home directory do not count.
-    fn foreign_dirs<'a>(&self, request: &StartRequest<'a>, is_sandboxed: bool) -> Vec<&'a Path> {
-        let spec = request.spec;
-        let (cwd, home) = (Path::new(&spec.cwd), std::env::var_os("HOME").map(PathBuf::from));
-        let is_own = |dir: &Path| {
-            self.state_dir.as_ref().is_some_and(|state| dir.starts_with(state))
-                || Some(dir) == home.as_deref()
-        };
-        // A sandbox hides directories other than these.
-        let is_visible = |dir: &Path| {
-            !is_sandboxed || dir == cwd || request.grant.roots.iter().any(|root| dir.starts_with(&root.path))
-        };
-        cwd.ancestors().filter(|dir| is_visible(dir) && !is_own(dir)).collect()
-    }
-
-    /// What git must not run when a CLI agent uses it. Empty if the user trusts the directory, or works with the agent
-    /// in its terminal.
-    fn git_overrides(
+    /// Prepares a program that is not started: its stored output is read. So nothing is searched that it could start.
+    pub(crate) fn prepare_to_read(
         &self,
         request: &StartRequest<'_>,
-        is_sandboxed: bool,
-    ) -> Result<GitOverrides, PrepareError> {
-        let spec = request.spec;
-        if self.trusts_project_settings || spec.mode == ExecutionMode::Interactive {
-            return Ok(GitOverrides::default());
-        }
-        let dirs = self.foreign_dirs(request, is_sandboxed);
-        let cwd = Path::new(&spec.cwd);
-        let Some((_, above)) = dirs.split_first().filter(|(first, _)| **first == cwd) else {
-            return Ok(GitOverrides::default());
-        };
-        GitOverrides::find(cwd, above.iter().copied()).map_err(|path| untrusted_error(&spec.adapter, &[path]))
+    ) -> Result<PreparedProgram, PrepareError> {
+        self.prepare_with(request, GitOverrides::default())
     }
 
-    /// Makes a CLI agent ignore the settings, and git the code, of the directory in which the agent works, unless the
-    /// user trusts them. Returns the ignored files. Fails if the agent cannot ignore them.
-    fn ignore_foreign_settings(
+    fn prepare_with(
         &self,
         request: &StartRequest<'_>,
-        adapter: &dyn AgentAdapter,
-        is_sandboxed: bool,
-        config: &mut LaunchConfig,
-    ) -> Result<Vec<PathBuf>, PrepareError> {
-        let spec = request.spec;
-        let mut found = self.untrusted_settings(request, is_sandboxed);
-        if !self.uses_project_settings(spec) {
-            start_nothing_of_the_project(adapter.name(), config);
-        }
-        let may_be_elsewhere = || is_in_linked_worktree(Path::new(&spec.cwd));
-        if !found.is_empty() {
-            if !ignore_project_settings(adapter.name(), config) {
-                return Err(untrusted_error(adapter.name(), &found));
-            }
-        } else if !self.uses_project_settings(spec) && may_be_elsewhere() {
-            // Claude Code reads settings of the main repository. The other CLI agents do not.
-            ignore_project_settings(adapter.name(), config);
-        }
-        if adapter.is_agent() {
-            let overrides = self.git_overrides(request, is_sandboxed)?;
-            // CLI agents do not inherit such variables from us.
-            config.env.extend(overrides.variables(|name| spec.env.get(name).cloned()));
-            found.extend(overrides.found);
-        }
-        Ok(found)
-    }
-
-    pub(crate) fn prepare(&self, request: &StartRequest<'_>) -> Result<PreparedProgram, PrepareError> {
+        git: GitOverrides,
+    ) -> Result<PreparedProgram, PrepareError> {
         let spec = request.spec;
         let adapter = self.adapters.get(&spec.adapter).ok_or_else(|| {
             let known: Vec<&str> = self.adapters.names().collect();
@@ -310,7 +244,7 @@ impl ProgramStarter {
         };
         let (mut config, structured_protocol) = launch_config(&**adapter, &task)?;
         let ignored_settings =
-            self.ignore_foreign_settings(request, &**adapter, sandbox.is_some(), &mut config)?;
+            self.ignore_foreign_settings(request, (&**adapter, sandbox.is_some()), git, &mut config)?;
         // In the sandbox, a program that may only read gets the same restrictions as the program of a planning agent.
         let grant = Grant { planning: read_only, ..request.grant.clone() };
         let (settings, shared) = self.settings_places(request);
@@ -345,30 +279,6 @@ impl ProgramStarter {
             files,
         })
     }
-}
-
-pub(super) fn notice_of_ignored(name: &str, paths: &[PathBuf]) -> Option<Notice> {
-    let text = format!(
-        "{name} does not use {}: these settings could start programs and choose the server that gets your key",
-        name_paths(paths)
-    );
-    let hint = "look at them; if you trust them, pass `--trust`".to_owned();
-    (!paths.is_empty()).then_some(Notice { level: NoticeLevel::Warning, text, hint: Some(hint) })
-}
-
-fn untrusted_error(name: &str, paths: &[PathBuf]) -> PrepareError {
-    let error = format!(
-        "{name} would use {}, which can start programs and choose the server that gets your key; pass `--trust` if you \
-         trust it",
-        name_paths(paths)
-    );
-    let hint = "look at it first, or start the program in another directory";
-    (error, Some(hint.to_owned()))
-}
-
-fn name_paths(paths: &[PathBuf]) -> String {
-    let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
-    names.join(", ")
 }
 
 fn launch_config(

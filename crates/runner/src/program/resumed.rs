@@ -58,7 +58,8 @@ impl ProgramRunner {
         // The output is that of the last start: each start removes the output of the start before.
         let path = Path::new(&job.dir).join(RAW_OUTPUT);
         let output = std::fs::read(&path).ok()?;
-        let mut start = self.starter.prepare(&StartRequest::of(job, grant, Some(&resumed.id))).ok()?;
+        let mut start =
+            self.starter.prepare_to_read(&StartRequest::of(job, grant, Some(&resumed.id))).ok()?;
         let outcome = match start.structured_protocol.take() {
             Some(protocol) => replay_protocol(protocol, &output),
             None => replay_output(start.adapter.parser(), &output),

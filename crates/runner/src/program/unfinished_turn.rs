@@ -76,6 +76,11 @@ impl UnfinishedTurn {
         }
     }
 
+    /// Whether the model has replied in this turn.
+    pub(super) fn has_begun(&self) -> bool {
+        self.is_stored
+    }
+
     /// The turn is over, so no later call continues it.
     pub(super) fn over(&mut self) {
         self.is_stored = false;

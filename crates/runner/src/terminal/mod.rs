@@ -21,6 +21,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 mod transcript;
+mod troubles;
 mod turn;
 mod wait_detector;
 

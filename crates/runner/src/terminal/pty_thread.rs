@@ -10,10 +10,11 @@ use super::limits::{
 use super::prompt::PromptTyper;
 use super::pty::PtyRead;
 use super::screen_reader::{ScreenReader, ScreenState};
+use super::troubles::ReportedTroubles;
 use super::turn::TurnWatch;
 use super::wait_detector::WaitDetector;
 use crate::program::RawOutputFile;
-use althing_protocol::{Ask, Item, Notice, NoticeLevel, ProgramReport, ReportSink};
+use althing_protocol::{Ask, Item, ProgramReport, ReportSink};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -39,7 +40,7 @@ pub(super) struct PtyThread {
     asked: bool,
     /// The adapter's name, for notices.
     name: String,
-    trouble: Option<String>,
+    troubles: ReportedTroubles,
     times: PtyTimes,
     raw_left: usize,
     clean_left: usize,
@@ -89,7 +90,7 @@ impl PtyThread {
             blocked_undrawn_since: None,
             asked: false,
             name,
-            trouble: None,
+            troubles: ReportedTroubles::default(),
             times: PtyTimes::default(),
             raw_left: MAX_REPORTED_RAW,
             clean_left: MAX_REPORTED_CLEAN,
@@ -217,10 +218,9 @@ impl PtyThread {
     /// remove the text from its screen meanwhile.
     fn report_trouble(&mut self, trouble: Option<String>) {
         self.turn.see_trouble(trouble.as_deref());
-        let Some(trouble) = trouble.filter(|trouble| self.trouble.as_ref() != Some(trouble)) else { return };
-        let text = format!("{}: {trouble}", self.name);
-        (self.reports)(ProgramReport::Notice(Notice { level: NoticeLevel::Warning, text, hint: None }));
-        self.trouble = Some(trouble);
+        if let Some(notice) = trouble.and_then(|trouble| self.troubles.notice(&self.name, trouble)) {
+            (self.reports)(ProgramReport::Notice(notice));
+        }
     }
 
     /// Reads the screen as soon as it has stopped changing, and at intervals while it keeps changing.

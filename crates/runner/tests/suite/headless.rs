@@ -260,6 +260,27 @@ async fn an_agents_events_become_items_and_its_conversation_can_be_resumed() {
 }
 
 #[tokio::test]
+async fn a_turn_that_was_finished_before_an_interruption_is_read_without_a_search_of_the_directory() {
+    let fixture = TaskFixture::new();
+    let mut job = fixture.agent("claude", "say the answer");
+    assert_eq!(fixture.run(&job).await.output, "the answer");
+    // The path of the last directory is so long that no search goes there.
+    let deep = format!("{}/", "d".repeat(250)).repeat(14);
+    std::fs::create_dir_all(fixture.path("work").join(deep)).unwrap();
+    let refused = fixture.run(&fixture.agent("codex", "say hello")).await;
+    assert!(refused.error.clone().unwrap_or_default().contains("cannot be searched for it"), "{refused:?}");
+    let id = fixture
+        .items()
+        .iter()
+        .find_map(|item| if let Item::Conversation { id } = item { Some(id.clone()) } else { None });
+    job.resume = Some(ResumedConversation { id: id.unwrap(), turn: TurnProgress::Begun });
+    let end = fixture.run(&job).await;
+    assert_eq!((end.ok, end.output.as_str()), (true, "the answer"), "{end:?}");
+    let starts = fixture.agent_log().iter().filter(|line| line.starts_with("start")).count();
+    assert_eq!(starts, 1);
+}
+
+#[tokio::test]
 async fn an_exit_code_of_zero_without_the_last_event_is_a_failure() {
     let fixture = TaskFixture::new();
     let end = fixture.run(&fixture.agent("claude", "say hello\nexit 0")).await;

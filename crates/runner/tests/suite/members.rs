@@ -8,8 +8,8 @@ use althing_protocol::{
     PermissionMode, Secret, TaskId, ToolCall, ToolSpec,
 };
 use althing_runner::adapter::{
-    Adapters, AgentAdapter, ClaudeCode, LaunchConfig, LaunchRequest, OutputParser, PermissionLevel,
-    PlainTextParser,
+    Adapters, AgentAdapter, ClaudeCode, Conversations, LaunchConfig, LaunchRequest, OutputParser,
+    PermissionLevel, PlainTextParser,
 };
 use althing_runner::{CliAgentConfig, CliBackend, ProgramLimits, ProgramStarter, Sandbox, SandboxKind};
 use serde_json::json;
@@ -230,6 +230,86 @@ async fn a_call_that_was_cut_off_continues_in_its_conversation_with_only_what_is
         std::fs::write(never, "").unwrap();
         second.call(&request, &mut ignore).await.unwrap();
         assert_eq!(fixture.agent_log().iter().filter(|line| *line == "say one").count(), 2);
+    }
+}
+
+/// Its executable fails in a resumed conversation if the file `damaged` exists, and prints that file.
+#[derive(Debug)]
+struct DamagedConversation;
+
+impl AgentAdapter for DamagedConversation {
+    fn name(&self) -> &'static str {
+        "claude"
+    }
+
+    fn executable(&self) -> Option<&str> {
+        None
+    }
+
+    fn launch_config(&self, _task: &LaunchRequest<'_>) -> Option<LaunchConfig> {
+        None
+    }
+
+    fn headless_launch_config(&self, task: &LaunchRequest<'_>) -> Option<LaunchConfig> {
+        let (id, option) = match task.resume {
+            Some(id) => (id, "--resume"),
+            None => (task.new_conversation_id, "--session-id"),
+        };
+        let script = r#"[ "$4" = --resume ] && cat damaged >&2 && exit 1; exec "$@""#;
+        let args = ["-c", script, "sh", AGENT, "--like", "claude", option, id].map(str::to_owned).to_vec();
+        Some(LaunchConfig { program: "/bin/sh".to_owned(), args, ..LaunchConfig::default() })
+    }
+
+    fn conversations(&self) -> Conversations {
+        Conversations::IdChosen
+    }
+
+    fn parser(&self) -> Box<dyn OutputParser> {
+        ClaudeCode.parser()
+    }
+}
+
+#[tokio::test]
+async fn a_cut_off_conversation_that_fails_at_once_is_given_up_for_the_complete_prompt() {
+    let damage = "Error: the file of the session is damaged\n";
+    for (native, damage, goes_on) in
+        [(None, damage, true), (Some("earlier"), damage, true), (None, "Error: 401 Invalid API key\n", false)]
+    {
+        let fixture = TaskFixture::new();
+        let endpoints = Arc::new(FakeEndpoints { connected: true, ..FakeEndpoints::default() });
+        let adapter = || Adapters::of(AGENT_KINDS, vec![Arc::new(DamagedConversation)]);
+        let agent_log = fixture.path("work/diary").to_str().unwrap().to_owned();
+        let env = || BTreeMap::from([("FAKE_AGENT_DIARY".to_owned(), agent_log.clone())]);
+        let go = fixture.path("work/go");
+        let mut request = request(&fixture, &format!("say one\nwait {}", go.display()), &["vote"]);
+        request.call_context.as_mut().unwrap().native = native.map(str::to_owned);
+        let mut ignore = |_: Delta<'_>| ();
+        let first = backend_of(adapter(), unconfined(), &fixture, &endpoints, env());
+        let stored = fixture.path("state/members/r1.a1/unfinished-turn.json");
+        let begun = async {
+            while !stored.exists() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::select! {
+            ended = first.call(&request, &mut ignore) => panic!("{ended:?}"),
+            () = begun => {}
+        }
+        std::fs::write(fixture.path("work/damaged"), damage).unwrap();
+        std::fs::write(go, "").unwrap();
+        let second = backend_of(adapter(), unconfined(), &fixture, &endpoints, env());
+        let reply = second.call(&request, &mut ignore).await;
+        let agent_log = fixture.agent_log();
+        let count = |step: &str| agent_log.iter().filter(|line| line.starts_with(step)).count();
+        if goes_on {
+            let reply = reply.unwrap();
+            assert_eq!((reply.text.as_str(), reply.usage.calls), ("one", 2), "{reply:?}");
+            assert_ne!(reply.native.as_deref(), native);
+            assert_eq!((count("note system"), count("say one")), (2, 2), "{agent_log:?}");
+        } else {
+            assert_eq!(reply.unwrap_err().kind, BackendErrorKind::Auth, "another start would not help");
+            assert_eq!(count("say one"), 1, "{agent_log:?}");
+        }
     }
 }
 

@@ -406,6 +406,31 @@ fn asking() -> TerminalTraits {
     TerminalTraits { asks: vec![ask], ..ready_when("^READY$") }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_trouble_that_comes_back_on_the_screen_is_reported_once() {
+    let script = r"show() { printf '\033[2J\033[H%s' $1; }; show model:one; read a; show model:two; read a; show model:one
+        printf '\nMay I go on?\n> yes / no'; read a";
+    let traits = TerminalTraits { troubles: vec![Pattern::screen(r"model:(\w+)")], ..asking() };
+    let mut program = Running::start(script, "", traits);
+    let troubles = |program: &Running| -> Vec<String> {
+        let reports = program.reports.lock().unwrap();
+        let notices = reports.iter().filter_map(|report| match report {
+            ProgramReport::Notice(notice) => Some(notice.text.clone()),
+            _ => None,
+        });
+        notices.collect()
+    };
+    for count in [1, 2] {
+        program.until("the trouble is reported", |program| troubles(program).len() == count).await;
+        program.typed("\r");
+    }
+    // The question was read from the same screen as the trouble that came back.
+    program.until("the question is reported", |program| !program.interactions().is_empty()).await;
+    assert_eq!(troubles(&program), ["fake: one", "fake: two"]);
+    program.typed("\r");
+    assert!(program.ended().await.ok);
+}
+
 // spec: core/interaction-detection-for-background-tasks/background-prompt
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_question_of_a_background_program_is_reported_while_it_waits() {
