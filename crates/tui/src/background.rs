@@ -2,7 +2,7 @@
 //! reply late or never, so nothing waits for the reply. crossterm reports the reply as keys; it is removed from the keys here.
 
 use crate::theme::Theme;
-use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -34,6 +34,10 @@ impl BackgroundQuery {
     }
 
     pub(crate) fn take(&mut self, event: Event, now: Instant) -> Keys {
+        // Other events may come in the middle of a reply. They are no part of it and do not end it.
+        if !matches!(&event, Event::Key(key) if key.kind != KeyEventKind::Release) {
+            return Keys { events: vec![event], theme: None };
+        }
         let key = match &event {
             Event::Key(KeyEvent { code: KeyCode::Char(letter), modifiers, .. }) => {
                 Some((*letter, *modifiers))
@@ -86,6 +90,7 @@ fn fitting(reply: &str) -> Option<Theme> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crossterm::event::{MouseEvent, MouseEventKind};
 
     fn key(letter: char, modifiers: KeyModifiers) -> Event {
         Event::Key(KeyEvent::new(KeyCode::Char(letter), modifiers))
@@ -121,6 +126,27 @@ mod tests {
         ] {
             let mut query = BackgroundQuery::started(now);
             assert_eq!(taken(&mut query, &reply(text), now), Keys { events: Vec::new(), theme }, "{text}");
+        }
+    }
+
+    #[test]
+    fn other_events_in_the_middle_of_a_reply_pass_and_the_reply_is_still_not_typed() {
+        let now = Instant::now();
+        let click =
+            MouseEvent { kind: MouseEventKind::Moved, column: 1, row: 1, modifiers: KeyModifiers::NONE };
+        let others = [
+            Event::Resize(80, 24),
+            Event::FocusLost,
+            Event::FocusGained,
+            Event::Mouse(click),
+            Event::Paste("11;".to_owned()),
+        ];
+        let reply = reply("11;rgb:ffff/ffff/ffff");
+        for at in 0..=reply.len() {
+            let (start, end) = reply.split_at(at);
+            let events = [start, &others, end].concat();
+            let keys = taken(&mut BackgroundQuery::started(now), &events, now);
+            assert_eq!(keys, Keys { events: others.to_vec(), theme: Some(Theme::Light) }, "{at}");
         }
     }
 

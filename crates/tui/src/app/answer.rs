@@ -55,11 +55,21 @@ impl App {
                     let action = action.clone();
                     if self.may_grant() {
                         self.modal = None;
+                        self.taken_letter = None;
                         self.execute(action);
+                    } else {
+                        self.note_taken(key);
                     }
                 }
                 // Only `y` confirms: neither Enter nor the key that opened the question does.
-                KeyCode::Esc | KeyCode::Enter | KeyCode::Char('n') => self.modal = None,
+                KeyCode::Esc | KeyCode::Enter => {
+                    self.modal = None;
+                    self.taken_letter = None;
+                }
+                KeyCode::Char('n') => {
+                    self.modal = None;
+                    self.note_taken(key);
+                }
                 KeyCode::Char(_) => {
                     self.modal = None;
                     // The user has begun to write a message, and no letter of it may be lost.

@@ -117,6 +117,23 @@ impl App {
         }
     }
 
+    /// Records a letter that was taken as an answer to a confirmation, but may be the first one of a message.
+    pub(crate) fn note_taken(&mut self, key: KeyEvent) {
+        self.taken_letter = match key.code {
+            KeyCode::Char(letter) if !is_chord(key) => Some((letter, self.now)),
+            _ => None,
+        };
+    }
+
+    /// Types the letter that a confirmation took, if the user typed on at once: it was a message and not an answer.
+    pub(crate) fn type_taken_letter(&mut self, next: KeyEvent) {
+        let Some((letter, at)) = self.taken_letter.take() else { return };
+        let types_on = matches!(next.code, KeyCode::Char(typed) if typed != letter) && !is_chord(next);
+        if types_on && self.input_has_focus() && self.now.since(at).0 < BRIEFLY_MS {
+            self.conversation_key(press(letter));
+        }
+    }
+
     /// Whether the current key follows a stray character without a pause. The stray key itself may be pressed again.
     pub(crate) fn follows_stray(&self, key: KeyCode) -> bool {
         self.stray_key.is_some_and(|(stray, at)| stray != key && self.now.since(at).0 < keys::TYPING_PAUSE_MS)

@@ -108,6 +108,7 @@ impl App {
         if self.modal.is_some() {
             return self.modal_key(key);
         }
+        self.type_taken_letter(key);
         self.note_typed();
         let welcomes = self.welcome.is_some() && matches!(self.screens.last(), Some(TuiScreen::Conversation));
         if welcomes && self.input.is_empty() && self.welcome_key(key) {

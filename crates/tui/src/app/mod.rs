@@ -160,6 +160,8 @@ pub struct App {
     /// Whether the click that is being handled follows another click at once, or was made before the dialog was drawn.
     pub(crate) is_click_left_over: bool,
     pub(crate) pending_letter: Option<dialog_typing::PendingLetter>,
+    /// The letter that a confirmation took last, and when.
+    pub(crate) taken_letter: Option<(char, Timestamp)>,
     /// Whether the open dialog was not drawn yet when the current key was pressed.
     pub box_is_unseen: bool,
     /// Questions that the user dismissed or answered: they do not open by themselves again.
@@ -237,6 +239,7 @@ impl App {
             drawn_question: None,
             stray_key: None,
             pending_letter: None,
+            taken_letter: None,
             box_is_unseen: false,
             dismissed: Vec::new(),
             answered: None,

@@ -152,6 +152,31 @@ fn a_letter_that_does_not_answer_a_confirmation_begins_a_message() {
 }
 
 #[test]
+fn a_message_that_begins_like_an_answer_to_a_confirmation_loses_no_letter() {
+    let mut screen = TestScreen::showing(&script::conversation(), 80, 24);
+    for message in ["no, wait", "yes please", "yyes", "nobody"] {
+        screen.send_line("/quit");
+        assert!(screen.shows("Leave while agents work?"), "{}", screen.text());
+        screen.write(message);
+        assert!(!screen.shows("Leave while agents work?"), "{message}: {}", screen.text());
+        assert_eq!(screen.app.input.text(), message.replace("yy", "y"), "a held key is one letter");
+        assert!(screen.effects.is_empty() && screen.ops.is_empty(), "{message}");
+        screen.control('u');
+    }
+    for keys in [&[KeyCode::Char('n')][..], &[KeyCode::Char('y'), KeyCode::Esc]] {
+        screen.send_line("/quit");
+        for key in keys {
+            screen.press(*key);
+        }
+        screen.wait(600);
+        screen.write("go on");
+        assert_eq!(screen.app.input.text(), "go on", "an answer is no letter of a later message");
+        screen.control('u');
+    }
+    assert!(screen.effects.is_empty() && screen.ops.is_empty());
+}
+
+#[test]
 fn ctrl_c_clears_then_cancels_then_leaves() {
     let mut screen = TestScreen::showing(&script::conversation(), 80, 24);
     screen.write("half a thought");

@@ -13,7 +13,7 @@ const SIZES: [(u16, u16); 3] = [(40, 12), (80, 24), (160, 45)];
 
 fn marker(screen: &TestScreen) -> Option<String> {
     let rows = screen.rows();
-    // The row of the frame below its corner: a text inside the frame cannot reach that column.
+    // The marker is in the row whose frame character is `├`. No text inside the frame can reach that column.
     let (column, corner) =
         rows.iter().enumerate().find_map(|(n, row)| Some((row.chars().position(|c| c == '┌')?, n)))?;
     rows.into_iter().skip(corner).find(|row| row.chars().nth(column) == Some('├'))
