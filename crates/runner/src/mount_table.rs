@@ -1,5 +1,5 @@
-//! What a command can see and change in its sandbox: a list of paths with modes, of which the deepest one that
-//! contains a path decides. Bubblewrap, Landlock and Docker translate the same table, so they agree about what an
+//! What a command can see and change in its sandbox: a list of paths with modes (hidden, read-only, writable), of which
+//! the deepest one that contains a path decides. It is made from the agent's grant (`policy.rs`). Bubblewrap, Landlock and Docker translate the same table, so they agree about what an
 //! agent may access.
 
 use crate::placeholders::{MissingPath, is_missing, is_placeholder};

@@ -1,5 +1,6 @@
 //! The sandboxes in which a command can run. Running unconfined requires an [`AcceptedByUser`] value; nothing here
-//! falls back to a weaker sandbox.
+//! falls back to a weaker sandbox. Which paths are writable is decided in `althing_app` (`agent_env/grant.rs`);
+//! `mount_table.rs` turns that into the mode of each path.
 
 use crate::bubblewrap::Bubblewrap;
 use crate::docker::Container;

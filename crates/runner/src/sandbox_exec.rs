@@ -1,4 +1,4 @@
-//! The sandbox process between fork and exec: drops rights permanently and then executes the command. Any failing
+//! Spawns a command, CLI agent or MCP server in its sandbox; this is the process between fork and exec: drops rights permanently and then executes the command. Any failing
 //! step ends the process before the command is executed, and the guard is told why.
 
 use crate::guard_protocol::{GuardedCommand, Input, frame, read_frame};

@@ -94,7 +94,7 @@ pub fn watch(
 enum Next {
     New,
     Resume(SessionId),
-    /// A branch of a conversation that begins before one of its messages.
+    /// A new conversation that continues `origin` from just before its message `before`.
     Branch {
         origin: SessionId,
         before: Seq,

@@ -180,7 +180,8 @@ struct Presented {
     written: Option<String>,
 }
 
-/// The presenter writes a file if the Python expression `writes` is true; `presented` in it counts its presentations.
+/// The presenter writes a file if the Python expression `writes` is true. In the expression, `presented` is the number
+/// of presentations so far.
 fn present(writes: &str) -> Presented {
     let althing = super::support::althing();
     let project = althing.work_dir().canonicalize().unwrap().join("project");

@@ -1,5 +1,5 @@
 //! Asks a local model server what it is (llama.cpp, llama-cpp-python, Ollama, LM Studio, vLLM, `SGLang`) and what it
-//! knows about its models. A server that does not answer, or says something unknown, is used like any other.
+//! knows about its models, such as their context windows. A server that does not answer, or says something unknown, is used like any other.
 
 use crate::http::{HttpClient, is_local};
 use crate::limits::{ERROR_BODY_BYTES, LOCAL_CONNECT, PROBE_WHOLE};

@@ -1,4 +1,4 @@
-//! What is known about a model on a server of the user's own: how it calls tools, its context length, how many calls
+//! What is known about a model on a server of the user's own: whether it supports native tool calls, its context length, how many calls
 //! the server serves at once. Shared by all backends of the process that use the same model at the same address;
 //! hosted providers are never asked.
 

@@ -125,18 +125,17 @@ fn unknown_code_error(spec: &ProgramSpec, unknown: &UnknownCode) -> PrepareError
     let (why, hint) = match unknown {
         UnknownCode::Config(path) => return untrusted_error(name, std::slice::from_ref(path)),
         UnknownCode::Unlisted(dir) => (
-            format!("{} cannot be searched for it", dir.display()),
+            format!("Althing cannot list {}", dir.display()),
             "make that directory readable, or start the program in another directory",
         ),
         UnknownCode::TooLarge => (
-            format!(
-                "the directory contains more than {MAX_ENTRIES} files and directories, too many to be searched for it"
-            ),
+            format!("it contains more than {MAX_ENTRIES} files and directories"),
             "start the program in a smaller directory",
         ),
     };
     let error = format!(
-        "{name} was not started in {cwd}: git could run code there, and {why}; pass `--trust` if you trust the directory"
+        "{name} was not started: Althing could not check whether {cwd} contains code that git runs, because {why}; \
+         pass `--trust` if you trust the directory"
     );
     (error, Some(hint.to_owned()))
 }
@@ -170,7 +169,7 @@ mod tests {
         );
         assert!(!error.contains("would use") && hint.unwrap().contains("smaller directory"), "{error}");
         let (error, _) = unknown_code_error(&spec, &UnknownCode::Unlisted("/big/closed".into()));
-        assert!(error.contains("/big/closed cannot be searched"), "{error}");
+        assert!(error.contains("cannot list /big/closed"), "{error}");
         let (error, _) = unknown_code_error(&spec, &UnknownCode::Config("/big/.git/config".into()));
         assert!(error.contains("would use /big/.git/config"), "{error}");
     }

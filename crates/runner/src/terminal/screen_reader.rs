@@ -1,4 +1,4 @@
-//! Determines a program's state from its terminal: accepting a prompt, working, or waiting for a person, for example
+//! Determines a program's state from its terminal: accepting a prompt, working, or waiting for input from a person, for example
 //! with a permission question or another dialog, which are recognized by the patterns of the program's adapter
 //! (`asks`).
 //!

@@ -1,4 +1,4 @@
-//! Finds out that a program in a terminal waits for input from a person although no pattern says so: a program in the
+//! Finds out that a program in a terminal waits for input from a person although no pattern says so (patterns: `screen_reader.rs`): a program in the
 //! foreground sleeps until something is typed, the screen does not change, and the text at the cursor asks something.
 
 use super::emulator::CursorView;

@@ -212,7 +212,8 @@ pub(super) fn names_agent(text: &str) -> bool {
 /// neither is such a call nor ends with one.
 pub(super) fn called_answer(text: &str, sources: &Sources<'_>) -> Option<String> {
     let call = tool_call(text, sources)?;
-    // The text may be only the arguments of the call.
+    // Without the name `new_answer`, the text may be only the arguments of such a call; with the key `name`, it is a
+    // call of another tool.
     if !call.contains(NEW_ANSWER) && call.contains("\"name\"") {
         return None;
     }

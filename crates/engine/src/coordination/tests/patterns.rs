@@ -164,8 +164,8 @@ fn the_agent_that_all_prefer_improves_often_for_one_call_each_time() {
             for pattern in [Pattern::new(agents), Pattern::new(agents).staggered()] {
                 let pattern = pattern.improver(0, times);
                 let calls = 2 * agents + times as usize + 1;
-                // Everyone answers once and judges once. Then only the improver goes on: with its other improvements,
-                // its vote, and the presentation.
+                // Everyone answers once and judges once; the improver's judgment is its first improvement. Then only the
+                // improver continues, with its remaining improvements, its vote, and the presentation.
                 let millis = 2 * pattern.slowest() + u64::from(times) * 1000 + 1000;
                 assert_eq!(cost(&pattern, without_lead_cap()), Cost { calls, millis }, "{agents} agents");
             }
