@@ -86,7 +86,7 @@ impl Grant {
         self
     }
 
-    /// Narrows the grant to one call: with `ReadOnly` access, or if `planning` is set, no root is writable.
+    /// The grant for one call: no root is writable with `ReadOnly` access, or if `planning` is set.
     #[must_use]
     pub fn with_access(mut self, access: ContextAccess) -> Self {
         let closed = self.planning || access == ContextAccess::ReadOnly;

@@ -433,7 +433,7 @@ impl EventLoop {
                 out.write_all(sequence.as_bytes())?;
                 out.flush()?;
                 match by_tmux {
-                    Some(Err(reason)) => format!("tmux did not copy: {reason}"),
+                    Some(Err(reason)) => format!("{what} (tmux did not copy: {reason})"),
                     _ => what,
                 }
             }

@@ -17,7 +17,8 @@ use super::support::{ensure, in_parallel};
 
 struct Repository {
     name: &'static str,
-    /// Appended to the config that `git init` writes. `{BASE}` is the directory of `fresh`.
+    /// Appended to the config that `git init` writes. `{BASE}` stands for the directory that
+    /// contains `fresh`.
     config: &'static str,
     runs: &'static str,
     exists: bool,

@@ -321,7 +321,8 @@ fn the_record_of_an_evaluation_that_somebody_planted_is_not_written() {
     althing.file("tasks.jsonl", sums(1));
     let agents = json!([{"id": "one", "backend": {"type": "offline", "model": "offline-a"}}]);
     althing.file("althing.yaml", json!({"agents": agents}).to_string());
-    // The author of the directory learns the id of the evaluation, and plants a link in its place.
+    // The author of the working directory learns the id of the evaluation, and plants links to a file of the user where
+    // the evaluation's record and lock will be written.
     let author = althing.work_dir().join("author");
     evaluate(&author);
     let state_dir = althing.work_dir().join(".althing");

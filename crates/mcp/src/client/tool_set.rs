@@ -56,10 +56,11 @@ impl ServerToolSet {
     }
 }
 
+/// The maximum number of notices about tools that are left out.
 const MAX_REPORTED: usize = 32;
 
-/// Keeps at most [`limits::TOOLS`] tools and [`MAX_REPORTED`] reasons, and the names of all wanted tools, to find
-/// duplicates.
+/// Keeps at most [`limits::TOOLS`] tools, and notices that say why others are left out. The names of wanted tools are
+/// kept to find duplicates.
 pub(crate) struct ToolFilter<'a> {
     spec: &'a ServerSpec,
     chosen: Vec<ServerTool>,

@@ -76,7 +76,7 @@ impl EventHandler for OpencodeEvents {
         let hint = if self.status == 401 {
             Some("run `opencode auth login`, or set the provider's key".to_owned())
         } else if diagnostics.mentions(&["auto-rejecting"]) {
-            Some("opencode was not allowed to use a tool".to_owned())
+            Some("opencode's permission rules refused a tool that nobody could be asked about; allow the tool in opencode's settings".to_owned())
         } else {
             None
         };

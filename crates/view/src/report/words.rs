@@ -76,7 +76,9 @@ pub(super) fn decision(run: &RunReport) -> Vec<String> {
             }
         }
         None if run.is_over && run.final_answer.is_some() => {
-            said.push("The run ended before a winner was decided; the best answer so far is the result.".into());
+            said.push(
+                "The run ended before a winner was decided; the best answer so far is the result.".into(),
+            );
         }
         None if run.is_over => said.push("Nobody won, because there is no answer.".into()),
         None => said.push("Nothing is decided yet.".into()),
