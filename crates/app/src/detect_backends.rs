@@ -3,9 +3,10 @@
 
 use crate::context::AppContext;
 use crate::environment::Environment;
+use crate::found_keys;
 use crate::session;
 use crate::team::Team;
-use althing_config::{DetectedBackends, DetectedModel, DetectedServer};
+use althing_config::{DetectedBackends, DetectedModel, DetectedProvider, DetectedServer};
 use althing_llm::{HttpClient, HttpOptions, LocalServer, NoServer};
 use althing_protocol::AGENT_KINDS;
 use althing_text::sanitize;
@@ -17,12 +18,23 @@ const OLLAMA: &str = "http://localhost:11434";
 pub fn detect_backends(environment: &Environment) -> DetectedBackends {
     let (servers, unusable_servers) = servers(environment);
     DetectedBackends {
-        providers: althing_config::detect_providers(&|name| environment.secret(name)),
+        providers: providers(environment),
         programs: althing_config::detect_cli_agents(&|name| environment.has_program(name)),
         servers,
         memory: std::fs::read_to_string("/proc/meminfo").ok().as_deref().and_then(free_memory),
         unusable_servers,
     }
+}
+
+/// Providers whose API keys are set. A key of the user is preferred to one that only the found `.env` sets.
+fn providers(environment: &Environment) -> Vec<DetectedProvider> {
+    let own = althing_config::detect_providers(&|name| environment.variable(name));
+    let all = althing_config::detect_providers(&|name| environment.secret(name));
+    let preferred = |any: DetectedProvider| {
+        let same = own.iter().find(|own| std::ptr::eq(own.backend, any.backend));
+        DetectedProvider { variable: same.map_or(any.variable, |own| own.variable), ..any }
+    };
+    all.into_iter().map(preferred).collect()
 }
 
 /// The usual addresses of LM Studio, llama-server and vLLM.
@@ -45,8 +57,11 @@ pub fn overview(team: &Team, app: &AppContext) -> Option<(Vec<String>, Vec<Strin
     if app.settings.offline || !app.settings.model.is_empty() || team.is_from_file() {
         return None;
     }
-    let found = althing_config::detect_providers(&|name| app.environment.secret(name));
-    let mut known: Vec<String> = found.iter().map(|provider| provider.variable.to_owned()).collect();
+    let used = found_keys::of_config(&team.config, &app.environment);
+    let is_used =
+        |name: &str| app.environment.variable(name).is_some() || used.iter().any(|used| used == name);
+    let names = providers(&app.environment).into_iter().map(|provider| provider.variable.to_owned());
+    let mut known: Vec<String> = names.filter(|name| is_used(name)).collect();
     let mut missing = Vec::new();
     for key in ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"] {
         if !known.iter().any(|found| found == key) {

@@ -110,24 +110,46 @@ impl Environment {
         self.variable(name).or_else(found)
     }
 
-    fn is_only_found(&self, name: &str) -> bool {
+    /// The variables that only `.env` in the working directory sets, and that may be secrets.
+    pub(crate) fn only_found(&self) -> impl Iterator<Item = (&str, &str)> {
+        let usable =
+            |(name, value): &(&String, &String)| self.is_only_found(name) && may_be_found_secret(value);
+        self.found.iter().filter(usable).map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// What `.env` in the working directory sets, as it was read.
+    pub(crate) fn found_text(&self) -> String {
+        self.found.iter().flat_map(|(name, value)| [name.as_str(), "=", value, "\n"]).collect()
+    }
+
+    pub(crate) fn is_only_found(&self, name: &str) -> bool {
         self.variable(name).is_none() && self.found.get(name).is_some_and(|value| !value.is_empty())
     }
 
     /// Calls `read` with the variables. Also returns a notice about variables that `read` asked for and did not get
     /// although `.env` in the working directory sets them.
     pub fn with_variables<T>(&self, read: impl FnOnce(Variables<'_>) -> T) -> (T, Option<String>) {
-        let unused = RefCell::new(BTreeSet::new());
+        let (unused, used) = (RefCell::new(BTreeSet::new()), RefCell::new(BTreeSet::new()));
         let or_note = |name: &str, value: Option<String>| {
             if value.is_none() && self.is_only_found(name) {
                 unused.borrow_mut().insert(name.to_owned());
+            }
+            if value.is_some() {
+                used.borrow_mut().insert(name.to_owned());
             }
             value
         };
         let own = |name: &str| or_note(name, self.variable(name));
         let for_secrets = |name: &str| or_note(name, self.secret(name));
         let done = read(Variables { own: &own, for_secrets: &for_secrets });
-        let names = unused.into_inner().into_iter().take(MAX_NAMED).collect::<Vec<_>>().join(", ");
+        let used = used.into_inner();
+        let names = unused
+            .into_inner()
+            .into_iter()
+            .filter(|name| !used.contains(name))
+            .take(MAX_NAMED)
+            .collect::<Vec<_>>()
+            .join(", ");
         let notice = format!(
             "{} sets {names}, which Althing does not use: from a .env file in the working directory, it uses only API keys and \
              other secrets without spaces (set other variables in the environment or in ~/.config/althing/.env)",

@@ -21,8 +21,10 @@ pub mod eval;
 #[doc(hidden)]
 pub mod failpoint;
 pub mod failure;
+mod found_keys;
 mod known_costs;
 mod launch_links;
+mod model_option;
 pub mod otlp_export;
 mod past_runs;
 mod plans;

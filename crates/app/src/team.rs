@@ -6,12 +6,14 @@ use crate::context::AppContext;
 use crate::detect_backends;
 use crate::environment::{Environment, MAX_FOUND_SECRETS};
 use crate::failure::Failure;
+use crate::found_keys;
+use crate::model_option;
 use crate::secrets;
 use crate::simulated;
 use crate::trust::Trust;
 use althing_config::{
     BACKENDS, ConfigReport, DetectedBackends, LoadPurpose, Source, Style, Surroundings, UnknownModel,
-    WorkflowAgent, is_small_local_model, may_be_masked_if_found, starter_config, workflow_agents,
+    WorkflowAgent, may_be_masked_if_found, starter_config, workflow_agents,
 };
 use althing_engine::{CostAccount, OnRefusal};
 use althing_journal::MASK;
@@ -143,7 +145,9 @@ pub fn assemble(app: &AppContext) -> Result<Team, Failure> {
         return load(OFFLINE, &starter_config(&DetectedBackends::default()), &app.environment);
     }
     if !app.settings.model.is_empty() {
-        return load("--model", &models(&app.settings.model)?, &app.environment);
+        let mut team = load("--model", &model_option::config_text(&app.settings.model)?, &app.environment)?;
+        team.notes.extend(found_keys::notice(&team.config, app));
+        return Ok(team);
     }
     if let Some(path) = &app.settings.config {
         return from_file(&app.environment.named_path(path), ConfigOrigin::Named, app);
@@ -152,7 +156,7 @@ pub fn assemble(app: &AppContext) -> Result<Team, Failure> {
     let own = app.environment.config_dir().map(|dir| (dir.join("config.yaml"), ConfigOrigin::Own));
     match here.chain(own).find(|(path, _)| path.is_file()) {
         Some((path, origin)) => from_file(&path, origin, app),
-        None => from_environment(&app.environment),
+        None => from_environment(app),
     }
 }
 
@@ -200,8 +204,18 @@ pub fn describe_change(read: Result<(), &std::io::Error>) -> String {
     }
 }
 
-fn from_environment(environment: &Environment) -> Result<Team, Failure> {
-    let found = detect_backends::detect_backends(environment);
+fn from_environment(app: &AppContext) -> Result<Team, Failure> {
+    let environment = &app.environment;
+    let mut found = detect_backends::detect_backends(environment);
+    let providers = found.providers.iter().map(|provider| provider.variable.to_owned());
+    let mut unused: Vec<String> = providers.filter(|name| environment.is_only_found(name)).collect();
+    if unused.is_empty() || found_keys::are_accepted(&unused, app) {
+        unused.clear();
+    }
+    found.providers.retain(|provider| !unused.iter().any(|name| name == provider.variable));
+    if found.is_empty() && !unused.is_empty() {
+        return Err(found_keys::refused(&unused, environment));
+    }
     if found.is_empty() {
         let mut team = load(OFFLINE, &starter_config(&found), environment)?;
         team.notes.push(
@@ -214,30 +228,11 @@ fn from_environment(environment: &Environment) -> Result<Team, Failure> {
     }
     let mut team = load("what is found here", &starter_config(&found), environment)?;
     team.notes.push(format!("no config found: agents from {}", found.describe()));
+    if !unused.is_empty() {
+        team.notes.push(format!("{}; accept it with --trust", found_keys::unused(&unused, environment)));
+    }
     team.notes.extend(found.unusable());
     Ok(team)
-}
-
-/// JSON is valid YAML and needs no quoting rules.
-fn models(models: &[String]) -> Result<String, Failure> {
-    let (mut agents, mut are_small) = (Vec::new(), true);
-    for (n, model) in (1..).zip(models) {
-        let Some((kind, name)) =
-            model.split_once(':').filter(|(kind, name)| !kind.is_empty() && !name.is_empty())
-        else {
-            return Err(Failure::usage(format!("`--model {model}` is not of the form TYPE:NAME"))
-                .hint("for example --model openai:gpt-6-luna; `althing config schema` lists the types"));
-        };
-        let id = if models.len() == 1 { kind.to_owned() } else { format!("{kind}-{n}") };
-        agents.push(serde_json::json!({"id": id, "backend": {"type": kind, "model": name}}));
-        are_small &= is_small_local_model(kind, name);
-    }
-    let mut config = serde_json::json!({ "agents": agents });
-    if are_small && let Some(config) = config.as_object_mut() {
-        // As in a starter config: small local models do not write a final answer of their own.
-        config.insert("orchestrator".into(), serde_json::json!({"final_answer_strategy": "winner_reuse"}));
-    }
-    Ok(config.to_string())
 }
 
 fn from_file(path: &Path, origin: ConfigOrigin, app: &AppContext) -> Result<Team, Failure> {
@@ -251,6 +246,11 @@ fn from_file(path: &Path, origin: ConfigOrigin, app: &AppContext) -> Result<Team
         require_trust(path, &text, &trust_needed, app)?;
         register_trusted(found_secrets, &name, &app.environment)?;
     }
+    let keys = found_keys::of_config(&config, &app.environment);
+    if origin == ConfigOrigin::Found && !keys.is_empty() && !found_keys::are_accepted(&keys, app) {
+        return Err(found_keys::refused(&keys, &app.environment));
+    }
+    let keys = (origin != ConfigOrigin::Found).then(|| found_keys::notice(&config, app)).flatten();
     let redacted = althing_config::redact(&text);
     let using = (origin != ConfigOrigin::Named).then(|| format!("using {name}"));
     let ignored = (origin == ConfigOrigin::Found && config.notify.is_some()).then(|| {
@@ -264,7 +264,7 @@ fn from_file(path: &Path, origin: ConfigOrigin, app: &AppContext) -> Result<Team
         text: redacted,
         digest: digest(&text),
         problems,
-        notes: using.into_iter().chain(ignored).collect(),
+        notes: using.into_iter().chain(ignored).chain(keys).collect(),
         plain,
     })
 }

@@ -346,5 +346,7 @@ pub(crate) fn api_key(node: &Node, kind: &'static BackendType, env: Variables<'_
     let variables = key_owner(node, kind).key_variables;
     own.and_then(Node::as_text)
         .and_then(clean)
+        // A variable that the user set is preferred to one of a found `.env`.
+        .or_else(|| variables.iter().find_map(|name| (env.own)(name).as_deref().and_then(clean)))
         .or_else(|| variables.iter().find_map(|name| (env.for_secrets)(name).as_deref().and_then(clean)))
 }

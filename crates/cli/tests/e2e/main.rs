@@ -58,6 +58,7 @@ mod exit_codes;
 mod explained;
 mod faults;
 mod forged;
+mod found_keys;
 mod found_sessions;
 mod found_values;
 mod greeting;

@@ -180,3 +180,15 @@ fn variables_of_others_are_no_paths_addresses_or_programs_of_a_server() {
         assert_eq!(env[0].1.reveal(), if is_used { "stranger" } else { "own" }, "{name}");
     }
 }
+
+#[test]
+fn a_key_of_the_user_is_preferred_to_a_found_one_under_another_name() {
+    let own = |name: &str| (name == "GOOGLE_API_KEY").then(|| "of-the-user".to_owned());
+    let all =
+        |name: &str| own(name).or_else(|| (name == "GEMINI_API_KEY").then(|| "of-a-stranger".to_owned()));
+    let text = "agents: [{id: a, backend: {type: gemini}}]";
+    let variables = Variables { own: &own, for_secrets: &all };
+    let report = load_config_with(&BACKENDS, Source { name: "team.yaml", text }, variables, LoadPurpose::Run);
+    let agent = report.config.expect("settings").config.agents.remove(0);
+    assert_eq!(agent.backend.api_key.as_ref().map(Secret::reveal), Some("of-the-user"));
+}
