@@ -266,7 +266,7 @@ pub enum Progress {
         after: Seq,
         /// The task that the reply belongs to.
         task: TaskId,
-        /// The part of the reply that the piece belongs to.
+        /// What the piece is.
         kind: DeltaKind,
         /// The text of the piece.
         text: String,

@@ -21,8 +21,8 @@ const LAST_MESSAGES: [&str; 4] =
 const PROMPT: &str = "Append the line";
 const CONTINUATION: &str = "You were cut off";
 
-/// Appends a line to a file of the agent, and then waits at the gate. After an interruption, it finishes. `codex` is
-/// what its call says about its sandbox.
+/// A model that lets the CLI agent append a line to a file, and then waits at the gate; after an interruption it only ends
+/// the turn. `codex` contains the arguments about the sandbox for a shell call of Codex.
 fn worker(gate: &Gate, codex: &Value) -> Script {
     let codex = codex.clone();
     let held = gate.clone();

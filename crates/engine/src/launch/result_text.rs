@@ -1,5 +1,6 @@
 //! A run's result for the chat agent or the MCP client that launched it. Long answers and errors are shortened, with a
-//! note on where the full text is; for an agent, other long parts are shortened as well.
+//! note on where the full text is; for the chat agent, the task, the reasons of ballots and the list of changed files are
+//! shortened as well.
 
 use crate::summary::{excerpt, structural_summary};
 use althing_protocol::{RunResult, WRITES_FILE};

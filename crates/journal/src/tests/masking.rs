@@ -358,7 +358,8 @@ fn encoded_secrets_are_masked_at_any_offset() {
     ] {
         assert_eq!(masker.mask_text(text), masked, "{text}");
     }
-    // In base32, after zero to four other bytes; only the characters that also depend on other bytes are left.
+    // The secret in base32, with zero to four other bytes before it: everything is masked except the characters at its
+    // edges that also encode other bytes.
     for text in [
         "ONVS2Y3BNZQXE6JPGAYT6ZLOOZUXE33ONVSW45BBEE======",
         "PBZWWLLDMFXGC4TZF4YDCP3FNZ3GS4TPNZWWK3TUEEQQ====",

@@ -66,7 +66,10 @@ impl PlantedCodeState {
     /// If storing fails, what is already on disk is stricter.
     fn store_or_log(&self, dir: &Path) {
         if let Err(error) = self.store(dir) {
-            tracing::warn!(error, "what the user was told about the files of a task could not be stored");
+            tracing::warn!(
+                error,
+                "the list of files of a task that could run code later could not be stored; after a resume, programs may be refused without a sandbox"
+            );
         }
     }
 }

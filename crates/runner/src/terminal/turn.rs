@@ -5,8 +5,8 @@ use super::screen_reader::{ProgramQuestion, ScreenState};
 use althing_protocol::{AskKind, AskOption};
 use std::time::{Duration, Instant};
 
-/// The turn of a program that was seen working is over once the program has accepted a prompt for this long. A shorter
-/// time is not enough: between two steps of a turn, some programs look for a moment as if they accepted one.
+/// The turn of a program that was seen working is over once the program has been ready for the next prompt for this long.
+/// A shorter time is not enough: between two steps of a turn, some programs look ready for a moment.
 const OVER_AFTER: Duration = Duration::from_millis(1000);
 /// The time instead of [`OVER_AFTER`] for a program that was not seen working, because its turn was short or has not
 /// begun yet.
