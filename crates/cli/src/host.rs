@@ -280,7 +280,8 @@ impl TuiHost for LocalHost {
     }
 
     fn page(&self, text: &str) -> Result<(), String> {
-        with_temp_file(text, |file| self.run_in_foreground(&["PAGER"], "less", file))
+        // A pager such as `less -R` passes control sequences on to the terminal.
+        with_temp_file(&sanitize::output(text), |file| self.run_in_foreground(&["PAGER"], "less", file))
     }
 
     fn write_config(&self) -> Result<String, String> {

@@ -11,6 +11,7 @@ use crate::terminal::{TerminalGuard, clipboard, notification, panic_error, panic
 use althing_protocol::{
     Engine, FeedItem, InteractionId, Interest, JournalError, Origin, Seq, Submission, Timestamp,
 };
+use althing_text::sanitize;
 use crossterm::event::{Event as TerminalEvent, EventStream};
 use crossterm::terminal::{BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate};
 use crossterm::{execute, queue};
@@ -423,7 +424,9 @@ impl EventLoop {
     }
 
     /// Copies a text through tmux, if the screen is in tmux, or asks the terminal to copy it; and says what was copied.
+    /// The copy contains no control sequences: they would act in the terminal where the user pastes the text.
     async fn copy(&mut self, text: String) -> io::Result<()> {
+        let text = sanitize::output(&text).into_owned();
         let whole = text.clone();
         let done = match self.run_blocking(move |host| host.copy(&whole)).await? {
             Some(Ok(())) => "copied, also to tmux's buffer".to_owned(),
