@@ -24,6 +24,9 @@ pub(crate) const LOCK: &str = "lock";
 /// The prefix of the directory of a session that is being deleted; no session id starts with a dot.
 const REMOVING: &str = ".removing-";
 
+const IGNORE: &str = ".gitignore";
+const MAX_IGNORE_BYTES: u64 = 64 << 10;
+
 /// The sessions of one state directory.
 #[derive(Clone)]
 pub struct SessionManager {
@@ -80,21 +83,41 @@ fn refuse_link(disk: &dyn Disk, path: &Path) -> Result<(), SessionError> {
     }
 }
 
+/// Whether this is a `.gitignore` that excludes everything in its directory.
+fn excludes_everything(disk: &dyn Disk, path: &Path) -> Result<bool, SessionError> {
+    match disk.kind(path).map_err(SessionError::io("access", path))? {
+        Some(EntryKind::File { len: 1..=MAX_IGNORE_BYTES }) => {}
+        _ => return Ok(false),
+    }
+    let bytes = match disk.read_range(path, 0, MAX_IGNORE_BYTES) {
+        // Another process has replaced the file.
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
+        read => read.map_err(SessionError::io("read", path))?,
+    };
+    let text = String::from_utf8_lossy(&bytes);
+    let mut is_excluded = false;
+    for line in text.strip_prefix('\u{feff}').unwrap_or(&text).lines() {
+        match line.trim_end_matches(' ') {
+            "*" | "**" | "/*" | "/**" => is_excluded = true,
+            line if line.starts_with('!') => return Ok(false),
+            _ => {}
+        }
+    }
+    Ok(is_excluded)
+}
+
 impl SessionManager {
     /// Opens a state directory on this disk; creates it if it is missing.
     pub fn on_disk(disk: Arc<dyn Disk>, dir: &Path) -> Result<Self, SessionError> {
         create_dirs(&*disk, dir, Durability::Synced)?;
-        let ignore = dir.join(".gitignore");
-        match disk.kind(&ignore).map_err(SessionError::io("access", &ignore))? {
-            // A crash may have left an empty file.
-            None | Some(EntryKind::File { len: 0 }) => {
-                let written = replace(&*disk, dir, ".gitignore", b"*\n", Durability::Unsynced);
-                // A failed write does not matter if another process or thread has written the file meanwhile.
-                if !matches!(disk.kind(&ignore), Ok(Some(EntryKind::File { len: 1.. }))) {
-                    written?;
-                }
+        let ignore = dir.join(IGNORE);
+        // A crash may have left an empty file, and a foreign project may come with a file that excludes little.
+        if !excludes_everything(&*disk, &ignore)? {
+            let written = replace(&*disk, dir, IGNORE, b"*\n", Durability::Unsynced);
+            // A failed write does not matter if another process or thread has written the file meanwhile.
+            if !excludes_everything(&*disk, &ignore)? {
+                written?;
             }
-            Some(_) => {}
         }
         let sessions = Self { disk, state: dir.to_owned() };
         refuse_link(&*sessions.disk, &sessions.sessions_dir())?;

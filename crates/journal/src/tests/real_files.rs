@@ -197,3 +197,28 @@ fn a_session_that_was_just_created_reads_as_empty() {
     let error = store.read(&id(), Seq(0)).unwrap_err();
     assert_eq!(error.kind, JournalErrorKind::Blank, "no process will write its first event: {error:?}");
 }
+
+#[test]
+fn a_gitignore_that_does_not_exclude_everything_is_replaced() {
+    let home = tempfile::tempdir().unwrap();
+    let ignore = home.path().join(".gitignore");
+    let replaced = ["", "!*\n", "*\n!sessions\n", "# *\n", "*.log\n", "\\*\n", "*\n !x\n!y"];
+    let large = format!("*\n{}", "#\n".repeat(40_000));
+    for text in replaced.into_iter().chain([large.as_str()]) {
+        fs::write(&ignore, text).unwrap();
+        open_state(home.path()).unwrap();
+        assert_eq!(fs::read_to_string(&ignore).unwrap(), "*\n", "{text:.20}");
+    }
+    for text in ["*\n", "*", "# mine\n\n*\n", "*\r\n", "other\n*  \n", "/*\n", "**\n"] {
+        fs::write(&ignore, text).unwrap();
+        open_state(home.path()).unwrap();
+        assert_eq!(fs::read_to_string(&ignore).unwrap(), text);
+    }
+    fs::remove_file(&ignore).unwrap();
+    symlink(home.path().join("elsewhere"), &ignore).unwrap();
+    fs::write(home.path().join("elsewhere"), "!*\n").unwrap();
+    open_state(home.path()).unwrap();
+    assert!(!ignore.is_symlink());
+    assert_eq!(fs::read_to_string(&ignore).unwrap(), "*\n");
+    assert_eq!(fs::read_to_string(home.path().join("elsewhere")).unwrap(), "!*\n");
+}
