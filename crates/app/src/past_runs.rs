@@ -30,14 +30,22 @@ fn past_runs(models: &BTreeSet<&str>, app: &AppContext) -> Result<PastRuns, Fail
     let Some(store) = app.existing_store()? else { return Ok(past) };
     let is_wanted = |session: &SessionSummary| {
         let kind = session.checkpoint.as_ref().map(|checkpoint| checkpoint.kind);
-        matches!(kind, Some(SessionKind::Run | SessionKind::Chat))
-            && session.size <= MAX_LOG_BYTES
-            // A session of somebody else could say that a run costs nothing.
-            && trust::is_own_session(&app.session_dir(&session.id), app)
+        matches!(kind, Some(SessionKind::Run | SessionKind::Chat)) && session.size <= MAX_LOG_BYTES
     };
-    for session in store.newest(SESSIONS, &is_wanted).map_err(Failure::stored)? {
+    let mut read = 0;
+    for id in store.ids().map_err(Failure::stored)? {
+        if read >= SESSIONS {
+            break;
+        }
+        // A session of somebody else could say that a run costs nothing. Nothing of it is read.
+        if !trust::is_own_session(&app.session_dir(&id), app)
+            || !store.summary(&id).map_err(Failure::stored)?.as_ref().is_some_and(is_wanted)
+        {
+            continue;
+        }
+        read += 1;
         // A session that cannot be read is left out; `althing sessions` reports it.
-        if let Ok(stored) = store.read(&session.id, Seq(0)) {
+        if let Ok(stored) = store.read(&id, Seq(0)) {
             add_session(&mut past, models, &stored.events);
         }
     }

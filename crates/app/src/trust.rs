@@ -360,7 +360,7 @@ fn is_remembered(dir: &Path, app: &AppContext) -> bool {
 
 /// Whether this user started a session, or named the state directory in which it is. A session that this user only
 /// accepted is not this user's own.
-pub(crate) fn is_own_session(dir: &Path, app: &AppContext) -> bool {
+pub fn is_own_session(dir: &Path, app: &AppContext) -> bool {
     if app.environment.state_dir_is_named(app.settings.state_dir.as_deref()) {
         return true;
     }

@@ -37,5 +37,5 @@ pub use mask_stream::MaskingStream;
 pub use scan::{Damage, DamageKind};
 pub use sessions::{OpenedSession, ReadSession, SessionManager, open_existing_state, open_state};
 pub use structure::masked_place;
-pub use summary::Pruned;
+pub use summary::{MAX_LISTED_LOG, Pruned};
 pub use writer::SessionWriter;

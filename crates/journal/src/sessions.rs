@@ -27,6 +27,9 @@ const REMOVING: &str = ".removing-";
 const IGNORE: &str = ".gitignore";
 const MAX_IGNORE_BYTES: u64 = 64 << 10;
 
+/// A larger checkpoint is not read; the log replaces it. Somebody else may have written the file.
+const MAX_CHECKPOINT_BYTES: u64 = 16_000_000;
+
 /// The sessions of one state directory.
 #[derive(Clone)]
 pub struct SessionManager {
@@ -269,9 +272,13 @@ impl SessionManager {
         }
     }
 
-    /// The checkpoint on disk; `None` if it is missing, unreadable or of another session.
+    /// The checkpoint on disk; `None` if it is missing, unreadable, too large or of another session.
     pub(crate) fn checkpoint(&self, id: &SessionId) -> Option<Checkpoint> {
-        let bytes = self.disk.read(&self.session_dir(id).join(saver::NAME)).ok()?;
+        let path = self.session_dir(id).join(saver::NAME);
+        let bytes = self.disk.read_range(&path, 0, MAX_CHECKPOINT_BYTES + 1).ok()?;
+        if bytes.len() as u64 > MAX_CHECKPOINT_BYTES {
+            return None;
+        }
         serde_json::from_slice(&bytes).ok().filter(|c: &Checkpoint| c.id == *id)
     }
 

@@ -13,6 +13,9 @@ use std::path::Path;
 /// How many bytes at the end of a log are read first; more are read only if the last line is longer.
 const TAIL: u64 = 16 << 10;
 
+/// A larger log is not read for a list, because somebody else may have written it.
+pub const MAX_LISTED_LOG: u64 = 256_000_000;
+
 /// How many sessions, the newest by creation, are sorted by the time of their last change: asking for the times of very
 /// many files takes too long.
 pub(crate) const TIMED: usize = 10_000;
@@ -114,6 +117,9 @@ impl SessionManager {
         let end = self.last_line(&log, size);
         let (checkpoint, damage) = match stored {
             Some(stored) if end.is_some_and(|end| end.seq == stored.seq) => (Some(stored), None),
+            stored if size > MAX_LISTED_LOG => {
+                (stored, Some(format!("its log is larger than {} MB, so it is not read for a list", MAX_LISTED_LOG / 1_000_000)))
+            }
             stored => match self.scan(&id, stored.as_ref()) {
                 Ok((_, _, found)) => {
                     // An owned log may end in a partial line that its owner is still writing.
@@ -130,10 +136,10 @@ impl SessionManager {
         SessionSummary { id, checkpoint, title, size, is_owned, damage, updated_at }
     }
 
-    /// The position of a log's last line; `None` if that line is bad or cannot be read.
+    /// The position of a log's last line; `None` if that line is bad, too long or cannot be read.
     fn last_line(&self, log: &Path, size: u64) -> Option<LinePosition> {
         let mut want = TAIL;
-        loop {
+        while want <= MAX_LISTED_LOG {
             let from = size.saturating_sub(want);
             let bytes = self.disk.read_range(log, from, size - from).ok()?;
             let lines = bytes.strip_suffix(b"\n")?;
@@ -145,5 +151,6 @@ impl SessionManager {
             }
             want = want.saturating_mul(8);
         }
+        None
     }
 }

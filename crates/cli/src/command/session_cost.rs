@@ -3,7 +3,8 @@
 use crate::args::CostBy;
 use crate::exit::Exit;
 use crate::show::{self, print, print_json};
-use althing_app::{Failure, SystemClock};
+use althing_app::{AppContext, Failure, SystemClock, trust};
+use althing_journal::MAX_LISTED_LOG;
 use althing_protocol::{Clock, Seq, SessionStore, Timestamp};
 use althing_text::{count, short_number};
 use althing_view::report::{self, Block, CostGroup, Spent, add_costs};
@@ -29,12 +30,13 @@ pub fn run(
     by: CostBy,
     as_json: bool,
     store: Option<&dyn SessionStore>,
+    app: &AppContext,
 ) -> Result<Exit, Failure> {
     let now = SystemClock.now();
     let after = since.map_or(Timestamp(0), |age| Timestamp(now.0.saturating_sub(age.0)));
     let group = CostGroup::from(by);
     let costs = match store {
-        Some(store) => collect(store, after, group)?,
+        Some(store) => collect(store, after, group, app)?,
         None => Costs::default(),
     };
     let mut total = Spent::default();
@@ -81,25 +83,38 @@ pub fn run(
     Ok(Exit::Answered)
 }
 
-fn collect(store: &dyn SessionStore, since: Timestamp, group: CostGroup) -> Result<Costs, Failure> {
+fn collect(
+    store: &dyn SessionStore,
+    since: Timestamp,
+    group: CostGroup,
+    app: &AppContext,
+) -> Result<Costs, Failure> {
     let (mut costs, mut older) = (Costs::default(), 0);
     for id in store.ids().map_err(Failure::stored)? {
-        if since.0 > 0 {
-            let summary = match store.summary(&id) {
-                Ok(summary) => summary,
-                Err(error) => {
-                    costs.unreadable.push((id.to_string(), error.message));
-                    continue;
-                }
-            };
-            if summary.is_none_or(|summary| summary.updated_at < since) {
-                older += 1;
-                if older >= OLDER_IN_A_ROW {
-                    break;
-                }
+        let summary = match store.summary(&id) {
+            Ok(Some(summary)) => summary,
+            // The session was deleted meanwhile.
+            Ok(None) => continue,
+            Err(error) => {
+                costs.unreadable.push((id.to_string(), error.message));
                 continue;
             }
-            older = 0;
+        };
+        if summary.updated_at < since {
+            older += 1;
+            if older >= OLDER_IN_A_ROW {
+                break;
+            }
+            continue;
+        }
+        older = 0;
+        if summary.size > MAX_LISTED_LOG && !trust::is_own_session(&app.session_dir(&id), app) {
+            let why = format!(
+                "its log is larger than {} MB, and you did not start this session",
+                MAX_LISTED_LOG / 1_000_000
+            );
+            costs.unreadable.push((id.to_string(), why));
+            continue;
         }
         match store.read(&id, Seq(0)) {
             Ok(stored) => {

@@ -36,7 +36,7 @@ pub fn run(
                 print(if options.json { "[]" } else { "no sessions" });
                 Ok(Exit::Answered)
             }
-            Some(SessionsAction::Cost { since, by }) => session_cost::run(since, by, options.json, None),
+            Some(SessionsAction::Cost { since, by }) => session_cost::run(since, by, options.json, None, app),
             Some(_) => Err(Failure::usage(format!("there are no sessions in {}", dir.display()))
                 .hint("--state-dir chooses another state directory")),
         };
@@ -55,7 +55,7 @@ pub fn run(
             let request = PromptRequest { run: &run, agent: &agent, step };
             session_prompt::run(&request, options.json, &state, app)
         }
-        Some(SessionsAction::Cost { since, by }) => session_cost::run(since, by, options.json, Some(&state)),
+        Some(SessionsAction::Cost { since, by }) => session_cost::run(since, by, options.json, Some(&state), app),
         Some(SessionsAction::Remove { ids }) => {
             for id in ids {
                 stored_sessions::remove(&SessionId::new(id.as_str()), app)?;

@@ -387,3 +387,50 @@ fn a_line_break_in_the_name_of_the_directory_adds_no_line_to_a_message() {
         assert!(!says_where || raw.contains("FAKE"), "{args:?} does not say where: {raw}");
     }
 }
+
+/// A file without content blocks, as somebody else would plant it: it takes no space, and reading it fills the memory.
+fn plant_hole(path: &std::path::Path, len: u64) {
+    let mut file = std::fs::File::create(path).unwrap();
+    file.set_len(len - 1).unwrap();
+    std::io::Seek::seek(&mut file, std::io::SeekFrom::End(0)).unwrap();
+    std::io::Write::write_all(&mut file, b"\n").unwrap();
+}
+
+#[test]
+fn huge_files_in_found_sessions_cost_a_notice_and_no_memory() {
+    let althing = althing();
+    let here = || {
+        // A process that may have 400 MB of memory of its own.
+        let limited = ["-c", "ulimit -d 400000 && exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_althing")];
+        althing.program("/bin/bash").env("ALTHING_STATE_DIR", "").args(limited)
+    };
+    here().args(["--offline", "--automation", "task"]).spawn().wait(LIMIT).expect_code(0);
+    let sessions = althing.work_dir().join(".althing/sessions");
+    let own = althing_testkit::process::newest_session(&althing.work_dir().join(".althing")).unwrap();
+    let plant = |id: &str, log: u64, checkpoint: u64| {
+        let dir = sessions.join(id);
+        std::fs::create_dir(&dir).unwrap();
+        plant_hole(&dir.join("events.jsonl"), log);
+        plant_hole(&dir.join("session.json"), checkpoint);
+    };
+    plant("20990101-000000-0001", 4 << 40, 100);
+    plant("20990101-000000-0002", 900_000_000, 100);
+    plant("20990101-000000-0003", 100, 900_000_000);
+    let listed = here().args(["sessions", "--json"]).spawn().wait(LIMIT).expect_code(0);
+    let listed: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap();
+    let sessions = listed.as_array().unwrap();
+    assert_eq!(sessions.len(), 4, "{listed}");
+    let damage = |end: &str| {
+        let session = sessions.iter().find(|at| at["id"].as_str().unwrap().ends_with(end)).unwrap();
+        session["damage"].as_str().unwrap_or_default().to_owned()
+    };
+    assert!(damage("0001").contains("larger than 256 MB"), "{listed}");
+    assert!(damage("0002").contains("larger than 256 MB"), "{listed}");
+    assert!(!damage("0003").is_empty(), "{listed}");
+    let own = own.file_name().unwrap().to_str().unwrap();
+    assert_eq!(damage(own), "", "{listed}");
+    let cost = here().args(["sessions", "cost"]).spawn().wait(LIMIT).expect_code(0);
+    assert!(cost.stderr.contains("20990101-000000-0002"), "{cost:?}");
+    // The estimate of a run looks for past runs of this user.
+    here().args(["--offline", "--automation", "--continue", "go on"]).spawn().wait(LIMIT).expect_code(0);
+}
