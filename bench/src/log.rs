@@ -108,7 +108,7 @@ pub struct LogOnDisk {
 impl LogOnDisk {
     pub fn with(events: u64) -> Self {
         let dir = tempfile::TempDir::new().unwrap();
-        let state = althing_journal::open_state(dir.path()).unwrap();
+        let state = althing_journal::open_state(dir.path(), althing_journal::Owners::Anybody).unwrap();
         let mut writer = state.create(&SESSION.into()).unwrap();
         writer.append(&[opening()]).unwrap();
         for first in (2..=events).step_by(10_000) {

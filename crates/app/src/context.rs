@@ -8,9 +8,11 @@ use crate::settings::Settings;
 use crate::team;
 use crate::trust::{self, Acceptance};
 use crate::trust_question::AskTrust;
-use althing_disk::real_path;
+use althing_disk::{DirDisk, DiskError, Owners, real_path};
 use althing_engine::CostAccount;
+use althing_journal::SessionManager;
 use althing_protocol::{SessionId, SessionStore, TaskId};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -51,8 +53,8 @@ impl AppContext {
 
     /// The store of sessions; created if it does not exist.
     pub fn store(&self) -> Result<Arc<dyn SessionStore>, Failure> {
-        self.refuse_linked_state()?;
-        let store = althing_journal::open_state(&self.state_dir()).map_err(|error| {
+        let owners = self.check_state()?;
+        let store = althing_journal::open_state(&self.state_dir(), owners).map_err(|error| {
             Failure::from(error).hint("--state-dir or ALTHING_STATE_DIR chooses another state directory")
         })?;
         Ok(Arc::new(store))
@@ -60,26 +62,32 @@ impl AppContext {
 
     /// The store of sessions, if it exists; nothing is created.
     pub fn existing_store(&self) -> Result<Option<Arc<dyn SessionStore>>, Failure> {
-        self.refuse_linked_state()?;
-        let store = althing_journal::open_existing_state(&self.state_dir())?;
-        Ok(store.map(|store| Arc::new(store) as Arc<dyn SessionStore>))
+        Ok(self.existing_sessions()?.map(|store| Arc::new(store) as Arc<dyn SessionStore>))
     }
 
-    /// Refuses symbolic links of a state directory that the user did not name, because the author of a foreign project
-    /// could have made them. Fails if
+    /// The stored sessions with all that can be done with them, if there are any; nothing is created.
+    pub fn existing_sessions(&self) -> Result<Option<SessionManager>, Failure> {
+        let owners = self.check_state()?;
+        Ok(althing_journal::open_existing_state(&self.state_dir(), owners)?)
+    }
+
+    /// Checks a state directory that the user did not name, because the author of a foreign project or another user of
+    /// the machine could have made it. Makes it private if other users may write to it. Returns whose files in it may be
+    /// used. Fails if
     /// - the state directory itself is a link, unless the link leads into the user's own state directory;
     /// - a directory above the state directory is a link that leads out of the working directory;
-    /// - an entry of the state directory is a link.
-    pub fn refuse_linked_state(&self) -> Result<(), Failure> {
+    /// - an entry of the state directory is a link;
+    /// - the state directory, or an entry of it, belongs to another user.
+    pub fn check_state(&self) -> Result<Owners, Failure> {
         let dir = self.state_dir();
         if self.environment.state_dir_is_named(self.settings.state_dir.as_deref()) {
-            return Ok(());
+            return Ok(Owners::Anybody);
         }
         if let Ok(target) = std::fs::read_link(&dir) {
             let own = self.environment.user_state_dir().and_then(|own| own.canonicalize().ok());
             let is_own = own.is_some_and(|own| dir.canonicalize().is_ok_and(|real| real.starts_with(own)));
             if is_own {
-                return Ok(());
+                return Ok(Owners::Anybody);
             }
             let hint = format!("name the state directory: --state-dir {}", target.display());
             return Err(found_link(&dir, &target).hint(hint));
@@ -95,7 +103,21 @@ impl AppContext {
                 return Err(found_link(&entry.path(), &target).hint(hint));
             }
         }
-        Ok(())
+        let open = match DirDisk::open(&dir, Owners::Me).and_then(|disk| disk.close_to_others()) {
+            Err(DiskError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Vec::new(),
+            open => open?,
+        };
+        for dir in open {
+            let path = dir.path.display();
+            self.notify(&if dir.still {
+                format!(
+                    "other users can write to {path}, and its permissions cannot be changed; --state-dir chooses another state directory"
+                )
+            } else {
+                format!("other users could write to {path}: now only you can access it")
+            });
+        }
+        Ok(Owners::Me)
     }
 
     /// The directory for the files of CLI agents, without symbolic links in its path. It is not in a state directory

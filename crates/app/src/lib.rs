@@ -40,6 +40,7 @@ pub mod secrets;
 pub mod service;
 pub mod session;
 pub mod session_launch;
+mod session_token;
 pub mod settings;
 mod simulated;
 pub mod stored_sessions;

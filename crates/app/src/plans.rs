@@ -40,7 +40,7 @@ impl Plans for StoredPlans {
 /// Loads a plan. By asking for the execution, the user approves the plan.
 pub fn load_for_execution(which: &str, app: &AppContext) -> Result<StoredPlan, Failure> {
     let failed = |error: PlanStoreError| Failure::usage(error.to_string()).maybe_hint(error.hint());
-    app.refuse_linked_state()?;
+    app.check_state()?;
     let mut named = which.to_owned();
     if which.contains('/') {
         let what = format!("the plan {which}");

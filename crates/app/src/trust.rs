@@ -5,9 +5,10 @@
 use crate::context::AppContext;
 use crate::environment::{Environment, create_private_dir};
 use crate::failure::Failure;
+use crate::session_token;
 use crate::trust_question::{self, TrustAnswer, TrustQuestion};
 use sha2::{Digest, Sha256};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -19,9 +20,6 @@ const MAX_LINES: usize = 1000;
 /// The start of a line for a session or plan of this user; the digest of its token and its path follow. (Version
 /// 0.1.0 wrote only the path.)
 const OWN: &str = "own ";
-
-/// The name of a file in the directory of a session or plan; its random content proves that this user made it.
-const TOKEN: &str = "token";
 
 /// The start of a line for an accepted session or plan; its digest and path follow.
 const ACCEPTED: &str = "accepted ";
@@ -154,22 +152,12 @@ fn trusted_file(environment: &Environment) -> Option<PathBuf> {
 /// later.
 pub fn remember_own(dir: &Path, environment: &Environment) {
     let Ok(dir) = dir.canonicalize() else { return };
-    match write_token(&dir) {
+    match session_token::write(&dir) {
         Ok(token) => remember(&own_line(&token, &dir), environment),
         Err(error) => {
             tracing::warn!(path = %dir.display(), %error, "no token can be written, so trust is not remembered");
         }
     }
-}
-
-/// The token is random data of the kernel, so that nobody can compute it, for example from session ids.
-fn write_token(dir: &Path) -> io::Result<Vec<u8>> {
-    let mut random = [0; 16];
-    std::fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
-    let token = format!("{}\n", althing_text::hex(&random)).into_bytes();
-    let new = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(dir.join(TOKEN));
-    new?.write_all(&token)?;
-    Ok(token)
 }
 
 fn own_line(token: &[u8], real: &Path) -> String {
@@ -371,7 +359,7 @@ pub fn is_own_session(dir: &Path, app: &AppContext) -> bool {
 fn is_own(real: &Path, known: &str) -> bool {
     let shown = one_line(real);
     known.lines().any(|line| line == shown)
-        || althing_disk::read_regular(&real.join(TOKEN), 64).is_ok_and(|token| {
+        || session_token::read(real).is_ok_and(|token| {
             let own = own_line(&token, real);
             known.lines().any(|line| line == own)
         })

@@ -62,6 +62,11 @@ pub trait DiskFile: Send {
 pub trait Disk: Send + Sync {
     /// What is at a path; `None` if nothing is there.
     fn kind(&self, path: &Path) -> io::Result<Option<EntryKind>>;
+    /// The user who owns what is at a path, if that is another user and the files of others are not to be used. A disk
+    /// without users has no such owner.
+    fn foreign_owner(&self, _path: &Path) -> io::Result<Option<u32>> {
+        Ok(None)
+    }
     /// The names in a directory, in no particular order. Names that are not UTF-8 are left out.
     fn list(&self, path: &Path) -> io::Result<Vec<String>>;
     /// The names of the directories in a directory, like [`Disk::list`]; symbolic links are left out.

@@ -1,5 +1,6 @@
 //! Disk errors, with the path they concern and a hint for the user.
 
+use crate::owner::{described_user, me};
 use crate::real_path::ReplacedPath;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -37,6 +38,14 @@ pub enum DiskError {
         path: PathBuf,
         /// What it is, with an article.
         what: &'static str,
+    },
+    /// A state directory that the user did not name, or something in it, belongs to another user.
+    #[error("{} belongs to another user ({}), not to you ({})", path.display(), described_user(*uid), described_user(me()))]
+    Foreign {
+        /// What belongs to the other user.
+        path: PathBuf,
+        /// The other user.
+        uid: u32,
     },
     /// A granted path was replaced by a symbolic link, which is not followed.
     #[error(transparent)]
@@ -92,6 +101,13 @@ impl DiskError {
                 let path = path.display();
                 return Some(format!(
                     "replace {path} with a directory, or name another state directory with --state-dir"
+                ));
+            }
+            Self::Foreign { path, .. } => {
+                return Some(format!(
+                    "that user could read or replace what is stored there, so it is not used: delete {}, or, if you trust that user, \
+                     name the state directory with --state-dir",
+                    path.display()
                 ));
             }
             Self::Replaced(_) => {

@@ -2,10 +2,13 @@
 //! files and directories, and the names used in a state directory.
 #![expect(clippy::disallowed_methods, reason = "the real disk calls the file system")]
 
+mod at;
+mod dir_disk;
 mod disk;
 mod error;
 pub mod files;
 pub mod names;
+mod owner;
 mod read;
 mod real;
 mod real_path;
@@ -14,8 +17,10 @@ mod remove;
 #[cfg(feature = "sim")]
 pub mod sim;
 
+pub use dir_disk::DirDisk;
 pub use disk::{Disk, DiskFile, DiskLock, EntryKind, Lock, OpenMode};
 pub use error::{DiskError, DiskErrorKind};
+pub use owner::{OpenToOthers, Owners};
 pub use read::{append_own, read_regular};
 pub use real::RealDisk;
 pub use real_path::{ReplacedPath, create_real_dir, real_path, refuse_replaced, with_real_base};

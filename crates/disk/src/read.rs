@@ -52,7 +52,10 @@ pub(crate) fn not_regular() -> io::Error {
 
 /// Reads a whole regular file of at most `limit` bytes; a larger one is an error.
 pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    let file = open_regular(path)?;
+    read_up_to(open_regular(path)?, limit)
+}
+
+pub(crate) fn read_up_to(file: File, limit: u64) -> io::Result<Vec<u8>> {
     let too_large = || {
         let message = format!("the file is larger than {} MB", limit / 1_000_000);
         io::Error::new(io::ErrorKind::FileTooLarge, message)

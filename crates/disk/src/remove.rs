@@ -3,7 +3,7 @@
 //! A subdirectory at a deeper level is moved into the tree's top directory before it is emptied, so a few open
 //! directories are enough for any depth, and no path gets too long.
 
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use std::ffi::{CStr, CString, OsStr};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -50,10 +50,11 @@ pub fn make_dir_at(parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<OwnedFd> 
     open_writable(parent, name)
 }
 
-pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
+/// Deletes what is at a path, relative to an open directory, with everything below it. A missing entry is not an error.
+pub(crate) fn remove_tree(dir: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
     let Some(name) = path.file_name() else { return Err(io::ErrorKind::InvalidInput.into()) };
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    match rustix::fs::openat(CWD, crate::files::parent(path), flags, Mode::empty()) {
+    match rustix::fs::openat(dir, crate::files::parent(path), flags, Mode::empty()) {
         Ok(parent) => remove_tree_at(parent.as_fd(), name),
         Err(rustix::io::Errno::NOENT) => Ok(()),
         Err(error) => Err(error.into()),
@@ -80,7 +81,7 @@ fn empty_into(dir: &OwnedFd, top: &OwnedFd, moved: &mut u64) -> io::Result<()> {
     Ok(())
 }
 
-fn entries(dir: &OwnedFd) -> io::Result<Vec<(CString, bool)>> {
+pub(crate) fn entries(dir: &OwnedFd) -> io::Result<Vec<(CString, bool)>> {
     let mut found = Vec::new();
     for entry in Dir::read_from(dir)? {
         let entry = entry?;
@@ -132,8 +133,13 @@ fn unlink(parent: BorrowedFd<'_>, name: impl rustix::path::Arg, flags: AtFlags) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::CWD;
     use std::os::unix::ffi::OsStrExt;
     use std::os::unix::fs::PermissionsExt;
+
+    fn remove_tree(path: &Path) -> io::Result<()> {
+        super::remove_tree(CWD, path)
+    }
 
     fn fresh(name: &str) -> std::path::PathBuf {
         let dir = std::env::temp_dir().join(format!("althing-{name}-{}", std::process::id()));

@@ -29,6 +29,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
+pub use althing_disk::Owners;
 pub use althing_disk::names::{new_session_id, session_dir, task_dir};
 pub use checkpoint::{CheckpointFold, rebuild_checkpoint};
 pub use error::SessionError;

@@ -13,7 +13,7 @@ use crate::state_dir_mapping::StateDirMapping;
 use crate::writer::SessionWriter;
 use althing_disk::files::{Durability, create_dirs, parent, remove_tree, replace, sync_dir};
 use althing_disk::names::{SESSIONS, session_dir};
-use althing_disk::{Disk, DiskError, DiskLock, EntryKind, Lock, OpenMode, RealDisk};
+use althing_disk::{DirDisk, Disk, DiskError, DiskLock, EntryKind, Lock, OpenMode, Owners, RealDisk};
 use althing_protocol::{Checkpoint, Event, Notice, NoticeLevel, Seq, SessionId};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -56,24 +56,28 @@ pub struct ReadSession {
     pub damage: Option<Damage>,
 }
 
-/// Opens a state directory; creates it if it is missing.
-pub fn open_state(dir: &Path) -> Result<SessionManager, SessionError> {
-    SessionManager::on_disk(Arc::new(RealDisk), dir)
+/// Opens a state directory; creates it if it is missing. Everything in it is accessed through this one handle of the
+/// directory, so that nobody can put another directory in its place.
+pub fn open_state(dir: &Path, owners: Owners) -> Result<SessionManager, SessionError> {
+    create_dirs(&RealDisk, dir, Durability::Synced)?;
+    SessionManager::on_disk(Arc::new(opened(dir, owners)?), dir)
+}
+
+fn opened(dir: &Path, owners: Owners) -> Result<DirDisk, DiskError> {
+    let disk = DirDisk::open(dir, owners)?;
+    disk.close_to_others()?;
+    Ok(disk)
 }
 
 /// Opens a state directory; `None` if it does not exist. Nothing is created.
-pub fn open_existing_state(dir: &Path) -> Result<Option<SessionManager>, SessionError> {
-    let disk = RealDisk;
-    match disk.list(dir) {
-        Ok(_) => {
+pub fn open_existing_state(dir: &Path, owners: Owners) -> Result<Option<SessionManager>, SessionError> {
+    match opened(dir, owners) {
+        Ok(disk) => {
             refuse_link(&disk, &dir.join(SESSIONS))?;
             Ok(Some(SessionManager { disk: Arc::new(disk), state: dir.to_owned() }))
         }
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(e) if e.kind() == io::ErrorKind::NotADirectory => {
-            Err(DiskError::NotADirectory { path: dir.to_owned() }.into())
-        }
-        Err(e) => Err(SessionError::io("open the directory", dir)(e)),
+        Err(DiskError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -146,7 +150,11 @@ impl SessionManager {
     pub fn create(&self, id: &SessionId) -> Result<SessionWriter, SessionError> {
         check_id(id)?;
         let dir = self.session_dir(id);
-        create_dirs(&*self.disk, &dir, Durability::Unsynced)?;
+        create_dirs(&*self.disk, &self.sessions_dir(), Durability::Unsynced)?;
+        match self.disk.create_dir(&dir) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => self.check_left_behind(id, &dir)?,
+            made => made.map_err(SessionError::io("create the directory", &dir))?,
+        }
         let lock = self.lock(id, &dir)?;
         let path = dir.join(LOG);
         let mode = match self.disk.kind(&path).map_err(SessionError::io("access", &path))? {
@@ -162,6 +170,16 @@ impl SessionManager {
         let names = vec![dir.clone(), self.sessions_dir(), self.state.clone(), parent(&self.state)];
         let log = Log::open(&self.disk, mode, Arc::clone(&index), names)?;
         Ok(SessionWriter::new(Arc::clone(&self.disk), dir, log, index, lock))
+    }
+
+    /// Fails unless the directory is what an earlier attempt to create this session left behind.
+    fn check_left_behind(&self, id: &SessionId, dir: &Path) -> Result<(), SessionError> {
+        self.existing(id)?;
+        let names = self.disk.list(dir).map_err(SessionError::io("list", dir))?;
+        if names.iter().all(|name| name == LOCK || name == LOG) {
+            return Ok(());
+        }
+        Err(SessionError::Exists { id: id.to_string() })
     }
 
     /// Opens a session for writing: takes its lock, reads its log, repairs a damaged tail.
@@ -223,10 +241,12 @@ impl SessionManager {
 
     /// Deletes a session; refused while a process owns it.
     pub fn remove(&self, id: &SessionId) -> Result<(), SessionError> {
-        let dir = self.existing(id)?;
-        // Nobody owns a session whose lock is not a regular file: no process of ours would have accepted that lock.
+        let dir = self.found(id)?;
+        // Nobody owns a session whose lock is not a regular file, or whose directory belongs to another user: no
+        // process of ours would have accepted that lock.
         let lock = dir.join(LOCK);
         let _lock = match self.disk.kind(&lock).map_err(SessionError::io("access", &lock))? {
+            _ if self.refuse_foreign(&dir).is_err() => None,
             None | Some(EntryKind::File { .. }) => Some(self.lock(id, &dir)?),
             Some(EntryKind::Dir | EntryKind::Link | EntryKind::Special(_)) => None,
         };
@@ -246,7 +266,22 @@ impl SessionManager {
         }
     }
 
+    /// The directory of a session that exists and whose files may be used.
     pub(crate) fn existing(&self, id: &SessionId) -> Result<PathBuf, SessionError> {
+        let dir = self.found(id)?;
+        self.refuse_foreign(&dir)?;
+        Ok(dir)
+    }
+
+    pub(crate) fn refuse_foreign(&self, path: &Path) -> Result<(), SessionError> {
+        match self.disk.foreign_owner(path).map_err(SessionError::io("access", path))? {
+            Some(uid) => Err(DiskError::Foreign { path: path.to_owned(), uid }.into()),
+            None => Ok(()),
+        }
+    }
+
+    /// The directory of a session that exists, whoever owns it.
+    pub(crate) fn found(&self, id: &SessionId) -> Result<PathBuf, SessionError> {
         check_id(id)?;
         let dir = self.session_dir(id);
         match self.disk.kind(&dir).map_err(SessionError::io("access", &dir))? {

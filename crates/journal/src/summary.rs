@@ -60,7 +60,7 @@ impl SessionManager {
 
     /// The summary of a session; `None` if there is no such session.
     pub fn summary(&self, id: &SessionId) -> Result<Option<SessionSummary>, SessionError> {
-        match self.existing(id) {
+        match self.found(id) {
             Ok(_) => Ok(Some(self.summarize(id.clone()))),
             Err(SessionError::NotFound { .. } | SessionError::InvalidId { .. }) => Ok(None),
             Err(e) => Err(e),
@@ -107,6 +107,9 @@ impl SessionManager {
 
     fn summarize(&self, id: SessionId) -> SessionSummary {
         let dir = self.session_dir(&id);
+        if let Err(error) = self.refuse_foreign(&dir) {
+            return unreadable(id, &error);
+        }
         let log = dir.join(LOG);
         let size = match self.disk.kind(&log) {
             Ok(Some(EntryKind::File { len })) => len,
@@ -117,9 +120,13 @@ impl SessionManager {
         let end = self.last_line(&log, size);
         let (checkpoint, damage) = match stored {
             Some(stored) if end.is_some_and(|end| end.seq == stored.seq) => (Some(stored), None),
-            stored if size > MAX_LISTED_LOG => {
-                (stored, Some(format!("its log is larger than {} MB, so it is not read for a list", MAX_LISTED_LOG / 1_000_000)))
-            }
+            stored if size > MAX_LISTED_LOG => (
+                stored,
+                Some(format!(
+                    "its log is larger than {} MB, so it is not read for a list",
+                    MAX_LISTED_LOG / 1_000_000
+                )),
+            ),
             stored => match self.scan(&id, stored.as_ref()) {
                 Ok((_, _, found)) => {
                     // An owned log may end in a partial line that its owner is still writing.
@@ -153,4 +160,10 @@ impl SessionManager {
         }
         None
     }
+}
+
+fn unreadable(id: SessionId, error: &SessionError) -> SessionSummary {
+    let updated_at = creation_time(&id).unwrap_or_default();
+    let damage = Some(error.to_string());
+    SessionSummary { id, checkpoint: None, title: None, size: 0, is_owned: false, damage, updated_at }
 }

@@ -65,7 +65,7 @@ pub mod worlds;
 pub use bombs::config_bombs;
 pub use fault::{BadArguments, Fault, FaultCase, FaultExpectation, FaultMoment, RetryAfter, UTF8_SAMPLE};
 pub use gate::Gate;
-pub use machine::{Machine, User, is_root};
+pub use machine::{Machine, ORDINARY_ID, User, is_root, reachable};
 pub use missing::skip_unless_ci;
 pub use policy::Parliament;
 pub use process::{Althing, Output, RunningProcess, read_events};

@@ -104,7 +104,7 @@ fn is_open(dir: &Path) -> bool {
 }
 
 /// A path of the program that every user can reach: its own, or that of a copy.
-fn reachable(program: &Path) -> PathBuf {
+pub fn reachable(program: &Path) -> PathBuf {
     static COPIES: OnceLock<TempDir> = OnceLock::new();
     if !program.is_absolute() || program.parent().is_none_or(is_open) {
         return program.to_owned();

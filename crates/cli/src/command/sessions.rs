@@ -29,8 +29,7 @@ pub fn run(
     app: &AppContext,
 ) -> Result<Exit, Failure> {
     let dir = app.state_dir();
-    app.refuse_linked_state()?;
-    let Some(state) = althing_journal::open_existing_state(&dir)? else {
+    let Some(state) = app.existing_sessions()? else {
         return match action {
             None => {
                 print(if options.json { "[]" } else { "no sessions" });
@@ -55,7 +54,9 @@ pub fn run(
             let request = PromptRequest { run: &run, agent: &agent, step };
             session_prompt::run(&request, options.json, &state, app)
         }
-        Some(SessionsAction::Cost { since, by }) => session_cost::run(since, by, options.json, Some(&state), app),
+        Some(SessionsAction::Cost { since, by }) => {
+            session_cost::run(since, by, options.json, Some(&state), app)
+        }
         Some(SessionsAction::Remove { ids }) => {
             for id in ids {
                 stored_sessions::remove(&SessionId::new(id.as_str()), app)?;

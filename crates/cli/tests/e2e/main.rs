@@ -57,6 +57,7 @@ mod everyday;
 mod exit_codes;
 mod explained;
 mod faults;
+mod foreign_state;
 mod forged;
 mod found_keys;
 mod found_sessions;

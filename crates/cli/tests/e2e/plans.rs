@@ -449,7 +449,9 @@ fn an_execution_cancelled_before_it_starts_names_the_stored_plan() {
     // The cancel arrives just after the plan was stored, or just after the planning run ended.
     for cut in [stored + 1, executing] {
         std::fs::write(fixture.log(), lines[..stored].join("\n") + "\n").unwrap();
-        let state = althing_journal::open_state(&fixture.althing.state_dir()).unwrap();
+        let state =
+            althing_journal::open_state(&fixture.althing.state_dir(), althing_journal::Owners::Anybody)
+                .unwrap();
         let mut owned = SessionStore::open(&state, &SessionId::new(fixture.session_id())).unwrap();
         let mut events: Vec<Arc<Event>> =
             lines[stored..cut].iter().map(|line| Arc::new(serde_json::from_str(line).unwrap())).collect();

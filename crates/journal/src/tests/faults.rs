@@ -2,7 +2,9 @@
 //! that is not durable, and no partial file is ever visible.
 
 use super::{STATE, batches, event, id, log_path, manager, opened, session};
-use crate::{CheckpointFold, SessionError, SessionManager, SessionWriter, open_state, rebuild_checkpoint};
+use crate::{
+    CheckpointFold, Owners, SessionError, SessionManager, SessionWriter, open_state, rebuild_checkpoint,
+};
 use althing_disk::Disk;
 use althing_disk::sim::FaultDuration::{Once, UntilHealed};
 use althing_disk::sim::FaultKind::{Full, Io, ReadOnly};
@@ -196,7 +198,7 @@ fn a_real_full_disk_stops_nothing_for_good() {
     }
     let mounted = Mounted(home.path().to_owned());
     std::fs::write(home.path().join("filler"), vec![1; 300 << 10]).unwrap();
-    let sessions = open_state(&home.path().join("state")).unwrap();
+    let sessions = open_state(&home.path().join("state"), Owners::Me).unwrap();
     let mut writer = sessions.create(&id()).unwrap();
     let mut events = vec![event(1, None, opened())];
     writer.append(&events).unwrap();

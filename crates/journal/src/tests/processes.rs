@@ -2,7 +2,7 @@
 //! time, the lock of a dead owner is free at once, and no event is written twice.
 
 use super::{event, id, opened, scale};
-use crate::{SessionError, open_state};
+use crate::{Owners, SessionError, open_state};
 use althing_protocol::{Fact, Journal, Seq};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -25,7 +25,7 @@ enum ChildMessage {
 #[test]
 fn a_child_competes_for_the_session_until_it_is_killed() {
     let Ok(state) = std::env::var(CHILD) else { return };
-    let sessions = open_state(Path::new(&state)).unwrap();
+    let sessions = open_state(Path::new(&state), Owners::Me).unwrap();
     let mut opened = loop {
         match sessions.open(&id()) {
             Ok(opened) => break opened,
@@ -142,7 +142,7 @@ fn one_process_writes_at_a_time_and_a_killed_ones_lock_is_free() {
 
 fn compete(count: usize, rounds: usize) {
     let home = tempfile::tempdir().unwrap();
-    let sessions = open_state(home.path()).unwrap();
+    let sessions = open_state(home.path(), Owners::Me).unwrap();
     sessions.create(&id()).unwrap().append(&[event(1, None, opened())]).unwrap();
     let (sender, messages) = channel();
     let mut competition =

@@ -1,7 +1,7 @@
 //! Tests on the real disk: modes, links, names, locks, and errors with hints for the user.
 
 use super::{batches, id, session, write};
-use crate::{CheckpointFold, SessionError, open_existing_state, open_state, rebuild_checkpoint};
+use crate::{CheckpointFold, Owners, SessionError, open_existing_state, open_state, rebuild_checkpoint};
 use althing_disk::DiskError;
 use althing_protocol::{Journal, JournalErrorKind, Seq, SessionId, SessionStore};
 use std::fs;
@@ -23,7 +23,7 @@ fn modes_below(dir: &Path, out: &mut Vec<(String, u32)>) {
 fn files_are_private_and_ignored_by_git() {
     let home = tempfile::tempdir().unwrap();
     let state = home.path().join("deep/er/.althing");
-    let sessions = open_state(&state).unwrap();
+    let sessions = open_state(&state, Owners::Me).unwrap();
     let events = session(30);
     let mut writer = sessions.create(&id()).unwrap();
     let mut fold = CheckpointFold::default();
@@ -56,7 +56,7 @@ fn files_are_private_and_ignored_by_git() {
 #[test]
 fn a_session_and_its_background_checkpoint_are_stored_and_read_back() {
     let home = tempfile::tempdir().unwrap();
-    let sessions = open_state(home.path()).unwrap();
+    let sessions = open_state(home.path(), Owners::Me).unwrap();
     let events = session(500);
     let mut writer = sessions.create(&id()).unwrap();
     let mut fold = CheckpointFold::default();
@@ -75,7 +75,7 @@ fn a_session_and_its_background_checkpoint_are_stored_and_read_back() {
 #[test]
 fn names_that_lead_elsewhere_are_refused() {
     let home = tempfile::tempdir().unwrap();
-    let sessions = open_state(home.path()).unwrap();
+    let sessions = open_state(home.path(), Owners::Me).unwrap();
     for bad in ["", ".", "..", "../x", "a/b", "/etc", "a\0b", ".hidden", "a b", "a\nb"] {
         assert!(matches!(sessions.open(&bad.into()), Err(SessionError::InvalidId { .. })), "{bad:?}");
         assert!(sessions.create(&bad.into()).is_err(), "{bad:?}");
@@ -96,7 +96,7 @@ fn links_in_a_session_are_not_followed_when_writing_or_deleting() {
     let precious = home.path().join("precious");
     fs::create_dir(&precious).unwrap();
     fs::write(precious.join("file"), "keep me").unwrap();
-    let sessions = open_state(&home.path().join("state")).unwrap();
+    let sessions = open_state(&home.path().join("state"), Owners::Me).unwrap();
     let dir = sessions.session_dir(&id());
     fs::create_dir(&dir).unwrap();
     symlink(precious.join("file"), dir.join("events.jsonl")).unwrap();
@@ -116,7 +116,7 @@ fn what_is_in_the_place_of_a_directory_is_called_what_it_is() {
     let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
     symlink("/tmp", &link).unwrap();
     for (path, what) in [(&socket, "is a socket"), (&link, "is a symbolic link, which is not followed")] {
-        let error = open_existing_state(path.parent().unwrap()).err().unwrap();
+        let error = open_existing_state(path.parent().unwrap(), Owners::Me).err().unwrap();
         assert_eq!(error.to_string(), format!("{} {what}", path.display()));
         assert!(error.hint().unwrap().contains("replace"), "{:?}", error.hint());
     }
@@ -125,7 +125,7 @@ fn what_is_in_the_place_of_a_directory_is_called_what_it_is() {
 #[test]
 fn files_with_a_second_name_are_neither_locked_nor_written() {
     let home = tempfile::tempdir().unwrap();
-    let sessions = open_state(&home.path().join("state")).unwrap();
+    let sessions = open_state(&home.path().join("state"), Owners::Me).unwrap();
     let mut writer = sessions.create(&id()).unwrap();
     let mut fold = CheckpointFold::default();
     write(&mut writer, &mut fold, &session(3));
@@ -150,24 +150,24 @@ fn a_state_directory_that_cannot_be_used_says_why_and_what_to_do() {
     let file = home.path().join("file");
     fs::write(&file, "").unwrap();
     for path in [file.clone(), file.join("below")] {
-        let error = open_state(&path).err().unwrap();
+        let error = open_state(&path, Owners::Me).err().unwrap();
         assert!(
             matches!(&error, SessionError::Disk(DiskError::NotADirectory { path }) if *path == file),
             "{error}"
         );
         assert!(error.hint().unwrap().contains("--state-dir"));
     }
-    let error = open_state(Path::new("/proc/althing")).err().unwrap();
+    let error = open_state(Path::new("/proc/althing"), Owners::Me).err().unwrap();
     assert!(error.to_string().contains("/proc/althing"), "{error}");
-    assert!(open_existing_state(&home.path().join("nowhere")).unwrap().is_none());
-    assert!(open_existing_state(home.path()).unwrap().unwrap().list().unwrap().is_empty());
-    assert!(open_existing_state(&file).is_err());
+    assert!(open_existing_state(&home.path().join("nowhere"), Owners::Me).unwrap().is_none());
+    assert!(open_existing_state(home.path(), Owners::Me).unwrap().unwrap().list().unwrap().is_empty());
+    assert!(open_existing_state(&file, Owners::Me).is_err());
 }
 
 #[test]
 fn a_locked_session_names_its_owner() {
     let home = tempfile::tempdir().unwrap();
-    let sessions = open_state(home.path()).unwrap();
+    let sessions = open_state(home.path(), Owners::Me).unwrap();
     let mut writer = sessions.create(&id()).unwrap();
     writer.append(&session(1)).unwrap();
     let error = sessions.open(&id()).err().unwrap();
@@ -188,7 +188,7 @@ fn a_locked_session_names_its_owner() {
 #[test]
 fn a_session_that_was_just_created_reads_as_empty() {
     let home = tempfile::tempdir().unwrap();
-    let sessions = open_state(home.path()).unwrap();
+    let sessions = open_state(home.path(), Owners::Me).unwrap();
     let store: &dyn SessionStore = &sessions;
     let writer = sessions.create(&id()).unwrap();
     let new = store.read(&id(), Seq(0)).unwrap();
@@ -206,19 +206,97 @@ fn a_gitignore_that_does_not_exclude_everything_is_replaced() {
     let large = format!("*\n{}", "#\n".repeat(40_000));
     for text in replaced.into_iter().chain([large.as_str()]) {
         fs::write(&ignore, text).unwrap();
-        open_state(home.path()).unwrap();
+        open_state(home.path(), Owners::Me).unwrap();
         assert_eq!(fs::read_to_string(&ignore).unwrap(), "*\n", "{text:.20}");
     }
     for text in ["*\n", "*", "# mine\n\n*\n", "*\r\n", "other\n*  \n", "/*\n", "**\n"] {
         fs::write(&ignore, text).unwrap();
-        open_state(home.path()).unwrap();
+        open_state(home.path(), Owners::Me).unwrap();
         assert_eq!(fs::read_to_string(&ignore).unwrap(), text);
     }
     fs::remove_file(&ignore).unwrap();
     symlink(home.path().join("elsewhere"), &ignore).unwrap();
     fs::write(home.path().join("elsewhere"), "!*\n").unwrap();
-    open_state(home.path()).unwrap();
+    open_state(home.path(), Owners::Me).unwrap();
     assert!(!ignore.is_symlink());
     assert_eq!(fs::read_to_string(&ignore).unwrap(), "*\n");
     assert_eq!(fs::read_to_string(home.path().join("elsewhere")).unwrap(), "!*\n");
+}
+
+#[test]
+fn a_session_is_created_in_the_directory_that_was_opened_even_if_another_takes_its_place() {
+    let home = tempfile::tempdir().unwrap();
+    let (state, moved) = (home.path().join("state"), home.path().join("moved"));
+    let sessions = open_state(&state, Owners::Me).unwrap();
+    fs::rename(&state, &moved).unwrap();
+    fs::create_dir_all(state.join("sessions")).unwrap();
+    let mut writer = sessions.create(&id()).unwrap();
+    writer.append(&session(1)).unwrap();
+    writer.write_file(&"r1".into(), "final.md", "secret").unwrap();
+    writer.close().unwrap();
+    assert_eq!(sessions.read(&id()).unwrap().events.len(), 1);
+    assert_eq!(fs::read_dir(state.join("sessions")).unwrap().count(), 0, "nothing is written elsewhere");
+    let session = moved.join("sessions").join(id().as_str());
+    assert!(session.join("events.jsonl").exists() && session.join("tasks/r1/final.md").exists());
+}
+
+#[test]
+fn a_session_is_not_created_in_a_directory_that_is_not_empty() {
+    let home = tempfile::tempdir().unwrap();
+    let sessions = open_state(home.path(), Owners::Me).unwrap();
+    let dir = sessions.session_dir(&id());
+    for planted in ["memory", "token", "session.json", "tasks"] {
+        fs::create_dir(&dir).unwrap();
+        fs::write(dir.join(planted), "").unwrap();
+        assert!(matches!(sessions.create(&id()), Err(SessionError::Exists { .. })), "{planted}");
+        fs::remove_dir_all(&dir).unwrap();
+    }
+    // What an earlier attempt left behind.
+    fs::create_dir(&dir).unwrap();
+    fs::set_permissions(&dir, fs::Permissions::from_mode(0o700)).unwrap();
+    for name in ["lock", "events.jsonl"] {
+        fs::write(dir.join(name), "").unwrap();
+    }
+    sessions.create(&id()).unwrap();
+}
+
+#[test]
+fn a_file_of_another_user_is_neither_read_nor_written_nor_locked() {
+    if !althing_testkit::is_root() {
+        return althing_testkit::skip_unless_ci("only root can give files to another user");
+    }
+    let give = |path: &Path, uid| std::os::unix::fs::chown(path, Some(uid), Some(uid)).unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let sessions = open_state(home.path(), Owners::Me).unwrap();
+    let mut writer = sessions.create(&id()).unwrap();
+    writer.append(&session(3)).unwrap();
+    writer.close().unwrap();
+    let dir = sessions.session_dir(&id());
+    let refused = |error: Option<SessionError>, place: &str| {
+        let error = error.unwrap();
+        assert!(error.to_string().contains("belongs to another user"), "{place}: {error}");
+        assert_eq!(error.kind(), JournalErrorKind::Failed, "{place}: a retry does not help");
+    };
+    for (name, is_read) in [("events.jsonl", true), ("lock", false), ("", true)] {
+        let path = if name.is_empty() { dir.clone() } else { dir.join(name) };
+        give(&path, 65534);
+        refused(sessions.open(&id()).err(), name);
+        assert_eq!(sessions.read(&id()).is_err(), is_read, "{name}");
+        let listed = sessions.list().unwrap();
+        let damage = listed[0].damage.clone().unwrap_or_default();
+        assert_eq!(damage.contains("belongs to another user"), is_read, "{name}: {damage}");
+        let named = open_state(home.path(), Owners::Anybody).unwrap();
+        drop(named.open(&id()).unwrap());
+        give(&path, 0);
+        drop(sessions.open(&id()).unwrap());
+    }
+    give(&dir, 65534);
+    refused(sessions.create(&id()).err(), "a new session");
+    refused(sessions.rename(&id(), "title").err(), "a title");
+    sessions.remove(&id()).unwrap();
+    give(home.path(), 65534);
+    let error = open_state(home.path(), Owners::Me).err().unwrap();
+    assert!(error.hint().unwrap().contains("--state-dir"), "{:?}", error.hint());
+    refused(Some(error), "the state directory");
+    refused(open_existing_state(home.path(), Owners::Me).err(), "the state directory");
 }
