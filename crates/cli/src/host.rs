@@ -165,8 +165,8 @@ impl TuiHost for LocalHost {
         self.start_notifier(&notify.command, &text)
     }
 
-    /// With tmux's default settings, tmux ignores programs that ask the terminal to copy (`set-clipboard external`), but
-    /// copies what its own command is given.
+    /// By default (`set-clipboard external`), tmux ignores a program's request to copy, but its own command
+    /// `load-buffer -w` copies to the terminal's clipboard.
     fn copy(&self, text: &str) -> Option<Result<(), String>> {
         self.app.environment.variable("TMUX").filter(|value| !value.is_empty())?;
         Some(self.copy_with_tmux(text))

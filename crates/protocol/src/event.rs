@@ -21,8 +21,8 @@ pub struct Event {
     pub at: Timestamp,
     /// The task that the event belongs to; None for the session itself.
     pub task: Option<TaskId>,
-    /// For a fact that follows from earlier facts: the newest fact at that moment. For a rejected answer: the fact that
-    /// opened the question. None for a fact from outside, such as an op or a timer.
+    /// For a fact that follows from earlier facts: the newest fact at that moment. For the notice that an
+    /// answer to an interaction was rejected: the fact that opened the interaction. None for a fact from outside, such as an op or a timer.
     pub cause: Option<Seq>,
     /// The fact itself.
     #[serde(flatten)]

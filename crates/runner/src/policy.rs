@@ -220,7 +220,7 @@ impl PolicyError {
                 "choose a directory outside the workspace and all writable context paths, for example in the session's directory"
             }
             Self::TooLarge { .. } | Self::TooManyProtected { .. } => {
-                "use as context paths only the directories that must be writable, or make this one read-only"
+                "replace this context path by the smaller directories in it that must be writable, or make it read-only"
             }
             Self::NotText { .. } => "rename the directory",
             Self::Pattern { .. } => "correct the regular expression in the config",

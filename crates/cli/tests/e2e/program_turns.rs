@@ -176,7 +176,8 @@ fn a_cli_agent_that_is_left_in_its_first_dialog_has_failed() {
         let server = FakeModel::start_on_thread(finisher());
         let althing = with_programs(&dir, &server);
         let home = althing.home_dir();
-        // Each asks about its key or account first: Claude Code if it was used before, but not with this key.
+        // Each program is set up so that it first asks about its key or account. Claude Code asks if it was used before,
+        // but not with this key.
         let althing = match cli {
             "claude" => {
                 std::fs::write(home.join(".claude.json"), r#"{"hasCompletedOnboarding": true}"#).unwrap();

@@ -1,4 +1,5 @@
-//! Thoughts that a provider requires back with tool results, and what is requested if they are no longer available.
+//! Thoughts that are sent back with tool results to providers that require them, and what a request contains when the
+//! thoughts are lost.
 
 use super::schemas;
 use super::support::{build, call, config_of, request};

@@ -308,7 +308,8 @@ fn set_user_id() -> Result<Denied, BackendError> {
     for (number, mode) in SET_MODE.into_iter().chain(OLD_SET_MODE) {
         denied.push((number, vec![SeccompRule::new(vec![has(mode, libc::S_ISUID.into())?])?]));
     }
-    // Without one of these flags the mode has no meaning, and may be anything. The second one is that of `O_TMPFILE`.
+    // The mode counts only if at least one of these flags is set. The second flag is `O_TMPFILE` without its bit
+    // `O_DIRECTORY`.
     let creates =
         [libc::O_CREAT, libc::O_TMPFILE & !libc::O_DIRECTORY].map(|flag| u64::from(flag.cast_unsigned()));
     for (number, flags) in OPEN {

@@ -12,7 +12,7 @@ use crate::adapter::{Pattern, PatternTarget, TerminalTraits};
 use althing_protocol::{AskKind, AskOption};
 use regex::Regex;
 
-/// The maximum length of a question, in characters; the text of a whole screen fits. A longer question is truncated.
+/// The maximum length of a question, in characters; the text of a screen of the default size fits. A longer question is truncated.
 const LONGEST: usize = 8000;
 const LONGEST_TROUBLE: usize = 500;
 

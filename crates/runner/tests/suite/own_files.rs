@@ -1,6 +1,6 @@
 //! Files of the machine that a command in bubblewrap can name although they are in none of its mounts, and bubblewrap's
-//! own process, which runs beside the command as the same user. Judged by what happens to the files outside: every
-//! change of mode or times, also to the same value, changes the time of their last change.
+//! own process, which runs beside the command as the same user. The tests of files compare the ctime outside
+//! of the sandbox, which every change of mode or times updates, even a change to the same value.
 
 use super::support::{HELPER, is_excluded};
 use super::system_calls::{Setting, users};
