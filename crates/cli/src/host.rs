@@ -8,10 +8,13 @@ use althing_protocol::{
 use althing_text::{count, sanitize};
 use althing_tui::{ProjectEntry, SessionEntry, TuiHost};
 use althing_view::{labels, session_list};
-use std::io::Write;
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 
 const MAX_HISTORY: usize = 1000;
@@ -96,17 +99,42 @@ impl LocalHost {
     ///
     /// It does not run under the guard, because the guard starts programs in another process session (`setsid`) without
     /// this terminal. If Althing is killed, the editor must survive with the user's unsaved text.
-    fn run_in_foreground(&self, variables: &[&str], fallback: &str, file: &Path) -> Result<(), String> {
+    fn run_in_foreground(
+        &self,
+        (variables, fallback): (&[&str], &str),
+        file: &Path,
+        suspend: &dyn Fn(),
+    ) -> Result<(), String> {
         let chosen = variables.iter().find_map(|name| self.app.environment.variable(name));
         let words = chosen.unwrap_or_else(|| fallback.to_owned());
         let mut words = words.split_whitespace();
         let program = words.next().unwrap_or(fallback);
         let found = althing_app::programs::find_user_program(program, &self.app)?;
-        let status = Command::new(found).args(words).arg(file).stdin(Stdio::inherit()).status();
-        match status {
+        let started = Command::new(found).args(words).arg(file).spawn();
+        match started.and_then(|child| wait_in_foreground(&child, suspend)) {
             Ok(status) if status.success() => Ok(()),
             Ok(status) => Err(format!("{program} ended with {status}")),
             Err(error) => Err(format!("{program} cannot be started: {error}")),
+        }
+    }
+}
+
+const EDITOR: (&[&str], &str) = (&["VISUAL", "EDITOR"], "vi");
+const PAGER: (&[&str], &str) = (&["PAGER"], "less");
+
+/// Waits for the end of a program that has the terminal. Each time the program is suspended, calls `suspend`, and then
+/// continues the program: a shell that continues Althing may not know of the program.
+fn wait_in_foreground(child: &Child, suspend: &dyn Fn()) -> io::Result<ExitStatus> {
+    let id = Pid::from_child(child);
+    loop {
+        match waitpid(Some(id), WaitOptions::UNTRACED) {
+            Ok(Some((_, status))) if status.stopped() => {
+                suspend();
+                kill_process(id, Signal::CONT)?;
+            }
+            Ok(Some((_, status))) => return Ok(ExitStatus::from_raw(status.as_raw())),
+            Ok(None) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
         }
     }
 }
@@ -265,23 +293,23 @@ impl TuiHost for LocalHost {
         althing_app::context_paths::mentions(text, &self.app.environment.cwd)
     }
 
-    fn edit(&self, text: &str) -> Result<String, String> {
+    fn edit(&self, text: &str, suspend: &dyn Fn()) -> Result<String, String> {
         althing_app::failpoint::hit("editor");
         althing_app::failpoint::hit_on_thread("background");
         with_temp_file(text, |file| {
-            self.run_in_foreground(&["VISUAL", "EDITOR"], "vi", file)?;
+            self.run_in_foreground(EDITOR, file, suspend)?;
             std::fs::read_to_string(file).map_err(|error| error.to_string())
         })
     }
 
-    fn edit_plan(&self, plan: &PlanRef) -> Result<(), String> {
+    fn edit_plan(&self, plan: &PlanRef, suspend: &dyn Fn()) -> Result<(), String> {
         self.own_session()?;
-        self.run_in_foreground(&["VISUAL", "EDITOR"], "vi", &Path::new(&plan.path).join("plan.json"))
+        self.run_in_foreground(EDITOR, &Path::new(&plan.path).join("plan.json"), suspend)
     }
 
-    fn page(&self, text: &str) -> Result<(), String> {
+    fn page(&self, text: &str, suspend: &dyn Fn()) -> Result<(), String> {
         // A pager such as `less -R` passes control sequences on to the terminal.
-        with_temp_file(&sanitize::output(text), |file| self.run_in_foreground(&["PAGER"], "less", file))
+        with_temp_file(&sanitize::output(text), |file| self.run_in_foreground(PAGER, file, suspend))
     }
 
     fn write_config(&self) -> Result<String, String> {

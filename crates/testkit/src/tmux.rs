@@ -18,9 +18,10 @@ set -g default-terminal tmux-256color
 set -s escape-time 0
 ";
 
-/// Runs the remaining arguments, prints their exit code, and keeps the pane. (tmux itself does not always learn the exit
-/// code of a program in a pane.)
-const SHELL: &str = "\"$@\"; echo \"exit code $?\"; read -r line";
+/// A shell with job control: runs the remaining arguments as a job, prints their exit code, and then runs the commands
+/// that are typed, such as `fg`. (tmux itself does not always learn the exit code of a program in a pane.)
+const SHELL: &str = "set -m; \"$@\"; echo \"exit code $?\"; \
+                     while read -r line; do eval \"$line\"; echo \"exit code $?\"; done";
 
 /// A person reads a dialog before answering it; a dialog ignores keys that come sooner.
 const READING: Duration = Duration::from_millis(1200);

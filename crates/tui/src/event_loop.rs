@@ -2,6 +2,8 @@
 //!
 //! The loop draws at most sixty frames per second, draws none if nothing changed, and does not wake up while idle.
 
+mod released;
+
 use crate::app::{App, Effect, TrustChoice};
 use crate::background::{BackgroundQuery, Keys};
 use crate::host::{TuiExit, TuiHost, TuiOptions};
@@ -362,18 +364,22 @@ impl EventLoop {
                 Effect::Copy(text) => self.copy(text).await?,
                 Effect::EditInput => {
                     let text = self.app.input.whole();
-                    let edited = self.with_terminal_released(move |host| host.edit(&text)).await?;
+                    let edited =
+                        self.with_terminal_released(move |host, suspend| host.edit(&text, suspend)).await?;
                     self.app.edited(edited);
                 }
                 Effect::EditPlan(plan) => {
-                    if let Err(reason) =
-                        self.with_terminal_released(move |host| host.edit_plan(&plan)).await?
-                    {
+                    let edited = self
+                        .with_terminal_released(move |host, suspend| host.edit_plan(&plan, suspend))
+                        .await?;
+                    if let Err(reason) = edited {
                         self.app.notify(reason);
                     }
                 }
                 Effect::Page(text) => {
-                    if let Err(reason) = self.with_terminal_released(move |host| host.page(&text)).await? {
+                    let paged =
+                        self.with_terminal_released(move |host, suspend| host.page(&text, suspend)).await?;
+                    if let Err(reason) = paged {
                         self.app.notify(reason);
                     }
                 }
@@ -445,35 +451,12 @@ impl EventLoop {
         Ok(())
     }
 
-    async fn with_terminal_released<T: Send + 'static>(
-        &mut self,
-        work: impl FnOnce(&dyn TuiHost) -> T + Send + 'static,
-    ) -> io::Result<T> {
-        self.keys.stop().await;
-        self.guard.release();
-        let done = self.run_blocking(work).await;
-        self.guard.reacquire()?;
-        self.keys = KeyReader::listen();
-        self.clear_and_redraw()?;
-        done
-    }
-
     async fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&dyn TuiHost) -> T + Send + 'static,
     ) -> io::Result<T> {
         let host = Arc::clone(&self.host);
         tokio::task::spawn_blocking(move || work(&*host)).await.map_err(io::Error::other)
-    }
-
-    /// Suspends the process as Ctrl+Z does. The code after the signal runs when the process continues.
-    async fn suspend(&mut self) -> io::Result<()> {
-        self.keys.stop().await;
-        self.guard.release();
-        rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP)?;
-        self.guard.reacquire()?;
-        self.keys = KeyReader::listen();
-        self.clear_and_redraw()
     }
 
     /// Does not ask the terminal for the cursor position, because its reply would mix with the keys.

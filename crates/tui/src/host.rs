@@ -65,17 +65,19 @@ pub trait TuiHost: Send + Sync {
         (text.to_owned(), Vec::new())
     }
 
-    /// Edits a text in the user's editor, which owns the terminal until it exits.
-    fn edit(&self, _text: &str) -> Result<String, String> {
+    /// Edits a text in the user's editor, which owns the terminal until it exits. If the user suspends the editor, the
+    /// host calls `suspend`, which returns when Althing continues; then the host continues the editor.
+    fn edit(&self, _text: &str, _suspend: &dyn Fn()) -> Result<String, String> {
         Err("no editor: set EDITOR".into())
     }
 
-    fn edit_plan(&self, _plan: &PlanRef) -> Result<(), String> {
+    /// Edits the file of a plan as `edit` does.
+    fn edit_plan(&self, _plan: &PlanRef, _suspend: &dyn Fn()) -> Result<(), String> {
         Err("no editor: set EDITOR".into())
     }
 
-    /// Shows a text in the user's pager, which owns the terminal until it exits.
-    fn page(&self, _text: &str) -> Result<(), String> {
+    /// Shows a text in the user's pager, which owns the terminal until it exits and is suspended like the editor.
+    fn page(&self, _text: &str, _suspend: &dyn Fn()) -> Result<(), String> {
         Err("no pager: set PAGER".into())
     }
 

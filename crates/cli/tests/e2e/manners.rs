@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use althing_testkit::process::{Signal, wait_for_event};
-use althing_testkit::{Terminal, vt100, wait};
+use althing_testkit::{Terminal, Tmux, vt100, wait};
 
 use super::support::{LIMIT, althing, ensure, in_parallel, of_type, run, wait_for_reply_to_hello};
 
@@ -143,6 +143,59 @@ fn it_suspends_and_continues_with_the_shells_job_control() {
         terminal.signal(Signal::TERM);
         assert_eq!(terminal.wait(LIMIT), 4);
         assert_terminal_restored(&terminal);
+    }
+}
+
+/// Althing in tmux under a shell with job control, with an editor that runs this script after it has shown its file.
+fn in_editor(script: &str) -> Tmux {
+    let althing = althing();
+    let editor = althing.file("editor", format!("#!/bin/sh\n{script}\n"));
+    std::fs::set_permissions(&editor, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let command = althing.new_command().arg("--offline").env("EDITOR", editor.to_str().unwrap());
+    let mut tmux = command.tmux(80, 24).expect("tmux is installed");
+    tmux.wait_for("Type a message...", LIMIT);
+    tmux.text("a message").press("C-x");
+    tmux.wait_for("the editor waits", LIMIT);
+    tmux
+}
+
+#[test]
+fn the_shell_returns_if_the_editor_is_suspended_and_continues_it() {
+    let by_key = "echo the editor waits; read -r line; echo \"$line\" >\"$1\"";
+    // An editor that suspends only itself.
+    let itself = "echo the editor waits; read -r line; kill -STOP $$; read -r line; echo \"$line\" >\"$1\"";
+    for (script, how) in [(by_key, "C-z"), (itself, "Enter")] {
+        let mut tmux = in_editor(script);
+        for times in 1..=2 {
+            if times == 1 || how == "C-z" {
+                tmux.press(how);
+                tmux.wait_until(LIMIT, "the shell", |screen| screen.matches("exit code").count() == times);
+                tmux.text("fg").press("Enter");
+                tmux.wait_for("fg", LIMIT);
+            }
+        }
+        tmux.text("written in the editor").press("Enter");
+        tmux.wait_for("› written in the editor", LIMIT);
+    }
+}
+
+#[test]
+fn the_keys_that_interrupt_an_editor_do_not_end_the_session() {
+    let survives = "trap 'echo interrupted' INT QUIT; echo the editor waits
+while ! grep -q written \"$1\"; do read -r line && echo \"$line\" >\"$1\"; done";
+    for key in ["C-c", "C-\\"] {
+        let mut tmux = in_editor(survives);
+        tmux.press(key);
+        tmux.wait_for("interrupted", LIMIT);
+        tmux.text("written in the editor").press("Enter");
+        tmux.wait_for("› written in the editor", LIMIT);
+        // An editor that the key ends.
+        let mut tmux = in_editor("echo the editor waits; read -r line");
+        tmux.press(key);
+        let screen = tmux.wait_for("editor ended with signal", LIMIT);
+        assert!(screen.contains("› a message"), "{screen}");
+        tmux.text(" and more");
+        tmux.wait_for("› a message and more", LIMIT);
     }
 }
 
