@@ -192,6 +192,9 @@ impl<'a> Canvas<'a> {
             for hidden in 1..wide {
                 if let Some(cell) = self.buffer.cell_mut(Position { x: at + hidden, y }) {
                     cell.reset();
+                    // An empty symbol differs from a space, so this column is drawn again when the cluster disappears.
+                    // Some terminals have drawn something of their own there, such as the second letter of a flag.
+                    cell.set_symbol("");
                     if self.ascii {
                         cell.set_symbol("?").set_style(style);
                     }
@@ -249,6 +252,28 @@ mod tests {
             ("x", None),
         ] {
             assert_eq!(simplified(cluster, cluster.width()).as_deref(), expected, "{cluster}");
+        }
+    }
+
+    #[test]
+    fn both_columns_of_a_wide_cluster_are_drawn_again_when_it_disappears() {
+        for (cluster, simple) in [("🇮🇸", false), ("🇮🇸", true), ("日", false), ("👍🏽", false)]
+        {
+            let draw = |text: &str| {
+                let mut buffer = Buffer::empty(Rect::new(0, 0, 6, 1));
+                Canvas::new(&mut buffer, Theme::default(), false).with_simple_clusters(simple).text(
+                    1,
+                    0,
+                    5,
+                    Tone::Plain,
+                    text,
+                );
+                buffer
+            };
+            for after in ["", "x"] {
+                let drawn: Vec<u16> = draw(cluster).diff(&draw(after)).into_iter().map(|(x, ..)| x).collect();
+                assert_eq!(drawn, [1, 2], "{cluster}, then `{after}`: {drawn:?}");
+            }
         }
     }
 

@@ -35,6 +35,21 @@ fn in_tmux_with_its_defaults_a_copied_text_is_really_copied() {
 }
 
 #[test]
+fn what_replaces_a_flag_on_the_screen_leaves_no_letter_of_it() {
+    let flags = "🇿🇼🇿🇲🇿🇦 ".repeat(8);
+    let fixture = replies(&format!("Flags:\n\n{flags}\n\nThe end."));
+    let command = fixture.althing.new_command().args(["--config", "team.yaml"]);
+    let mut tmux = command.tmux(80, 24).expect("tmux is installed");
+    tmux.wait_for("Type a message...", LIMIT);
+    tmux.text("hello").press("Enter");
+    tmux.wait_for("ZWZMZA ZWZMZA", LIMIT);
+    tmux.wait_for("Status: Idle", LIMIT);
+    tmux.press("C-t");
+    let screen = tmux.wait_for("‹ esc   Tasks", LIMIT);
+    assert!(!screen.contains(['Z', 'W']), "{screen}");
+}
+
+#[test]
 fn a_text_that_is_too_long_for_the_clipboard_is_said_to_be_cut() {
     let text = "word ".repeat(20_000);
     let fixture = replies(&text);
