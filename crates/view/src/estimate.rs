@@ -84,15 +84,18 @@ pub fn missing_sign_ins(proposal: &Proposal, members: &[&Member]) -> Option<Stri
     (!missing.is_empty()).then(|| format!("missing for {missing}"))
 }
 
-/// The likely cost and the upper estimate, which is the limit if that is lower.
+/// The likely cost and the upper estimate, which is the limit if that is lower. A likely cost above the limit is shown
+/// as it is: such a run will probably not end before the limit stops it.
 fn amounts(likely: f64, growth: f64, limit: Option<u64>) -> String {
     let most = likely * growth;
     if likely <= 0.0 {
         return "no cost".into();
     }
     match limit {
+        Some(limit) if (limit as f64) < likely * 1e6 => {
+            format!("{}, above the limit of {}", about(likely), micro_money(limit))
+        }
         Some(limit) if (limit as f64) < most * 1e6 => {
-            let likely = likely.min(limit as f64 / 1e6);
             format!("{}, at most {} (the limit)", about(likely), micro_money(limit))
         }
         _ if money(most) == money(likely) => about(likely),

@@ -86,10 +86,12 @@ fn the_estimate_follows_what_a_person_changes() {
 }
 
 #[test]
-fn a_limit_bounds_the_estimate_and_says_so() {
+fn a_limit_bounds_the_upper_estimate_and_never_lowers_the_likely_cost() {
     let mut limited = proposal(&["a"], &[("a", 3.0, 15.0)], past(1, 100_000, 100_000, 0.0, 0));
     limited.costs.as_mut().expect("costs").limit_micro_usd = Some(500_000);
-    assert_eq!(estimate(&limited), "about 200k tokens, about $0.50, at most $0.50 (the limit)");
+    assert_eq!(estimate(&limited), "about 200k tokens, about $1.80, above the limit of $0.50");
+    limited.costs.as_mut().expect("costs").limit_micro_usd = Some(1_900_000);
+    assert_eq!(estimate(&limited), "about 200k tokens, about $1.80, at most $1.90 (the limit)");
 }
 
 #[test]
