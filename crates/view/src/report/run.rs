@@ -5,8 +5,8 @@ use super::spent::Spent;
 use super::{Places, Warning, diff, words};
 use crate::labels;
 use althing_protocol::{
-    AgentId, AgentOutcome, AnswerLabel, Ballot, ContextPath, Event, Fact, FileWrite, Item, Millis, Modes,
-    Purpose, RunResult, RunSpec, RunStatus, TaskId, Timestamp, Verdict,
+    AgentId, AgentOutcome, AnswerLabel, Ballot, ContextPath, DecidedBy, Event, Fact, FileWrite, Item, Millis,
+    Modes, Purpose, RunResult, RunSpec, RunStatus, TaskId, Timestamp, Verdict,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -110,6 +110,8 @@ pub struct BallotReport {
 const OVERTAKEN: &str = "a newer answer had arrived";
 const REPLACED: &str = "the agent voted again later";
 const STARTED_OVER: &str = "the run started over";
+const INVALID: &str = "a newer answer arrived later";
+const UNANIMOUS: &str = "all agents concluded the same";
 
 impl RunReport {
     pub(super) fn new(
@@ -344,6 +346,7 @@ fn outcome(status: AgentOutcome) -> &'static str {
 }
 
 impl DecisionReport {
+    /// Marks the ballots that were counted, and gives the others a reason.
     fn count(&mut self, counted: &[Ballot]) {
         for ballot in &mut self.ballots {
             ballot.counted = false;
@@ -356,6 +359,49 @@ impl DecisionReport {
                 ballot.counted = true;
                 ballot.not_counted_because = None;
             }
+        }
+        let is_unanimous = self.report.as_ref().is_some_and(|report| report.rule == DecidedBy::Unanimous);
+        let reason = if is_unanimous { UNANIMOUS } else { INVALID };
+        for ballot in self.ballots.iter_mut().filter(|ballot| !ballot.counted) {
+            ballot.not_counted_because.get_or_insert(reason);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ballot(voter: &str, target: &str) -> Ballot {
+        Ballot { voter: voter.into(), target: target.into(), reason: String::new(), ranking: Vec::new() }
+    }
+
+    fn reported(ballot: Ballot) -> BallotReport {
+        let Ballot { voter, target, reason, ranking } = ballot;
+        let at = Timestamp(0);
+        BallotReport { at, voter, target, ranking, reason, counted: true, not_counted_because: None }
+    }
+
+    #[test]
+    fn every_vote_that_was_not_counted_has_a_reason() {
+        for (rule, counted, expected) in [
+            (DecidedBy::Borda, vec![ballot("b", "a")], [Some("a newer answer arrived later"), None]),
+            (DecidedBy::Unanimous, vec![], [Some("all agents concluded the same"); 2]),
+        ] {
+            let mut decision = DecisionReport {
+                report: Some(althing_protocol::DecisionReport {
+                    rule,
+                    points: BTreeMap::new(),
+                    pairwise: BTreeMap::new(),
+                    explanation: String::new(),
+                }),
+                ballots: [ballot("a", "a"), ballot("b", "a")].map(reported).to_vec(),
+                ..DecisionReport::default()
+            };
+            decision.count(&counted);
+            let reasons: Vec<Option<&str>> =
+                decision.ballots.iter().map(|ballot| ballot.not_counted_because).collect();
+            assert_eq!(reasons, expected, "{rule:?}");
         }
     }
 }
