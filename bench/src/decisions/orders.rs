@@ -44,6 +44,7 @@ pub(super) fn shares(world: World) -> [f64; 4] {
                 candidates: [0, 1].map(candidate).to_vec(),
                 agents: 2,
                 ballots: [0, 1].map(ballot).to_vec(),
+                anybody_voted: true,
                 seed: althing_text::pseudo_random(seed, 77),
             };
             let count = tally::count(&election, DEFAULT);

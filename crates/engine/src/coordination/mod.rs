@@ -388,6 +388,12 @@ impl Coordination {
             Item::Vote(ballot) => {
                 if let Some(member) = self.state.members.get_mut(index) {
                     member.vote = Some(ballot.clone());
+                    member.has_voted = true;
+                }
+            }
+            Item::StaleVote(_) => {
+                if let Some(member) = self.state.members.get_mut(index) {
+                    member.has_voted = true;
                 }
             }
             Item::Reply(reply) => self.state.usage += reply.usage,
@@ -416,7 +422,6 @@ impl Coordination {
             | Item::Update { .. }
             | Item::TimeWarning
             | Item::WorkspaceKept { .. }
-            | Item::StaleVote(_)
             | Item::Conversation { .. }
             | Item::PromptSent { .. }
             | Item::Said { .. }

@@ -27,6 +27,8 @@ pub(crate) struct MemberState {
     pub(crate) earlier: u32,
     /// The member's vote; None if it has not voted, or its vote became invalid.
     pub(crate) vote: Option<Ballot>,
+    /// Whether the member has voted since the run's start or its last restart, even if its vote is not valid.
+    pub(crate) has_voted: bool,
     /// Whether the member's last attempt ended with an abstention, and no answer made that outdated.
     pub(crate) abstained: bool,
     /// Why the member dropped out. Its answers remain candidates.
@@ -250,6 +252,7 @@ impl MemberState {
             answers: Vec::new(),
             earlier: 0,
             vote: None,
+            has_voted: false,
             abstained: false,
             out: None,
             attempt: None,
@@ -288,6 +291,7 @@ impl MemberState {
         self.earlier = self.given();
         self.answers.clear();
         self.vote = None;
+        self.has_voted = false;
         self.abstained = false;
         self.suspended = None;
         self.seen = seen;

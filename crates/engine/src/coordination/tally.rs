@@ -28,8 +28,9 @@ impl Tally {
         let index = |at: usize| election.candidates.get(at).map(|candidate| candidate.member_index);
         let ranking = ranking.into_iter().filter_map(index).collect();
         let is_counted = report.rule != DecidedBy::Unanimous;
+        let tie_break = tie_break.map(|how| how.words(&election).to_owned());
         let ballots = if is_counted { election.ballots } else { Vec::new() };
-        Self { ranking, votes, ballots, tie_break: tie_break.map(|how| how.words().to_owned()), report }
+        Self { ranking, votes, ballots, tie_break, report }
     }
 }
 
@@ -58,6 +59,7 @@ impl RunState {
             candidates: self.members.iter().enumerate().filter_map(candidate).collect(),
             agents: self.members.len(),
             ballots: self.members.iter().filter_map(|member| member.vote.clone()).collect(),
+            anybody_voted: self.members.iter().any(|member| member.has_voted),
             seed: self.spec.tie_break_seed,
         }
     }

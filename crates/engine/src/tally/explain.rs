@@ -11,10 +11,11 @@ const MAX_CONCLUSION: usize = 80;
 
 impl TieBreak {
     /// How the tie was broken, in words.
-    pub fn words(self) -> &'static str {
+    pub fn words(self, election: &Election) -> &'static str {
         match self {
             Self::Pairwise => "a tie, broken by direct comparison",
             Self::FromOthers => "a tie, broken by votes from others",
+            Self::Newest if election.anybody_voted => "no vote is valid: the newest answer wins",
             Self::Newest => "nobody voted: the newest answer wins",
             Self::Random => "a tie, broken at random",
         }
@@ -29,7 +30,12 @@ pub(super) fn explain(election: &Election, rule: Rule, count: &Count) -> String 
         return format!("{winner} gave the only answer");
     }
     if count.report.points.is_empty() {
-        return format!("nobody voted; the newest answer, by {winner}, wins");
+        let why = if election.anybody_voted {
+            "no vote is valid, because newer answers came after the votes"
+        } else {
+            "nobody voted"
+        };
+        return format!("{why}; the newest answer, by {winner}, wins");
     }
     let points = |agent: &AgentId| count.report.points.get(agent).copied().unwrap_or_default();
     let list: Vec<String> =
@@ -57,7 +63,7 @@ pub(super) fn explain(election: &Election, rule: Rule, count: &Count) -> String 
         let _ = write!(text, "; {same} concluded the same, so a ballot for one counts for all of them");
     }
     if let Some(tie_break) = count.tie_break {
-        let _ = write!(text, "; {}", tie_break.words());
+        let _ = write!(text, "; {}", tie_break.words(election));
     }
     text
 }
@@ -67,9 +73,8 @@ pub(super) fn unanimous(election: &Election, count: &Count) -> String {
     let conclusion = election.candidates.first().and_then(|first| first.conclusion.as_deref());
     let quoted = truncate_chars(&sanitize::line(conclusion.unwrap_or_default()), MAX_CONCLUSION);
     let agents = election.candidates.len();
-    format!(
-        "all {agents} agents concluded the same (\"{quoted}\"), so nobody voted; {winner} was drawn at random"
-    )
+    let votes = if election.anybody_voted { "votes were not counted" } else { "nobody voted" };
+    format!("all {agents} agents concluded the same (\"{quoted}\"), so {votes}; {winner} was drawn at random")
 }
 
 fn counted_points(points: u32) -> String {

@@ -25,6 +25,8 @@ pub struct Election {
     pub agents: usize,
     /// The ballots. Choices that are not candidates are ignored.
     pub ballots: Vec<Ballot>,
+    /// Whether an agent voted since the run's start or its last restart, even if no vote is valid now.
+    pub anybody_voted: bool,
     /// The run's seed for breaking ties.
     pub seed: u64,
 }

@@ -26,6 +26,7 @@ fn election(conclusions: &[Option<&str>], ballots: &[&[usize]], seed: u64) -> El
         candidates: conclusions.iter().enumerate().map(|(at, text)| contender(at, *text)).collect(),
         agents: conclusions.len(),
         ballots: ballots.iter().enumerate().map(|(voter, choices)| ballot(voter, choices)).collect(),
+        anybody_voted: !ballots.is_empty(),
         seed,
     }
 }
@@ -184,7 +185,7 @@ fn plurality_picks_the_winner_that_0_1_picked_on_all_small_elections() {
             });
         }
     }
-    let nobody = Election { ballots: Vec::new(), ..election(&[None; 3], &[], 1) };
+    let nobody = election(&[None; 3], &[], 1);
     assert_eq!(winner(&nobody, Rule::PLURALITY), 2, "nobody voted: the newest answer");
 }
 
@@ -378,8 +379,25 @@ fn equal_conclusions_need_no_count_and_a_lone_or_silent_agent_prevents_that() {
     let counted = count(&election(&[Some("Yes"), Some("yes")], &[&[0], &[0]], 1), rule);
     assert!(counted.votes.is_empty() && counted.report.points.is_empty() && counted.tie_break.is_none());
     assert!(
-        counted.report.explanation.starts_with("all 2 agents concluded the same (\"Yes\"), so nobody voted")
+        counted
+            .report
+            .explanation
+            .starts_with("all 2 agents concluded the same (\"Yes\"), so votes were not")
     );
+}
+
+#[test]
+fn an_election_without_valid_votes_says_whether_anybody_voted() {
+    let nobody = election(&[None; 2], &[], 1);
+    assert!(count(&nobody, BORDA).report.explanation.starts_with("nobody voted; the newest answer, by "));
+    let lapsed = Election { anybody_voted: true, ..nobody };
+    let counted = count(&lapsed, BORDA);
+    let expected = "no vote is valid, because newer answers came after the votes; the newest answer, by ";
+    assert!(counted.report.explanation.starts_with(expected), "{}", counted.report.explanation);
+    let rule = Rule { unanimity: true, ..BORDA };
+    let agreed = Election { anybody_voted: true, ..election(&[Some("4"), Some("4")], &[], 1) };
+    let explanation = count(&agreed, rule).report.explanation;
+    assert!(explanation.contains("concluded the same (\"4\"), so votes were not counted"), "{explanation}");
 }
 
 #[test]

@@ -85,6 +85,25 @@ fn a_run_of_models_that_only_write_text_has_an_answer() {
 }
 
 #[test]
+fn a_run_whose_votes_became_invalid_does_not_say_that_nobody_voted() {
+    let mut world = World::start(&["a", "b"], RunRules::default());
+    world.says(0, answer("one"));
+    world.says(1, answer("two"));
+    world.says(0, vote("agent1"));
+    world.says(1, answer("better"));
+    while world.run.result().is_none() {
+        let member_index = world.asked()[0];
+        world.says(member_index, text("Both are good."));
+    }
+    let summary = &world.run.result().unwrap().coordination_summary;
+    assert!(summary.ballots.is_empty(), "{summary:?}");
+    let explanation = &summary.decision.as_ref().unwrap().explanation;
+    let expected =
+        "no vote is valid, because newer answers came after the votes; the newest answer, by b, wins";
+    assert_eq!(explanation, expected);
+}
+
+#[test]
 fn the_end_of_an_attempt_says_what_its_replies_used() {
     let used = |calls| Usage { input_tokens: 10 * calls, cost_usd: 0.5, calls, ..Usage::default() };
     let mut world = World::start(&["a"], RunRules::default());
