@@ -65,9 +65,10 @@ impl ProgressStream {
                 let text = format!("retry {attempt} in {:.1} s: {reason}", after.as_secs_f64());
                 self.publish(DeltaKind::Retry, self.mask.text(&text));
             }
-            Delta::RateLimited { after, .. } => {
+            Delta::RateLimited { after, reason } => {
                 self.clear();
-                self.publish(DeltaKind::Retry, format!("rate limited, {:.0} s", after.as_secs_f64().ceil()));
+                let text = format!("rate limited, {:.0} s: {reason}", after.as_secs_f64().ceil());
+                self.publish(DeltaKind::Retry, self.mask.text(&text));
             }
             Delta::Waiting { reason } => self.publish(DeltaKind::Waiting, self.mask.text(reason)),
         }
@@ -114,7 +115,7 @@ pub(super) fn mask_chunk(mask: &dyn EventMasker, held_back: &mut String, more: &
 #[cfg(test)]
 mod tests {
     use super::*;
-    use althing_protocol::{Event, Op};
+    use althing_protocol::{BoxFuture, Event, FeedItem, Interest, JournalError, JournalReader, Op, Seq};
 
     struct OneSecret(&'static str);
 
@@ -134,6 +135,26 @@ mod tests {
         fn unfinished(&self, text: &str) -> usize {
             (1..self.0.len()).rev().find(|len| text.ends_with(&self.0[..*len])).unwrap_or(0)
         }
+    }
+
+    struct NoLog;
+
+    impl JournalReader for NoLog {
+        fn read(&self, _: Seq, _: Seq) -> BoxFuture<'_, Result<Vec<Arc<Event>>, JournalError>> {
+            Box::pin(std::future::ready(Ok(Vec::new())))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_call_that_waits_for_a_rate_limit_says_why() {
+        let feed = Feed::new(Arc::new(NoLog), Seq(0));
+        let mut items = feed.subscribe(Seq(0), Interest::Everything);
+        let mut stream = ProgressStream::new(feed, TaskId::chat(), Arc::new(OneSecret("sk-12345")));
+        let reason = "429: too many tokens a minute for sk-12345";
+        stream.push(Delta::RateLimited { after: std::time::Duration::from_millis(41_200), reason });
+        let Some(Ok(FeedItem::Progress(progress))) = items.next().await else { panic!("progress") };
+        let Progress::Delta { text, .. } = &*progress else { panic!("{progress:?}") };
+        assert_eq!(text, "rate limited, 42 s: 429: too many tokens a minute for [secret]");
     }
 
     #[test]
