@@ -49,7 +49,7 @@ fn section(section: &'static Section, definitions: &mut Definitions) -> Json {
 fn key(key: &Key, definitions: &mut Definitions) -> Json {
     let mut schema = Map::new();
     let about = match key.status {
-        Status::Supported => key.about.to_owned(),
+        Status::Supported => format!("{}{}", key.about, unsupported_values(key.kind)),
         Status::NotYet => format!("{} (Not supported yet: no effect.)", key.about),
         Status::Alternative(instead) | Status::Replaced(instead) => {
             format!("{} (No effect in Althing: {instead}.)", key.about)
@@ -68,6 +68,22 @@ fn key(key: &Key, definitions: &mut Definitions) -> Json {
         if key.required { kind(key.kind, definitions) } else { nullable(kind(key.kind, definitions)) };
     schema.extend(kinds);
     schema.into()
+}
+
+/// A note about the values that are accepted but not supported yet; empty if there are none.
+fn unsupported_values(kind: Kind) -> String {
+    let values: Vec<String> = match kind {
+        Kind::BackendType => {
+            let unsupported = BACKENDS.iter().filter(|backend| !backend.is_supported());
+            unsupported.map(|backend| format!("`{}`", backend.name)).collect()
+        }
+        Kind::Choice(choices) => {
+            let instead = choices.iter().filter_map(|choice| Some((choice.value, choice.used_instead?)));
+            instead.map(|(value, instead)| format!("`{value}` (`{instead}` is used instead)")).collect()
+        }
+        _ => Vec::new(),
+    };
+    if values.is_empty() { String::new() } else { format!(" (Not supported yet: {}.)", values.join(", ")) }
 }
 
 fn nullable(mut schema: Map<String, Json>) -> Map<String, Json> {

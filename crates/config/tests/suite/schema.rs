@@ -55,6 +55,19 @@ fn the_schema_has_types_ranges_choices_and_defaults() {
 }
 
 #[test]
+fn the_schema_says_which_backend_types_and_choices_have_no_effect_yet() {
+    let schema = schema();
+    let about = schema["$defs"]["backend"]["properties"]["type"]["description"].as_str().expect("a text");
+    let (_, note) = about.split_once("(Not supported yet: ").expect("a note");
+    for backend in BACKENDS.iter() {
+        let is_named = note.contains(&format!("`{}`", backend.name));
+        assert_eq!(is_named, !backend.is_supported(), "{}: {about}", backend.name);
+    }
+    let about = &schema["$defs"]["backend"]["properties"]["command_line_execution_mode"]["description"];
+    assert!(about.as_str().is_some_and(|about| about.contains("`srt` (`local` is used instead)")), "{about}");
+}
+
+#[test]
 fn the_reference_has_every_key_and_every_backend_type() {
     let reference = reference();
     for part in [
