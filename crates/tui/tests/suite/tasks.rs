@@ -198,6 +198,20 @@ fn a_failed_task_is_retried_only_after_a_question() {
 }
 
 #[test]
+fn the_time_of_a_retried_task_counts_from_its_newest_start() {
+    let mut script = Script::default();
+    script.workflow();
+    script.fact(Some("w1.ask"), Fact::StatusChanged { status: TaskStatus::Failed, why: None });
+    script.wait(3_600_000);
+    script.fact(Some("w1.ask"), Fact::StatusChanged { status: TaskStatus::Running, why: None });
+    script.wait(5_000);
+    script.fact(Some("w1.ask"), Fact::StatusChanged { status: TaskStatus::Done, why: None });
+    let screen = watching(&script);
+    let task = screen.app.model.task(&"w1.ask".into()).expect("the task");
+    assert_eq!(task.ended.map(|ended| ended.since(task.started).0), Some(5_010));
+}
+
+#[test]
 fn the_message_that_a_program_has_ended_leaves_the_hints_of_the_workflow_on_the_screen() {
     let mut script = Script::default();
     script.workflow();

@@ -132,7 +132,8 @@ impl TaskView {
     pub fn apply(&mut self, at: Timestamp, fact: &Fact) {
         match fact {
             Fact::StatusChanged { status, why } => {
-                if self.status == TaskStatus::Pending {
+                // Only a retry changes the status of a task that has ended.
+                if self.status == TaskStatus::Pending || self.status.is_final() {
                     self.started = at;
                 }
                 self.status = *status;
