@@ -391,7 +391,7 @@ impl EventLoop {
                 Effect::Undo(run) => {
                     let done = self.run_blocking(move |host| host.undo(&run)).await?;
                     self.app.notify(done.unwrap_or_else(|reason| reason));
-                    self.app.find_undone_runs();
+                    self.app.find_undone_changes();
                 }
                 Effect::RemoveSession(id) => {
                     let removed = id.clone();

@@ -90,7 +90,8 @@ fn only_the_chat_agents_changes_are_reviewed_and_undone() {
     assert_eq!(std::fs::read_to_string(&paint).unwrap(), "color: red\n");
     assert!(mine.exists() && !mine.with_file_name("new.md").exists());
     let again = undo(&[&session]).expect_code(1).stderr;
-    assert!(again.contains("already undone"), "{again}");
+    assert!(again.contains("what the conversation changed was already undone"), "{again}");
+    assert!(!again.contains("c1"), "{again}");
 }
 
 // spec: interactive/interactive-agent-system-prompt/no-coordination-tools

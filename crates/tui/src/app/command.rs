@@ -191,6 +191,9 @@ impl App {
             "new" => self.leave_or_ask(TuiExit::NewSession),
             "config" => self.effects.push(Effect::WriteConfig),
             "undo" => match self.host.last_changed() {
+                Ok(task) if self.host.is_undone(&task) => {
+                    self.toast = Some("every change of files is already undone".into());
+                }
                 Ok(task) => self.confirm(ConfirmedAction::Undo(task)),
                 Err(reason) => self.toast = Some(reason),
             },

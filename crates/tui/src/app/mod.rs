@@ -172,6 +172,8 @@ pub struct App {
     pub(crate) trust_choice: Option<TrustChoice>,
     /// The runs that `check_new_results` has already asked the host about.
     pub(crate) undo_checked: std::collections::BTreeSet<TaskId>,
+    /// The number of entries when `check_new_results` last asked the host about the chat agent's changes.
+    pub(crate) entries_checked: usize,
     pub(crate) paused: Option<InteractionId>,
     pub(crate) noticed: noticing::Noticed,
     pub(crate) attached: Option<althing_protocol::Screen>,
@@ -247,6 +249,7 @@ impl App {
             paused: None,
             trust_choice: None,
             undo_checked: std::collections::BTreeSet::new(),
+            entries_checked: 0,
             noticed: noticing::Noticed::default(),
             attached: None,
             info_scroll: 0,

@@ -72,9 +72,9 @@ impl ListItems for ConversationList<'_> {
             | EntryBody::Compacted { .. }
             | EntryBody::Rejected { .. }
             | EntryBody::Stopped { .. } => 2 + pinned,
-            EntryBody::Tool { result, call, edits, .. } => {
+            EntryBody::Tool { result, call, edits, is_undone, .. } => {
                 call_id = call;
-                2 + u64::from(result.is_some()) + 2 * u64::from(!edits.is_empty())
+                2 + u64::from(result.is_some()) + 2 * u64::from(!edits.is_empty()) + 4 * u64::from(*is_undone)
             }
             EntryBody::Run(id) => {
                 let ended = self.model.runs.get(id).filter(|run| !run.is_live());
@@ -155,8 +155,9 @@ impl ConversationList<'_> {
                 let words = markdown::lines(text, width.saturating_sub(3));
                 lines.extend(words.into_iter().map(|line| line.indented(3)));
             }
-            EntryBody::Tool { name, arguments, result, edits, rejected, .. } => {
+            EntryBody::Tool { name, arguments, result, edits, rejected, is_undone, .. } => {
                 let (status, tone) = match result {
+                    _ if *is_undone => ("undone", Tone::Dim),
                     None => (labels::task_status(TaskStatus::Running), Tone::Dim),
                     Some((_, true)) if *rejected => ("rejected", Tone::Dim),
                     Some((_, true)) => (labels::task_status(TaskStatus::Failed), Tone::Bad),

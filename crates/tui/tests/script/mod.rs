@@ -4,12 +4,12 @@
 use althing_protocol::{
     AgentId, AgentMode, AgentOptions, AgentOutcome, AgentSummary, Answer, AnswerLabel, Ask, AskKind,
     AskOption, AttemptOutcome, Ballot, Candidate, ChatLimits, ChatSpec, ChatState, ContextCompaction,
-    CoordinationSummary, Decision, DeltaKind, Event, ExecutionMode, Fact, FeedItem, FileChange, FileWrite,
-    FinalAnswerStrategy, Interaction, InteractionId, InteractionKind, InteractiveAgent, Item, LOG_SCHEMA,
-    LaunchRun, Member, Millis, ModeChoice, Modes, Op, Origin, Phase, PlanRef, ProgramSpec, Progress,
-    Proposal, Purpose, Reply, Revision, RunEnd, RunResult, RunRules, RunSpec, RunStatus, Seq, SessionKind,
-    SessionOpened, StageBody, StageSpec, StageTask, TaskId, TaskSpec, TaskStatus, TeamSpec, Timestamp,
-    ToolCall, Usage, Verdict, WorkflowSpec,
+    CoordinationSummary, Decision, DeltaKind, EditPreview, Event, ExecutionMode, Fact, FeedItem, FileChange,
+    FileDiff, FileWrite, FinalAnswerStrategy, Interaction, InteractionId, InteractionKind, InteractiveAgent,
+    Item, LOG_SCHEMA, LaunchRun, Member, Millis, ModeChoice, Modes, Op, Origin, Phase, PlanRef, ProgramSpec,
+    Progress, Proposal, Purpose, Reply, Revision, RunEnd, RunResult, RunRules, RunSpec, RunStatus, Seq,
+    SessionKind, SessionOpened, StageBody, StageSpec, StageTask, TaskId, TaskSpec, TaskStatus, TeamSpec,
+    Timestamp, ToolCall, Usage, Verdict, WorkflowSpec,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -173,6 +173,27 @@ impl Script {
     pub fn replies(&mut self, attempt: u32, text: &str) {
         let reply = Reply { text: text.into(), usage: usage(5), ..Reply::default() };
         self.fact(Some("c1"), Fact::ItemAdded { attempt, item: Item::Reply(reply) });
+    }
+
+    /// The chat agent changes a file.
+    pub fn edits(&mut self, attempt: u32, call: &str, path: &str) {
+        let tool = ToolCall { id: call.into(), name: "edit_file".into(), arguments: "{}".into() };
+        let reply = Reply { tool_calls: vec![tool], ..Reply::default() };
+        let file = FileDiff {
+            path: path.into(),
+            change: FileChange::Modified,
+            added: 1,
+            removed: 1,
+            diff: "@@ -1 +1 @@\n-a\n+b\n".into(),
+            omitted: 0,
+            note: None,
+        };
+        let (project, digest) = ("/p".into(), "d".into());
+        let preview = EditPreview { project, files: vec![file], ask: false, digest };
+        let result = Item::ToolResult { call: call.into(), content: "changed".into(), is_error: false };
+        for item in [Item::Reply(reply), Item::EditProposed { call: call.into(), preview }, result] {
+            self.fact(Some("c1"), Fact::ItemAdded { attempt, item });
+        }
     }
 
     pub fn turn_ends(&mut self, attempt: u32) {

@@ -4,11 +4,13 @@ use super::support::{TestScreen, options};
 use crate::script::{self, Script, run_spec, work};
 use althing_protocol::{
     ChatState, Decision, DeltaKind, Fact, FinalAnswerStrategy, Item, Modes, Op, Origin, Phase, PlanProgress,
-    PlanRef, PlanRun, PlanStatus, PlanTask, Purpose, RunEnd, RunStatus, Seq, TaskSpec,
+    PlanRef, PlanRun, PlanStatus, PlanTask, Purpose, RunEnd, RunStatus, Seq, TaskId, TaskSpec, Timestamp,
 };
-use althing_tui::{Effect, TuiOptions};
+use althing_tui::{Effect, TuiHost, TuiOptions};
 use crossterm::event::{KeyCode, MouseButton, MouseEventKind};
 use ratatui::style::Modifier;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 fn replying() -> Script {
     let mut script = Script::default();
@@ -100,6 +102,62 @@ fn a_stopped_reply_keeps_its_words_and_says_who_stopped_it() {
     assert!(screen.shows("Keys rotate by id."), "{}", screen.text());
     assert!(screen.find("stopped by you").1 > screen.find("They").1, "{}", screen.text());
     assert_eq!(screen.text().matches("stopped by you").count(), 1);
+}
+
+/// A host whose conversation's changes of files are undone or not.
+struct UndoHost(AtomicBool);
+
+impl TuiHost for UndoHost {
+    fn now(&self) -> Timestamp {
+        script::START
+    }
+
+    fn last_changed(&self) -> Result<TaskId, String> {
+        Ok(TaskId::chat())
+    }
+
+    fn is_undone(&self, _: &TaskId) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+#[test]
+fn what_the_chat_agent_changed_is_called_undone_after_an_undo() {
+    let mut script = Script::default();
+    script.chat(true);
+    script.user_sends("Change it");
+    script.turn(1);
+    script.edits(1, "t1", "src/paint.txt");
+    let host = Arc::new(UndoHost(AtomicBool::new(false)));
+    let mut screen = TestScreen::with_host(options(), host.clone(), 80, 24);
+    screen.feed(&script.items);
+    let row = |screen: &TestScreen| {
+        let rows = screen.rows();
+        rows.into_iter().find(|row| row.contains("paint.txt")).expect("the changed file")
+    };
+    assert!(row(&screen).contains("done ✓"), "{}", screen.text());
+    host.0.store(true, Ordering::SeqCst);
+    screen.app.find_undone_changes();
+    screen.draw();
+    assert!(row(&screen).contains("undone"), "{}", screen.text());
+    // A second undo says so before it asks anything.
+    screen.send_line("/undo");
+    assert!(screen.shows("already undone") && !screen.shows("y confirm"), "{}", screen.text());
+    // What is changed afterwards is not undone.
+    host.0.store(false, Ordering::SeqCst);
+    script.items.clear();
+    script.edits(1, "t2", "src/other.txt");
+    screen.feed(&script.items);
+    let rows = screen.rows().into_iter().filter(|row| row.contains(".txt"));
+    let states: Vec<bool> = rows.map(|row| row.contains("undone")).collect();
+    assert_eq!(states, [true, false], "{}", screen.text());
+    // The screen of a resumed session asks the host too.
+    let mut resumed = Script::default();
+    resumed.chat(true);
+    resumed.edits(1, "t1", "src/paint.txt");
+    let mut screen = TestScreen::with_host(options(), Arc::new(UndoHost(AtomicBool::new(true))), 80, 24);
+    screen.feed(&resumed.items);
+    assert!(row(&screen).contains("undone"), "{}", screen.text());
 }
 
 #[test]

@@ -71,8 +71,12 @@ impl TestScreen {
     }
 
     pub fn with(options: TuiOptions, width: u16, height: u16) -> Self {
+        Self::with_host(options, Arc::new(FakeHost), width, height)
+    }
+
+    pub fn with_host(options: TuiOptions, host: Arc<dyn TuiHost>, width: u16, height: u16) -> Self {
         let terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-        let app = App::new(options, Arc::new(FakeHost));
+        let app = App::new(options, host);
         let mut screen =
             Self { app, terminal, ops: Vec::new(), effects: Vec::new(), now: Timestamp(START.0 + 200_000) };
         let first = screen.app.take_effects();

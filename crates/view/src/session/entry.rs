@@ -38,6 +38,8 @@ pub enum EntryBody {
         edits: Vec<FileDiff>,
         /// Whether the user did not allow the call.
         rejected: bool,
+        /// Whether the user has undone the changes since. The log does not say this: the front end sets it.
+        is_undone: bool,
     },
     /// The card of a run that is not a subagent run.
     Run(TaskId),
@@ -69,7 +71,15 @@ pub enum EntryBody {
 impl EntryBody {
     /// A tool call that has no result yet.
     pub(super) fn tool(call: String, name: String, arguments: String) -> Self {
-        Self::Tool { call, name, arguments, result: None, edits: Vec::new(), rejected: false }
+        Self::Tool {
+            call,
+            name,
+            arguments,
+            result: None,
+            edits: Vec::new(),
+            rejected: false,
+            is_undone: false,
+        }
     }
 }
 

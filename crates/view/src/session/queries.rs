@@ -1,6 +1,6 @@
 //! Queries that front ends make about a session's state.
 
-use super::{MemberView, Question, RunView, SessionView, TaskKind, TaskView};
+use super::{EntryBody, MemberView, Question, RunView, SessionView, TaskKind, TaskView};
 use althing_protocol::{ChatState, InteractionKind, Phase, PlanRef, RunResult, TaskId, TaskStatus, Usage};
 
 impl SessionView {
@@ -78,6 +78,17 @@ impl SessionView {
 
     pub fn question_of(&self, task: &TaskId) -> Option<&Question> {
         self.questions.iter().find(|question| question.task.as_ref() == Some(task))
+    }
+
+    /// Marks all finished changes of files by the chat agent as undone.
+    pub fn mark_edits_undone(&mut self) {
+        for entry in &mut self.entries {
+            if let EntryBody::Tool { result: Some((_, false)), edits, is_undone, .. } = &mut entry.body
+                && !edits.is_empty()
+            {
+                *is_undone = true;
+            }
+        }
     }
 
     pub fn queued(&self) -> usize {

@@ -39,19 +39,19 @@ pub struct UndoReport {
 #[derive(Debug, thiserror::Error)]
 pub enum UndoError {
     /// The run changed nothing.
-    #[error("the run in {} changed nothing in context paths", run_dir.display())]
+    #[error("{} changed no files in context paths", author(run_dir))]
     Nothing {
         /// The run's directory.
         run_dir: PathBuf,
     },
     /// The run has not closed its context paths.
-    #[error("the run in {} has not finished with its context paths: let it end, or resume it", run_dir.display())]
+    #[error("{} has not finished with its context paths: let it end, or resume it", author(run_dir))]
     NotClosed {
         /// The run's directory.
         run_dir: PathBuf,
     },
     /// The run was undone before.
-    #[error("the run in {} was already undone", run_dir.display())]
+    #[error("what {} changed was already undone", author(run_dir))]
     Done {
         /// The run's directory.
         run_dir: PathBuf,
@@ -76,6 +76,12 @@ pub enum UndoError {
         /// `None` if the undo was stopped.
         why: Option<DiskError>,
     },
+}
+
+/// Who made the changes that are stored in this directory of a task.
+fn author(run_dir: &Path) -> String {
+    let task = run_dir.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+    if task == TaskId::chat().as_str() { "the conversation".to_owned() } else { format!("the run {task}") }
 }
 
 /// Whether the changes of the run in `run_dir` were undone.
