@@ -28,6 +28,14 @@ pub trait ListItems {
         true
     }
 
+    /// All lines of an item, for a search.
+    fn whole_layout(&self, at: usize, width: usize) -> Vec<Line> {
+        let Some((text, head)) = self.grows(at) else { return self.layout(at, width) };
+        let mut growing = CachedLayout::new(width);
+        growing.grow(text, head, width);
+        growing.lines
+    }
+
     /// The Markdown of an item whose text only grows at the end, and the line above the text. `None` for other items.
     fn grows(&self, _at: usize) -> Option<(&str, Line)> {
         None
@@ -67,14 +75,7 @@ impl Layouts {
 
     fn lines(&mut self, list_id: ListId, items: &dyn ListItems, at: usize, width: usize) -> &[Line] {
         let frame = self.frame;
-        let fresh = || CachedLayout {
-            version: None,
-            width,
-            lines: Vec::new(),
-            settled: (GrowingText::default(), 0),
-            frame: 0,
-        };
-        let cached = self.cached.entry((list_id, at)).or_insert_with(fresh);
+        let cached = self.cached.entry((list_id, at)).or_insert_with(|| CachedLayout::new(width));
         if let Some((text, head)) = items.grows(at) {
             if cached.frame != frame {
                 cached.grow(text, head, width);
@@ -97,6 +98,10 @@ impl Layouts {
 }
 
 impl CachedLayout {
+    fn new(width: usize) -> Self {
+        Self { version: None, width, lines: Vec::new(), settled: (GrowingText::default(), 0), frame: 0 }
+    }
+
     /// Lays out the new part of a growing text: only its last block can change.
     fn grow(&mut self, text: &str, head: Line, width: usize) {
         // Starts over if nothing is laid out yet, the width changed, or the text became shorter.

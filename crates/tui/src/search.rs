@@ -27,7 +27,7 @@ impl Search {
             if !items.may_contain(item, &words) {
                 continue;
             }
-            for (at, line) in items.layout(item, width).iter().enumerate() {
+            for (at, line) in items.whole_layout(item, width).iter().enumerate() {
                 let count = columns(&line.text(), &wanted).len();
                 hits.extend((0..count).map(|nth| Hit { item, line: at, nth }));
             }

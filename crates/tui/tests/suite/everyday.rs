@@ -74,6 +74,20 @@ fn every_queued_message_can_be_edited_and_removed() {
 }
 
 #[test]
+fn a_reply_that_is_being_written_is_searched() {
+    let mut script = replying();
+    script.delta("c1", DeltaKind::Text, &" and so on.\n\nMore.".repeat(30));
+    script.delta("c1", DeltaKind::Text, "\n\nA zebra.");
+    let mut screen = TestScreen::showing(&script, 80, 24);
+    screen.send_line("/find Keys rotate");
+    assert!(screen.shows("Keys rotate by id.") && screen.shows("1 of 1"), "{}", screen.text());
+    screen.press(KeyCode::Esc);
+    screen.press(KeyCode::Esc);
+    screen.send_line("/find zebra");
+    assert!(screen.shows("1 of 1"), "{}", screen.text());
+}
+
+#[test]
 fn esc_stops_a_reply_but_never_a_run() {
     let mut screen = TestScreen::showing(&replying(), 80, 24);
     assert!(screen.shows("esc stops") && screen.shows("esc stop ·"), "{}", screen.text());
