@@ -30,6 +30,18 @@ impl Selection {
     }
 }
 
+/// The selected lines, each with the column at which it begins, without the columns that are empty in all of them.
+fn without_margin(lines: &[(usize, String)]) -> String {
+    let indent = |text: &str| text.len() - text.trim_start_matches(' ').len();
+    let written = lines.iter().filter(|(_, text)| !text.is_empty());
+    let margin = written.map(|(column, text)| column + indent(text)).min().unwrap_or_default();
+    let cut = |(column, text): &(usize, String)| {
+        let spaces = margin.saturating_sub(*column).min(indent(text));
+        text.get(spaces..).unwrap_or_default().to_owned()
+    };
+    lines.iter().map(cut).collect::<Vec<String>>().join("\n")
+}
+
 impl App {
     pub(crate) fn begin_selection(&mut self, at: Position) {
         self.selection = None;
@@ -67,8 +79,12 @@ impl App {
         let Some(selection) = self.selection else { return };
         let rows: Vec<Rect> = selection.rows().collect();
         if selection.is_done {
-            let lines: Vec<String> = rows.iter().map(|row| canvas.read(*row).trim_end().to_owned()).collect();
-            let text = lines.join("\n");
+            let left = selection.within.left();
+            let lines: Vec<(usize, String)> = rows
+                .iter()
+                .map(|row| (usize::from(row.x - left), canvas.read(*row).trim_end().to_owned()))
+                .collect();
+            let text = without_margin(&lines);
             self.selection = None;
             if !text.trim().is_empty() {
                 self.effects.push(Effect::Copy(text));

@@ -377,6 +377,30 @@ fn dragging_marks_text_and_copies_it_without_opening_anything() {
 }
 
 #[test]
+fn a_copied_selection_has_no_margin_of_the_screen() {
+    let mut script = Script::default();
+    script.chat(true);
+    script.replies(1, "First words.\n\n- one\n  - two\n\nLast words.");
+    let copied = |from: &str, back: u16| {
+        let mut screen = TestScreen::showing(&script, 80, 24);
+        let (x, y) = screen.find(from);
+        let (end, last) = screen.find("Last words.");
+        screen.mouse(MouseEventKind::Down(MouseButton::Left), x - back, y);
+        screen.mouse(MouseEventKind::Drag(MouseButton::Left), end + 10, last);
+        screen.mouse(MouseEventKind::Up(MouseButton::Left), end + 10, last);
+        screen.app.take_effects().into_iter().find_map(|effect| match effect {
+            Effect::Copy(text) => Some(text),
+            _ => None,
+        })
+    };
+    let all = "First words.\n\n• one\n  • two\n\nLast words.";
+    assert_eq!(copied("First words.", 0).as_deref(), Some(all));
+    assert_eq!(copied("First words.", 2).as_deref(), Some(all), "the selection may begin in the margin");
+    let rest = all.strip_prefix("First ");
+    assert_eq!(copied("words.", 0).as_deref(), rest, "or inside a line");
+}
+
+#[test]
 fn flags_are_drawn_as_letters_for_multiplexers() {
     let mut script = Script::default();
     script.chat(true);
