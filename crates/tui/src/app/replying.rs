@@ -17,7 +17,26 @@ impl App {
             && self.model.can_stop_reply()
     }
 
+    /// The messages that wait for the end of the reply go back to the input, because the user who stops a reply decides
+    /// what is sent next.
     pub(crate) fn stop_reply(&mut self) {
+        let queued: Vec<(Seq, String)> = self
+            .model
+            .queue
+            .iter()
+            .map(|queued| (queued.seq, self.editable(&queued.text, queued.sent.as_deref())))
+            .collect();
+        if !queued.is_empty() {
+            let draft = Some(self.input.whole()).filter(|draft| !draft.is_empty());
+            let texts: Vec<String> = queued.iter().map(|(_, text)| text.clone()).chain(draft).collect();
+            self.input.set(&texts.join("\n\n"));
+            self.selected_queued = None;
+            self.toast = Some("what was queued is in the input: enter sends it".into());
+        }
+        // They are withdrawn first, so that none of them starts a turn when the reply has stopped.
+        for (message, _) in queued {
+            self.submit(Op::Unqueue { message });
+        }
         self.submit(Op::StopReply);
         self.scroll.go_end();
     }

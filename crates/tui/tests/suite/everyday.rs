@@ -74,6 +74,28 @@ fn every_queued_message_can_be_edited_and_removed() {
 }
 
 #[test]
+fn esc_moves_queued_messages_into_the_input_where_they_wait_for_enter() {
+    let mut script = replying();
+    let queued = [script.user_sends("and then this"), script.user_sends("and that")];
+    let mut screen = TestScreen::showing(&script, 80, 24);
+    screen.press(KeyCode::Esc);
+    let [first, second] = queued.map(|message| Op::Unqueue { message: Seq(message) });
+    assert_eq!(screen.ops, [first, second, Op::StopReply], "none of them starts a turn");
+    assert_eq!(screen.app.input.text(), "and then this\n\nand that");
+    assert!(screen.shows("what was queued is in the input"), "{}", screen.text());
+}
+
+#[test]
+fn esc_moves_queued_messages_before_a_draft() {
+    let mut script = replying();
+    script.user_sends("and then this");
+    let mut screen = TestScreen::showing(&script, 80, 24);
+    screen.write("a draft");
+    screen.press(KeyCode::Esc);
+    assert_eq!(screen.app.input.text(), "and then this\n\na draft");
+}
+
+#[test]
 fn a_reply_that_is_being_written_is_searched() {
     let mut script = replying();
     script.delta("c1", DeltaKind::Text, &" and so on.\n\nMore.".repeat(30));
