@@ -5,6 +5,7 @@
 
 mod growing;
 mod highlight;
+mod paragraph;
 mod table;
 
 use crate::line::{self, Line};
@@ -14,6 +15,9 @@ use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, T
 use table::Table;
 
 pub use growing::{GrowingText, Part};
+
+const OPTIONS: Options =
+    Options::ENABLE_TABLES.union(Options::ENABLE_STRIKETHROUGH).union(Options::ENABLE_TASKLISTS);
 
 pub fn lines(text: &str, width: usize) -> Vec<Line> {
     let mut out = Vec::new();
@@ -26,6 +30,9 @@ pub fn lines(text: &str, width: usize) -> Vec<Line> {
     }
     out
 }
+
+/// From this length in bytes on, the first line of a block need not be complete to separate the block from the one above.
+const LONG_LINE: usize = 80;
 
 /// The length of the first block, if its layout cannot change however the text continues.
 pub fn first_block_len(text: &str) -> Option<usize> {
@@ -48,7 +55,8 @@ pub fn first_block_len(text: &str) -> Option<usize> {
             let own = !first.is_whitespace()
                 && !matches!(first, '-' | '*' | '+' | '>' | '|')
                 && !first.is_ascii_digit();
-            if blank && seen && own && line.ends_with('\n') {
+            // A line that is long enough begins a block, whatever its end will be.
+            if blank && seen && own && (line.ends_with('\n') || line.len() > LONG_LINE) {
                 return Some(at);
             }
             blank = false;
@@ -61,23 +69,50 @@ pub fn first_block_len(text: &str) -> Option<usize> {
 }
 
 pub fn block(text: &str, width: usize, out: &mut Vec<Line>) {
-    let (mut lines, _) = render(text, width, None);
+    let mut lines = render(text, width, &Continued::default()).lines;
     if !out.is_empty() && !lines.is_empty() {
         out.push(Line::default());
     }
     out.append(&mut lines);
 }
 
-/// Renders a part of a text. If it begins with a numbered list, `number` replaces the number of the first item. Returns
-/// the lines, and the number that would follow the last numbered list.
-fn render(text: &str, width: usize, number: Option<u64>) -> (Vec<Line>, Option<u64>) {
+/// What a part of a text continues.
+#[derive(Default)]
+struct Continued<'a> {
+    /// If the part begins with a numbered list: replaces the number of the first item.
+    number: Option<u64>,
+    /// If the part begins with a paragraph: its first words, whose line was not full.
+    words: &'a [(Tone, Box<str>)],
+    /// If the part begins with the header of a table whose first rows are laid out: the widths of its columns. The header
+    /// is not repeated.
+    columns: &'a [usize],
+}
+
+#[derive(Default)]
+struct Rendered {
+    lines: Vec<Line>,
+    /// The number that would follow the last numbered list.
+    number: Option<u64>,
+    /// The widths of the columns of the last table.
+    columns: Vec<usize>,
+}
+
+/// Renders a part of a text.
+fn render(text: &str, width: usize, continued: &Continued<'_>) -> Rendered {
     let text = sanitize::text(text);
-    let mut renderer = Renderer { width: width.max(8), number, ..Renderer::default() };
+    let words = continued.words.iter().map(|(tone, text)| (*tone, text.to_string()));
+    let mut renderer = Renderer {
+        width: width.max(8),
+        number: continued.number,
+        inline: words.collect(),
+        columns: continued.columns.to_vec(),
+        skip_header: !continued.columns.is_empty(),
+        ..Renderer::default()
+    };
     if is_nested_too_deep(&text) {
         renderer.push_text(Tone::Plain, &text);
     } else {
-        let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
-        for event in Parser::new_ext(&text, options) {
+        for event in Parser::new_ext(&text, OPTIONS) {
             renderer.take(event);
         }
     }
@@ -85,7 +120,7 @@ fn render(text: &str, width: usize, number: Option<u64>) -> (Vec<Line>, Option<u
     while renderer.out.last().is_some_and(|line| line.pieces.is_empty()) {
         renderer.out.pop();
     }
-    (renderer.out, renderer.number)
+    Rendered { lines: renderer.out, number: renderer.number, columns: renderer.columns }
 }
 
 /// The maximum number of nested list items and quotes that have a prefix. Every line repeats the prefixes of all
@@ -134,6 +169,10 @@ struct Renderer {
     number: Option<u64>,
     code: Option<(String, String)>,
     table: Option<Table>,
+    /// The widths of the columns of the last table, or those that the first table continues with.
+    columns: Vec<usize>,
+    /// Whether the header of the first table is left out.
+    skip_header: bool,
     /// The targets of the open links, each with the number of inline pieces before the link.
     links: Vec<(String, usize)>,
 }
@@ -282,7 +321,11 @@ impl Renderer {
             }
             TagEnd::Table => {
                 if let Some(table) = self.table.take() {
-                    for line in table.lines(self.room()) {
+                    let skip_header = std::mem::take(&mut self.skip_header);
+                    if !skip_header {
+                        self.columns = table.measure(self.room());
+                    }
+                    for line in table.lines(&self.columns, skip_header) {
                         self.emit(line);
                     }
                 }

@@ -1,8 +1,12 @@
-//! Tables: columns are as wide as needed, or narrowed to fit the screen.
+//! Tables: columns are as wide as the first rows need, or narrowed to fit the screen. Later rows do not change the
+//! columns, so that the rows of a table that is still being written keep their layout.
 
 use crate::line::{self, Line};
 use crate::theme::Tone;
-use pulldown_cmark::Alignment;
+use pulldown_cmark::{Alignment, Event, Parser, Tag, TagEnd};
+
+/// How many rows below the header the columns are measured by.
+pub const MEASURED_ROWS: usize = 100;
 
 #[derive(Debug, Default)]
 pub struct Table {
@@ -10,16 +14,64 @@ pub struct Table {
     pub rows: Vec<Vec<String>>,
 }
 
+/// Where the rows of a table at the top level of a text are.
+#[derive(Debug, Default)]
+pub struct TablePlace {
+    /// Where the header begins.
+    pub start: usize,
+    /// Where each row below the header begins and ends; the end of a complete line is behind its line feed.
+    pub rows: Vec<(usize, usize)>,
+}
+
+/// The first table at the top level of a text that has a row below its header.
+pub fn find(text: &str) -> Option<TablePlace> {
+    let mut place = TablePlace::default();
+    let mut depth = 0;
+    for (event, range) in Parser::new_ext(text, super::OPTIONS).into_offset_iter() {
+        match event {
+            Event::Start(tag) => {
+                match tag {
+                    Tag::Table(_) if depth == 0 => place.start = range.start,
+                    Tag::TableRow if depth == 1 => {
+                        let end = text.get(range.end..).unwrap_or_default();
+                        let line_end = end.find('\n').map_or(text.len(), |at| range.end + at + 1);
+                        let end = if text.get(..range.end).is_some_and(|row| row.ends_with('\n')) {
+                            range.end
+                        } else {
+                            line_end
+                        };
+                        place.rows.push((range.start, end));
+                    }
+                    _ => {}
+                }
+                depth += 1;
+            }
+            Event::End(end) => {
+                depth -= 1;
+                if matches!(end, TagEnd::Table) && depth == 0 && !place.rows.is_empty() {
+                    return Some(place);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
 impl Table {
-    /// The first row is the header.
-    pub fn lines(&self, most: usize) -> Vec<Line> {
+    /// The widths of the columns, if the whole table may have `most` columns of the screen.
+    pub fn measure(&self, most: usize) -> Vec<usize> {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or_default();
-        if columns == 0 {
+        self.widths(columns, most.saturating_sub(3 * columns.saturating_sub(1)))
+    }
+
+    /// The first row is the header, and is left out if `skip_header`.
+    pub fn lines(&self, widths: &[usize], skip_header: bool) -> Vec<Line> {
+        if widths.is_empty() {
             return Vec::new();
         }
-        let widths = self.widths(columns, most.saturating_sub(3 * columns.saturating_sub(1)));
         let mut out = Vec::new();
-        for (n, row) in self.rows.iter().enumerate() {
+        for (n, row) in self.rows.iter().enumerate().skip(usize::from(skip_header)) {
             let tone = if n == 0 { Tone::Bold } else { Tone::Plain };
             let cells: Vec<Vec<Line>> = widths
                 .iter()
@@ -29,7 +81,7 @@ impl Table {
             let height = cells.iter().map(Vec::len).max().unwrap_or_default();
             for part in 0..height {
                 let mut whole = Line::default();
-                for (at, (cell, wide)) in cells.iter().zip(&widths).enumerate() {
+                for (at, (cell, wide)) in cells.iter().zip(widths).enumerate() {
                     if at > 0 {
                         whole.push(Tone::Dim, " │ ");
                     }
@@ -54,7 +106,8 @@ impl Table {
 
     fn widths(&self, columns: usize, room: usize) -> Vec<usize> {
         let needs = |at: usize| {
-            self.rows.iter().filter_map(|row| row.get(at)).map(|cell| line::width(cell)).max().unwrap_or(0)
+            let measured = self.rows.iter().take(1 + MEASURED_ROWS);
+            measured.filter_map(|row| row.get(at)).map(|cell| line::width(cell)).max().unwrap_or(0)
         };
         let mut widths: Vec<usize> = (0..columns).map(|at| needs(at).max(1)).collect();
         let mut over = widths.iter().sum::<usize>().saturating_sub(room.max(columns));
