@@ -100,7 +100,8 @@ fn offers(app: &App, canvas: &mut Canvas<'_>, area: Rect) {
         canvas.text(block.x + 1, y, wide.saturating_sub(2), Tone::Plain, offer);
         let column = names.saturating_add(3);
         let room = wide.saturating_sub(column + 1);
-        canvas.text(block.x.saturating_add(column), y, room, Tone::Dim, about);
+        let about = super::fitting_words(about, room.into());
+        canvas.text(block.x.saturating_add(column), y, room, Tone::Dim, &about);
         if first + n == completion.chosen {
             canvas.tone(Rect { y, height: 1, ..block }, Tone::Selected);
         }

@@ -227,6 +227,19 @@ pub(crate) fn fitting_hints(hints: &str, room: usize) -> String {
     }
 }
 
+/// Words such as `3 agents · 2 rounds · 4m12s`, without the last ones that do not fit into `room` columns. The first one is
+/// cut if it does not fit alone.
+pub(crate) fn fitting_words(words: &str, room: usize) -> String {
+    let mut shown = words;
+    while line::width(shown) > room {
+        match shown.rsplit_once(" · ") {
+            Some((before, _)) => shown = before,
+            None => return line::cut(shown, room),
+        }
+    }
+    shown.to_owned()
+}
+
 /// Puts two texts at both ends of a line. The left one is cut if there is no room.
 pub(crate) fn spread(left: &Line, right: &Line, width: usize) -> Line {
     let room = width.saturating_sub(right.width() + usize::from(!right.pieces.is_empty()));

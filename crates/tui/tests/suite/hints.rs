@@ -2,7 +2,7 @@
 
 use super::support::{TestScreen, options};
 use crate::script::{self, Script};
-use althing_protocol::{DeltaKind, InteractionKind, ModeChoice};
+use althing_protocol::{DeltaKind, EditPreview, FileChange, FileDiff, InteractionKind, ModeChoice};
 use althing_tui::TuiOptions;
 use crossterm::event::KeyCode;
 
@@ -95,6 +95,52 @@ const EDITING: [(&str, KeyCode, &str); 3] = [
     ("plan", KeyCode::Tab, "enter approve"),
 ];
 
+/// Workflows, other questions, and a call that waits.
+fn questions() -> Vec<(&'static str, Script, &'static str)> {
+    let mut dialogs = Vec::new();
+    let mut script = Script::default();
+    script.workflow();
+    dialogs.push(("a workflow", script, ""));
+    let mut script = Script::default();
+    script.workflow();
+    script.program_asks("w1.ask");
+    dialogs.push(("a program", script, ""));
+    let mut script = Script::default();
+    script.workflow();
+    script.asks(Some("w1.ask"), "i1", InteractionKind::Interrupted, None);
+    dialogs.push(("an interrupted program", script, ""));
+    let mut script = Script::default();
+    script.chat(true);
+    let file = FileDiff {
+        path: "src/a.rs".into(),
+        change: FileChange::Modified,
+        added: 1,
+        removed: 1,
+        diff: "@@ -1 +1 @@\n-a\n+b\n".into(),
+        omitted: 0,
+        note: None,
+    };
+    let preview = EditPreview { project: "/p".into(), files: vec![file], ask: true, digest: "d".into() };
+    let edit = InteractionKind::EditApproval { call: "t1".into(), preview };
+    script.asks(Some("c1"), "i1", edit, None);
+    dialogs.push(("a change of files", script, "esc reject"));
+    let mut script = Script::default();
+    script.chat(true);
+    script.run("r1", Some("c1"), "Plan it");
+    script.all_answer("r1");
+    script.vote("r1");
+    script.override_window("r1");
+    dialogs.push(("the vote", script, ""));
+    let mut script = Script::default();
+    script.chat(true);
+    script.user_sends("Tell me");
+    script.turn(1);
+    let reason = "rate limited, 42 s: 429 Too Many Requests: too many tokens a minute for this organization";
+    script.delta("c1", DeltaKind::Retry, reason);
+    dialogs.push(("a call that waits", script, "esc stop"));
+    dialogs
+}
+
 #[test]
 fn no_hint_of_a_dialog_or_of_a_reply_is_cut_at_any_width() {
     let budget = InteractionKind::Budget {
@@ -121,6 +167,7 @@ fn no_hint_of_a_dialog_or_of_a_reply_is_cut_at_any_width() {
     script.turn(1);
     script.delta("c1", DeltaKind::Text, "Keys rotate");
     dialogs.push(("a reply", script, "esc stop"));
+    dialogs.extend(questions());
     for width in [40, 60, 80, 160] {
         for (name, script, kept) in &dialogs {
             let (screen, whole) =
@@ -136,6 +183,25 @@ fn no_hint_of_a_dialog_or_of_a_reply_is_cut_at_any_width() {
                 let state = format!("{name}, editing after {key:?}, {width} columns");
                 no_hint_is_cut(&show(width), &show(200), &state, kept);
             }
+        }
+    }
+}
+
+#[test]
+fn an_offered_command_shows_whole_parts_of_its_description_or_says_that_it_is_cut() {
+    let offers = |width: u16| {
+        let mut screen = TestScreen::new(width, 24);
+        screen.write("/");
+        let rows = screen.rows().into_iter().map(|row| row.trim_end().to_owned());
+        rows.filter(|row| row.starts_with("  /")).collect::<Vec<String>>()
+    };
+    let whole = offers(200);
+    assert!(whole.len() > 5, "{whole:?}");
+    for width in [40, 50, 60, 80] {
+        for (row, whole) in offers(width).iter().zip(&whole) {
+            let rest = whole.strip_prefix(row.as_str());
+            let is_whole = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(" · "));
+            assert!(is_whole || row.ends_with('…'), "{width}: {row}");
         }
     }
 }
