@@ -30,6 +30,10 @@ pub(crate) const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
 
 /// The maximum size of a message of a server, in bytes.
 pub(crate) const FRAME: usize = 16 * 1024 * 1024;
+/// The maximum number of JSON values in a message of a server: each takes many times the memory of its text.
+pub(crate) const VALUES: usize = 100_000;
+/// The maximum number of content blocks in a result; further ones are replaced with one that says how many there are.
+pub(crate) const BLOCKS: usize = 1000;
 /// A server is stopped if it prints more than this many bytes of non-MCP output between two messages.
 pub(crate) const NOISE: usize = 16 * 1024 * 1024;
 pub(crate) const TOOLS: usize = 512;

@@ -1,6 +1,7 @@
 //! Parses an MCP server's messages and repairs malformed parts. `rmcp` parses a result as the first type that fits,
 //! so one malformed tool or unknown content type would make a whole list or result unreadable.
 
+use super::limits;
 use super::notice::quote;
 use rmcp::model::{ContentBlock, ServerJsonRpcMessage, Tool};
 use serde::Deserialize;
@@ -31,6 +32,9 @@ impl SkippedTools {
 
 /// `None` if the line is not MCP. Revision 2025-03-26 allows an array of messages.
 pub(crate) fn messages(line: &[u8], skipped_tools: &SkippedTools) -> Option<Vec<ServerJsonRpcMessage>> {
+    if has_too_many_values(line) {
+        return serde_json::from_value(refusal(line)?).ok().map(|message| vec![message]);
+    }
     match serde_json::from_slice(line).ok()? {
         Value::Array(batch) => batch.into_iter().map(|value| message(value, skipped_tools)).collect(),
         value => Some(vec![message(value, skipped_tools)?]),
@@ -44,8 +48,39 @@ pub(crate) fn message(mut value: Value, skipped_tools: &SkippedTools) -> Option<
 
 /// This is for transports that parse messages themselves.
 pub(crate) fn text(text: String, skipped_tools: &SkippedTools) -> String {
+    if has_too_many_values(text.as_bytes()) {
+        return refusal(text.as_bytes()).unwrap_or_default().to_string();
+    }
     let Ok(mut value) = serde_json::from_str::<Value>(&text) else { return text };
     if repair(&mut value, skipped_tools) { value.to_string() } else { text }
+}
+
+/// Counts the values of a JSON text without parsing it.
+fn has_too_many_values(json: &[u8]) -> bool {
+    let (mut is_string, mut is_escaped, mut count) = (false, false, 0);
+    for byte in json {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_string => is_escaped = true,
+            b'"' => is_string = !is_string,
+            b',' | b'[' | b'{' if !is_string => count += 1,
+            _ => {}
+        }
+    }
+    count > limits::VALUES
+}
+
+/// What is read in place of a response with too many values: an error with the same id. `None` if the message is no
+/// response.
+fn refusal(json: &[u8]) -> Option<Value> {
+    #[derive(Deserialize)]
+    struct Response {
+        id: Value,
+    }
+    let Response { id } = serde_json::from_slice(json).ok()?;
+    let message = format!("the response has more than {} JSON values, which is too many", limits::VALUES);
+    (id.is_number() || id.is_string())
+        .then(|| json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": message}}))
 }
 
 fn repair(message: &mut Value, skipped_tools: &SkippedTools) -> bool {
@@ -58,6 +93,12 @@ fn repair(message: &mut Value, skipped_tools: &SkippedTools) -> bool {
     }
     match result.get_mut("content") {
         Some(Value::Array(blocks)) => {
+            let more = blocks.len().saturating_sub(limits::BLOCKS);
+            if more > 0 {
+                blocks.truncate(limits::BLOCKS);
+                blocks.push(json!({"type": "text", "text": format!("[{more} more parts, not shown]")}));
+                changed = true;
+            }
             for block in blocks.iter_mut().filter(|block| ContentBlock::deserialize(&**block).is_err()) {
                 *block = placeholder(block);
                 changed = true;
@@ -127,6 +168,29 @@ mod tests {
             answer.content.iter().map(|block| block.as_text().unwrap().text.as_str()).collect();
         assert!(texts[0].contains("hologram"), "{texts:?}");
         assert_eq!(texts[1], "hi");
+    }
+
+    #[test]
+    fn a_result_of_very_many_parts_costs_little_memory_and_says_what_is_left_out() {
+        let parts = json!({"content": vec![json!({"type": "text", "text": "a"}); 1200]});
+        let ServerResult::CallToolResult(answer) = result(&parts, &SkippedTools::default()) else {
+            panic!("not an answer")
+        };
+        assert_eq!(answer.content.len(), 1001);
+        assert_eq!(answer.content[1000].as_text().unwrap().text, "[200 more parts, not shown]");
+
+        let brackets = json!({"content": [{"type": "text", "text": "[{,\"\\".repeat(100_000)}]});
+        assert!(matches!(result(&brackets, &SkippedTools::default()), ServerResult::CallToolResult(_)));
+        let zeros =
+            format!(r#"{{"jsonrpc":"2.0","id":7,"result":{{"content":[0{}]}}}}"#, ",0".repeat(100_000));
+        let read = messages(zeros.as_bytes(), &SkippedTools::default()).unwrap();
+        let [ServerJsonRpcMessage::Error(error)] = &read[..] else { panic!("not an error") };
+        assert!(error.error.message.contains("more than 100000 JSON values"), "{error:?}");
+        let parsed_elsewhere = text(zeros, &SkippedTools::default());
+        assert!(parsed_elsewhere.contains("\"id\":7") && parsed_elsewhere.contains("too many"));
+        let notification =
+            format!(r#"{{"jsonrpc":"2.0","method":"m","params":[0{}]}}"#, ",0".repeat(100_000));
+        assert!(messages(notification.as_bytes(), &SkippedTools::default()).is_none());
     }
 
     #[test]
