@@ -9,7 +9,9 @@ use crate::resume;
 use crate::team::{self, Team};
 use crate::trust;
 use althing_engine::{NothingToContinue, history_before, session_history};
-use althing_protocol::{Checkpoint, Exchange, Seq, SessionId, SessionKind, SessionOpened, SessionSummary};
+use althing_protocol::{
+    Checkpoint, Exchange, Seq, SessionId, SessionKind, SessionOpened, SessionSummary, StoredSession,
+};
 use std::sync::Arc;
 
 /// What a new session continues.
@@ -31,7 +33,7 @@ pub fn conversation_to_resume(app: &AppContext) -> Result<Option<SessionId>, Fai
 /// What a new session continues; None if the settings ask for nothing.
 pub fn of(app: &AppContext) -> Result<Option<Continuation>, Failure> {
     let Some((id, _)) = session_to_continue(app)? else { return Ok(None) };
-    let stored = resume::existing_store(app)?.read(&id, Seq(0)).map_err(Failure::stored)?;
+    let stored = read(&id, app)?;
     if stored.is_owned {
         return Err(Failure::usage(format!("session {id} is still running"))
             .hint("wait until it has ended, or name another session with --session"));
@@ -45,13 +47,19 @@ pub fn of(app: &AppContext) -> Result<Option<Continuation>, Failure> {
     Ok(Some(Continuation { opened, is_own, history }))
 }
 
+fn read(id: &SessionId, app: &AppContext) -> Result<StoredSession, Failure> {
+    let store = resume::existing_store(app)?;
+    resume::refuse_huge_log(id, &*store, app)?;
+    store.read(id, Seq(0)).map_err(Failure::stored)
+}
+
 /// What a branch of a conversation continues: everything before one of its messages.
 pub(crate) fn before_message(
     id: &SessionId,
     message: Seq,
     app: &AppContext,
 ) -> Result<Continuation, Failure> {
-    let stored = resume::existing_store(app)?.read(id, Seq(0)).map_err(Failure::stored)?;
+    let stored = read(id, app)?;
     if stored.is_owned {
         return Err(Failure::usage(format!("session {id} is still running")));
     }

@@ -16,6 +16,7 @@ use crate::trust;
 use crate::work_dirs::SessionDirs;
 use althing_disk::refuse_replaced;
 use althing_engine::{REPORT, ResultFile};
+use althing_journal::MAX_LISTED_LOG;
 use althing_protocol::{
     Event, Fact, JournalError, Op, Origin, SessionId, SessionKind, SessionOpened, SessionState, SessionStore,
     SessionSummary, StageBody, Submission, TaskId, WorkflowSpec,
@@ -29,6 +30,22 @@ pub fn existing_store(app: &AppContext) -> Result<Arc<dyn SessionStore>, Failure
         Failure::usage(format!("there are no sessions in {}", app.state_dir().display()))
             .hint("--state-dir chooses another state directory")
     })
+}
+
+/// Fails if the log of a session that this user did not start is so large that reading it could fill the memory. Such a
+/// session could not be accepted either.
+pub fn refuse_huge_log(id: &SessionId, store: &dyn SessionStore, app: &AppContext) -> Result<(), Failure> {
+    if trust::is_own_session(&app.session_dir(id), app) {
+        return Ok(());
+    }
+    let summary = store.summary(id).map_err(Failure::stored)?;
+    if summary.is_none_or(|session| session.size <= MAX_LISTED_LOG) {
+        return Ok(());
+    }
+    let megabytes = MAX_LISTED_LOG / 1_000_000;
+    let message =
+        format!("the log of session {id} is larger than {megabytes} MB, and you did not start this session");
+    Err(Failure::usage(message).hint("such a large session of somebody else is not used"))
 }
 
 /// The session to resume, and its kind if that is known: the named one, else the newest that is neither over nor in
@@ -58,6 +75,7 @@ pub(crate) async fn resume(
     app: &AppContext,
 ) -> Result<StartedSession, Failure> {
     let (wanted, store) = (id.clone(), existing_store(app)?);
+    refuse_huge_log(id, &*store, app)?;
     let owned = service::blocking(move || store.open(&wanted).map_err(Failure::stored)).await?;
     for notice in &owned.notices {
         let hint = notice.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();

@@ -5,6 +5,7 @@ use crate::agent_env::SessionEnvs;
 use crate::context::AppContext;
 use crate::failure::Failure;
 use crate::project::Project;
+use crate::resume;
 use crate::session::{CLOSE_TIMEOUT, StartedSession};
 use crate::session_launch::{self, SessionRequest};
 use crate::team::Team;
@@ -171,6 +172,7 @@ impl LocalSessions {
                 Failure::usage(format!("there is no session `{id}` in {}", app.state_dir().display()))
                     .hint("--state-dir or ALTHING_STATE_DIR chooses another state directory")
             })?;
+            resume::refuse_huge_log(&id, &*store, &app)?;
             let stored = store.read(&id, Seq(0)).map_err(Failure::stored)?;
             Ok((store, stored))
         })

@@ -27,6 +27,7 @@ fn undo(run: &str, only_show: bool, app: &AppContext) -> Result<Exit, Failure> {
     let store = resume::existing_store(app)?;
     let (session, task) = run.split_once('.').map_or((run, None), |(session, task)| (session, Some(task)));
     let session = SessionId::new(session);
+    resume::refuse_huge_log(&session, &*store, app)?;
     store.read(&session, Seq(0)).map_err(Failure::stored)?;
     // Undoing writes to the paths that the session recorded, so the session must be trusted.
     trust::require_own_session(&app.session_dir(&session), app)?;

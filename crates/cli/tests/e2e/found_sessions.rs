@@ -431,6 +431,13 @@ fn huge_files_in_found_sessions_cost_a_notice_and_no_memory() {
     assert_eq!(damage(own), "", "{listed}");
     let cost = here().args(["sessions", "cost"]).spawn().wait(LIMIT).expect_code(0);
     assert!(cost.stderr.contains("20990101-000000-0002"), "{cost:?}");
+    // A command that names such a session reads it only if this user started it.
+    let id = "20990101-000000-0002";
+    let continued = ["--offline", "--automation", "--session", id, "go on"];
+    for args in [&["resume", id] as &[&str], &["resume", id, "--trust"], &["undo", id], &continued] {
+        let refused = here().args(args.iter().copied()).spawn().wait(LIMIT).expect_code(1);
+        assert!(refused.stderr.contains("larger than 256 MB"), "{refused:?}");
+    }
     // The estimate of a run looks for past runs of this user.
     here().args(["--offline", "--automation", "--continue", "go on"]).spawn().wait(LIMIT).expect_code(0);
 }
