@@ -21,7 +21,7 @@ pub use dir_disk::DirDisk;
 pub use disk::{Disk, DiskFile, DiskLock, EntryKind, Lock, OpenMode};
 pub use error::{DiskError, DiskErrorKind};
 pub use owner::{OpenToOthers, Owners};
-pub use read::{append_own, read_regular};
+pub use read::{append_own, read_end, read_regular, read_start};
 pub use real::RealDisk;
 pub use real_path::{ReplacedPath, create_real_dir, real_path, refuse_replaced, with_real_base};
 pub use remove::{make_dir_at, remove_tree_at};

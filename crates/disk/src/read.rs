@@ -3,7 +3,7 @@
 
 use rustix::fs::OFlags;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -53,6 +53,23 @@ pub(crate) fn not_regular() -> io::Error {
 /// Reads a whole regular file of at most `limit` bytes; a larger one is an error.
 pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     read_up_to(open_regular(path)?, limit)
+}
+
+/// Reads the first `limit` bytes of a regular file.
+pub fn read_start(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_regular(path)?.take(limit).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Reads the last `limit` bytes of a regular file.
+pub fn read_end(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let mut file = open_regular(path)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(limit)))?;
+    let mut bytes = Vec::new();
+    file.take(limit).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 pub(crate) fn read_up_to(file: File, limit: u64) -> io::Result<Vec<u8>> {

@@ -4,7 +4,6 @@
 
 use super::module_places::module_places;
 use std::ffi::OsStr;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// Programs that run the first existing file or directory among their arguments.
@@ -290,11 +289,7 @@ fn shell_script(path: &Path) -> Option<String> {
 }
 
 fn read_start(path: &Path, limit: u64) -> Option<String> {
-    if !path.metadata().ok()?.is_file() {
-        return None;
-    }
-    let mut bytes = Vec::new();
-    std::fs::File::open(path).ok()?.take(limit).read_to_end(&mut bytes).ok()?;
+    let bytes = althing_disk::read_start(path, limit).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 

@@ -1,18 +1,13 @@
 //! Reads the log of opencode: it shows the id of a conversation while opencode is running in a terminal.
 
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
 const MAX_READ: u64 = 8 * 1024 * 1024;
 
 /// The id of the first conversation that was begun by the last process that loaded the settings file `marker`.
 pub(super) fn conversation(log: &Path, marker: &Path) -> Option<String> {
-    let mut file = File::open(log).ok()?;
-    let length = file.metadata().ok()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(MAX_READ))).ok()?;
-    let mut bytes = Vec::new();
-    file.take(MAX_READ).read_to_end(&mut bytes).ok()?;
+    // The agent can write to the directory of the log.
+    let bytes = althing_disk::read_end(log, MAX_READ).ok()?;
     begun(&String::from_utf8_lossy(&bytes), &marker.to_string_lossy())
 }
 
@@ -33,7 +28,15 @@ fn begun(log: &str, marker: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::begun;
+    use super::*;
+
+    #[test]
+    fn a_fifo_in_the_place_of_the_log_is_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let (log, mode) = (dir.path().join("opencode.log"), rustix::fs::Mode::from_raw_mode(0o600));
+        rustix::fs::mknodat(rustix::fs::CWD, &log, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        assert_eq!(conversation(&log, Path::new("marker")), None);
+    }
 
     #[test]
     fn the_conversation_is_that_of_the_process_that_loaded_the_tasks_file() {

@@ -52,7 +52,7 @@ impl GeneratedFiles {
                         "the existing file has more than {MOST_BYTES} bytes"
                     )));
                 }
-                let text = added(&std::fs::read(&file.path)?, &file.text)?;
+                let text = added(&althing_disk::read_regular(&file.path, MOST_BYTES)?, &file.text)?;
                 std::fs::rename(&file.path, &aside)?;
                 (text, Before::Aside)
             }

@@ -8,8 +8,6 @@ use crate::guarded::{CommandTimes, GuardLauncher};
 use crate::output::OutputCollector;
 use althing_protocol::{Item, ProgramReport, ReportSink};
 use serde_json::Value;
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -111,11 +109,7 @@ fn stored(dir: &Path, name_end: &str, message: fn(&Value) -> Option<String>) -> 
     let mut found = Vec::new();
     find(dir, name_end, MAX_DEPTH, &mut found);
     let (_, path) = found.into_iter().max()?;
-    let mut file = File::open(path).ok()?;
-    let length = file.metadata().ok()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(MAX_READ))).ok()?;
-    let mut bytes = Vec::new();
-    file.take(MAX_READ).read_to_end(&mut bytes).ok()?;
+    let bytes = althing_disk::read_end(&path, MAX_READ).ok()?;
     let lines = bytes.split(|byte| *byte == b'\n').rev();
     let messages = lines.filter_map(|line| message(&serde_json::from_slice(line).ok()?));
     messages.into_iter().find(|message| !message.trim().is_empty())

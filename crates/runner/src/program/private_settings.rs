@@ -269,7 +269,7 @@ fn inside(dir: &Path, path: &Path) -> Option<PathBuf> {
 
 fn read_json(path: &Path) -> Option<Value> {
     let data = path.metadata().ok().filter(|data| data.is_file() && data.len() <= MAX_FILE)?;
-    let bytes = (data.len() > 0).then(|| std::fs::read(path).ok())??;
+    let bytes = (data.len() > 0).then(|| althing_disk::read_regular(path, MAX_FILE).ok())??;
     serde_json::from_slice(&bytes).ok()
 }
 
@@ -329,7 +329,7 @@ fn copy_file(from: &Path, to: &Path, budget: &mut Budget) -> io::Result<bool> {
         return Ok(false);
     }
     *budget = Budget { bytes: budget.bytes - data.len(), entries: budget.entries - 1 };
-    let Ok(bytes) = std::fs::read(from) else { return Ok(true) };
+    let Ok(bytes) = althing_disk::read_regular(from, data.len()) else { return Ok(true) };
     write_new(to, &bytes)?;
     let mode = 0o600 | (data.permissions().mode() & 0o100);
     std::fs::set_permissions(to, Permissions::from_mode(mode)).map(|()| true)
