@@ -28,6 +28,7 @@ mod resolve;
 mod scalar;
 mod schema;
 mod secrets;
+mod shown_values;
 mod small_models;
 mod starter_config;
 mod substitute;
@@ -54,13 +55,14 @@ pub use schema::{schema, workflow_schema};
 pub use secrets::{
     may_be_found_secret, may_be_masked_if_found, redact, secrets_in_found_variable, secrets_in_variable,
 };
+pub use shown_values::quoted_command;
 pub use small_models::is_small_local_model;
 pub use starter_config::{
     DetectedBackends, DetectedProvider, detect_cli_agents, detect_providers, starter_config,
 };
 pub use substitute::{WORKSPACE_PLACEHOLDER, fill_variables};
 pub use surroundings::{Surroundings, UnknownModel};
-pub use trust::{TrustRequirement, quoted_command};
+pub use trust::TrustRequirement;
 pub use variables::Variables;
 pub use workflow::{
     TaskBody, WorkflowAgent, WorkflowContext, WorkflowFile, WorkflowStage, WorkflowTask, load_workflow,

@@ -164,3 +164,35 @@ fn an_accepted_session_of_another_user_does_not_read_the_file_of_its_config_agai
     let requests = fixture.server.requests();
     assert!(!requests[before..].iter().any(|request| sent(request).contains("key-of-the-author")));
 }
+
+/// Goes to the end of the question and returns the screen once it shows the last words.
+fn last_page(terminal: &mut Terminal, last: &str) -> String {
+    terminal.wait_for(QUESTION, LIMIT);
+    for _ in 0..10 {
+        terminal.keys("\x1b[6~");
+    }
+    terminal.wait_until(LIMIT, last, |screen| words(screen).contains(last))
+}
+
+#[test]
+fn a_found_config_is_accepted_only_after_the_variables_of_its_servers_were_shown() {
+    let althing = althing();
+    let server = json!({"name": "time", "command": "npx", "args": ["-y", "server-time"], "cwd": "sub",
+        "env": {"API_KEY": "canary-1234", "NODE_OPTIONS": "--require ./x.js"}});
+    let remote =
+        json!({"name": "web", "url": "https://h.example/mcp", "headers": {"X-Route": "canary-route"}});
+    let backend = json!({"type": "offline", "mcp_servers": [remote, server]});
+    althing.file("althing.yaml", json!({"agents": [{"id": "one", "backend": backend}]}).to_string());
+    for (cols, rows) in [(40, 12), (80, 24), (160, 45)] {
+        let mut terminal = start(&althing, cols, rows);
+        let screen = last_page(&mut terminal, "'NODE_OPTIONS=--require ./x.js'`");
+        assert!(words(&screen).contains("in `sub` with the variables `API_KEY=…"), "{screen}");
+        answer(&mut terminal, "\x1b");
+        assert_eq!(terminal.wait(LIMIT), 1, "{}", terminal.screen());
+    }
+    let output = run(&althing, &["--automation", "task"]).expect_code(1);
+    for shown in ["with the headers `{\"X-Route\":\"canary-route\"}`", "'NODE_OPTIONS=--require ./x.js'"] {
+        assert!(output.stderr.contains(shown), "{}", output.stderr);
+    }
+    assert!(!output.stderr.contains("canary-1234"), "{}", output.stderr);
+}

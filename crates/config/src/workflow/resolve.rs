@@ -8,8 +8,8 @@ use super::{COMMAND, Document, TaskAgent, TaskBody, TaskNode, WorkflowFile, Work
 use super::{adapters, runs, tasks};
 use crate::TrustRequirement;
 use crate::resolve::{flag, seconds, text};
+use crate::shown_values::quoted_command;
 use crate::tools::texts;
-use crate::trust::quoted_command;
 
 pub(super) fn file(document: &Document<'_>) -> WorkflowFile {
     let root = document.root;
