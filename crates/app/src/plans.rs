@@ -26,6 +26,7 @@ impl Plans for StoredPlans {
         Ok(stored.reference())
     }
 
+    // Only the user's own plan is read again: of another one, exactly what the user was shown is executed.
     fn open(&self, plan: &PlanRun) -> Result<PlanRun, String> {
         let failed = |error: PlanStoreError| error.to_string();
         let mut stored = PlanStore::of(&self.state_dir).load(&plan.plan.path).map_err(failed)?;
@@ -33,13 +34,18 @@ impl Plans for StoredPlans {
             let additions = plan.additions.clone().or_else(|| stored.additions().map(str::to_owned));
             stored.approve(additions).map_err(failed)?;
         }
-        Ok(plan_run(&stored))
+        let is_own = trust::is_own(stored.dir(), &self.environment);
+        Ok(if is_own { plan_run(&stored) } else { plan.clone() })
     }
+}
+
+pub(crate) fn plan_failure(error: &PlanStoreError) -> Failure {
+    Failure::usage(error.to_string()).maybe_hint(error.hint())
 }
 
 /// Loads a plan. By asking for the execution, the user approves the plan.
 pub fn load_for_execution(which: &str, app: &AppContext) -> Result<StoredPlan, Failure> {
-    let failed = |error: PlanStoreError| Failure::usage(error.to_string()).maybe_hint(error.hint());
+    let failed = |error: PlanStoreError| plan_failure(&error);
     app.check_state()?;
     let mut named = which.to_owned();
     if which.contains('/') {
@@ -49,7 +55,7 @@ pub fn load_for_execution(which: &str, app: &AppContext) -> Result<StoredPlan, F
     }
     let mut plan = PlanStore::of(&app.state_dir()).load(&named).map_err(failed)?;
     if !which.contains('/') {
-        trust::require_own_plan(plan.dir(), app)?;
+        trust::require_own_plan(&mut plan, app)?;
     }
     // The lock keeps another process from executing the plan while its interrupted tasks are reset.
     let lock = plan.lock().map_err(failed)?;
@@ -59,4 +65,26 @@ pub fn load_for_execution(which: &str, app: &AppContext) -> Result<StoredPlan, F
     }
     drop(lock);
     Ok(plan)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use althing_protocol::Timestamp;
+
+    #[test]
+    fn a_plan_that_this_user_did_not_make_is_executed_as_it_was_shown() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let plan = |what: &str| {
+            let text = format!(r#"{{"tasks": [{{"id": "look", "description": "{what}"}}]}}"#);
+            althing_plan::find_plan(&text).expect("a plan")
+        };
+        let made = PlanStore::of(dir.path()).create("goal", plan("Look around"), "r1", Timestamp(0));
+        let mut stored = made.expect("a stored plan");
+        let shown = plan_run(&stored);
+        stored.edit(plan("Do something else")).expect("a changed plan");
+        let environment = Environment::read().expect("an environment");
+        let plans = StoredPlans { state_dir: dir.path().to_owned(), environment };
+        assert_eq!(plans.open(&shown), Ok(shown));
+    }
 }

@@ -5,14 +5,19 @@
 use crate::context::AppContext;
 use crate::environment::{Environment, create_private_dir};
 use crate::failure::Failure;
+use crate::plans::plan_failure;
 use crate::session_token;
 use crate::trust_question::{self, TrustAnswer, TrustQuestion};
+use althing_workspace::StoredPlan;
+use contents::contents_digest;
 use sha2::{Digest, Sha256};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+
+mod contents;
 
 /// At this many lines, deleted directories are removed from the list of this user's sessions and plans.
 const MAX_LINES: usize = 1000;
@@ -23,11 +28,6 @@ const OWN: &str = "own ";
 
 /// The start of a line for an accepted session or plan; its digest and path follow.
 const ACCEPTED: &str = "accepted ";
-
-/// A found session or plan with more entries or bytes is refused; see `refuse_links`. One that was made by this user
-/// can become larger, and is not searched.
-const MAX_ENTRIES: usize = 100_000;
-const MAX_BYTES: u64 = 256 << 20;
 
 /// What this process has checked, and what the user has accepted.
 #[derive(Default)]
@@ -264,16 +264,21 @@ fn remember(shown: &str, environment: &Environment) {
 }
 
 /// Refuses a found plan that this user neither made nor accepted, unless `--trust` is given or a person accepts it.
-/// A plan that the user named by its path needs no check.
-pub fn require_own_plan(dir: &Path, app: &AppContext) -> Result<(), Failure> {
-    if is_remembered(dir, app) {
+/// Afterwards `plan` is what the person was shown. A plan that the user named by its path needs no check.
+pub fn require_own_plan(plan: &mut StoredPlan, app: &AppContext) -> Result<(), Failure> {
+    let dir = plan.dir().to_owned();
+    if is_remembered(&dir, app) {
         return Ok(());
     }
-    refuse_links(dir)?;
-    if is_accepted_now(dir, app) {
+    refuse_links(&dir)?;
+    if is_accepted_now(&dir, app) {
         return Ok(());
     }
-    if let Some(answer) = ask_about_dir(dir, &trust_question::plan_question(dir), app) {
+    let question = || {
+        plan.read_again().map_err(|error| plan_failure(&error))?;
+        Ok(trust_question::plan_question(plan))
+    };
+    if let Some(answer) = ask_about_dir(&dir, question, app) {
         return answer;
     }
     let message = format!(
@@ -281,7 +286,7 @@ pub fn require_own_plan(dir: &Path, app: &AppContext) -> Result<(), Failure> {
          Nothing was started or sent.",
         dir.display()
     );
-    Err(Failure::usage(message).hint("read its plan.md, then accept it with --trust"))
+    Err(Failure::usage(message).hint("read its plan.json, then accept it with --trust"))
 }
 
 /// Refuses a found session that this user neither started nor accepted, unless `--trust` is given or a person accepts
@@ -292,11 +297,8 @@ pub fn require_own_session(dir: &Path, app: &AppContext) -> Result<(), Failure> 
     }
     if !is_accepted_now(dir, app) && !is_remembered(dir, app) {
         let shown = remembered_path(dir).display().to_string();
-        let answer = app
-            .ask_trust
-            .is_some()
-            .then(|| ask_about_dir(dir, &trust_question::session_question(dir, &shown, app), app));
-        answer.flatten().unwrap_or_else(|| require_known_session(dir, app))?;
+        let question = || Ok(trust_question::session_question(dir, &shown, app));
+        ask_about_dir(dir, question, app).unwrap_or_else(|| require_known_session(dir, app))?;
     }
     if let Ok(real) = dir.canonicalize() {
         app.acceptance.change(|all| all.sessions.push(real));
@@ -304,11 +306,24 @@ pub fn require_own_session(dir: &Path, app: &AppContext) -> Result<(), Failure> 
     Ok(())
 }
 
-fn ask_about_dir(dir: &Path, question: &TrustQuestion, app: &AppContext) -> Option<Result<(), Failure>> {
-    // The digest is that of the contents before the question, so that what changes meanwhile is not accepted.
+/// `None` if nobody can be asked. The question is built after the contents were digested, and they must be the same after
+/// the answer, so that a person accepts only what was shown.
+fn ask_about_dir(
+    dir: &Path,
+    question: impl FnOnce() -> Result<TrustQuestion, Failure>,
+    app: &AppContext,
+) -> Option<Result<(), Failure>> {
+    app.ask_trust.as_ref()?;
     let accepted = accepted_line(dir);
+    let question = match question() {
+        Ok(question) => question,
+        Err(failure) => return Some(Err(failure)),
+    };
     let key = accepted.clone().unwrap_or_else(|| one_line(&remembered_path(dir)));
-    ask(question, &key, app, |all| all.lines.extend(accepted))
+    let answer = ask(&question, &key, app, |all| all.lines.extend(accepted.clone()))?;
+    Some(answer.and_then(|()| {
+        if accepted_line(dir) == accepted { Ok(()) } else { Err(trust_question::changed(dir)) }
+    }))
 }
 
 /// Like [`require_own_session`], but neither `--trust` nor a person can accept the session.
@@ -333,34 +348,29 @@ pub fn require_known_session(dir: &Path, app: &AppContext) -> Result<(), Failure
 /// Whether this user made the session or plan, or accepted it earlier with the same contents, or named the state
 /// directory.
 fn is_remembered(dir: &Path, app: &AppContext) -> bool {
-    if app.environment.state_dir_is_named(app.settings.state_dir.as_deref()) {
+    if is_own_session(dir, app) {
         return true;
     }
     let known = own_dirs_file(&app.environment).map(|file| read_remembered(&file)).unwrap_or_default();
-    let real = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
-    if is_own(&real, &known) {
-        return true;
-    }
-    let shown = one_line(&real);
+    let shown = one_line(&remembered_path(dir));
     let is_listed = known.lines().any(|line| line.starts_with(ACCEPTED) && line.ends_with(&shown));
-    is_listed && accepted_line(&real).is_some_and(|accepted| known.lines().any(|line| line == accepted))
+    is_listed && accepted_line(dir).is_some_and(|accepted| known.lines().any(|line| line == accepted))
 }
 
 /// Whether this user started a session, or named the state directory in which it is. A session that this user only
 /// accepted is not this user's own.
 pub fn is_own_session(dir: &Path, app: &AppContext) -> bool {
-    if app.environment.state_dir_is_named(app.settings.state_dir.as_deref()) {
-        return true;
-    }
-    let known = own_dirs_file(&app.environment).map(|file| read_remembered(&file)).unwrap_or_default();
-    is_own(&dir.canonicalize().unwrap_or_else(|_| dir.to_owned()), &known)
+    app.environment.state_dir_is_named(app.settings.state_dir.as_deref()) || is_own(dir, &app.environment)
 }
 
-fn is_own(real: &Path, known: &str) -> bool {
-    let shown = one_line(real);
+/// Whether this user made the session or plan.
+pub(crate) fn is_own(dir: &Path, environment: &Environment) -> bool {
+    let known = own_dirs_file(environment).map(|file| read_remembered(&file)).unwrap_or_default();
+    let real = remembered_path(dir);
+    let shown = one_line(&real);
     known.lines().any(|line| line == shown)
-        || session_token::read(real).is_ok_and(|token| {
-            let own = own_line(&token, real);
+        || session_token::read(&real).is_ok_and(|token| {
+            let own = own_line(&token, &real);
             known.lines().any(|line| line == own)
         })
 }
@@ -372,16 +382,6 @@ fn is_accepted_now(dir: &Path, app: &AppContext) -> bool {
         app.acceptance.change(|all| all.lines.extend(accepted_line(dir)));
     }
     app.settings.trust
-}
-
-/// Links are permitted in the directories of agents, such as `tasks/RUN/workspaces/AGENT`.
-fn is_agents_file(path: &Path) -> bool {
-    let mut parts = path.iter();
-    let is_task = parts.next().is_some_and(|part| part == "tasks") && parts.next().is_some();
-    let kind = parts.next().and_then(|part| part.to_str());
-    is_task
-        && kind.is_some_and(|kind| ["workspaces", "snapshots", "views"].contains(&kind))
-        && parts.count() > 1
 }
 
 /// A link in place of one of Althing's own files could change its target after the user has accepted the session or
@@ -403,50 +403,6 @@ fn refuse_links(dir: &Path) -> Result<(), Failure> {
         real.display()
     );
     Err(Failure::usage(message).hint(hint))
-}
-
-/// A digest of the names, kinds and contents of everything below a directory. Links are not followed; outside the
-/// directories of agents, a link is an error of the kind `InvalidInput`.
-fn contents_digest(dir: &Path) -> io::Result<String> {
-    let mut hash = Sha256::new();
-    let (mut entries, mut bytes) = (0, 0);
-    let mut dirs = vec![dir.to_owned()];
-    while let Some(next) = dirs.pop() {
-        let mut listed = std::fs::read_dir(&next)?.collect::<io::Result<Vec<_>>>()?;
-        listed.sort_by_key(std::fs::DirEntry::file_name);
-        for entry in listed {
-            entries += 1;
-            if entries > MAX_ENTRIES {
-                return Err(io::ErrorKind::FileTooLarge.into());
-            }
-            let (path, kind) = (entry.path(), entry.file_type()?);
-            let name = path.strip_prefix(dir).unwrap_or(&path).as_os_str().as_bytes();
-            hash.update(name.len().to_le_bytes());
-            hash.update(name);
-            if kind.is_dir() {
-                hash.update(b"d");
-                dirs.push(path);
-            } else if kind.is_symlink() {
-                let target = std::fs::read_link(&path)?;
-                if !is_agents_file(path.strip_prefix(dir).unwrap_or(&path)) {
-                    let message = format!("{} leads to {}", path.display(), target.display());
-                    return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
-                }
-                hash.update(b"l");
-                hash.update(target.as_os_str().len().to_le_bytes());
-                hash.update(target.as_os_str().as_bytes());
-            } else if kind.is_file() {
-                let content = althing_disk::read_regular(&path, MAX_BYTES - bytes)?;
-                bytes += content.len() as u64;
-                hash.update(b"f");
-                hash.update(content.len().to_le_bytes());
-                hash.update(content);
-            } else {
-                hash.update(b"o");
-            }
-        }
-    }
-    Ok(althing_text::hex(&hash.finalize()))
 }
 
 /// A path as one line. The name of a directory may contain line breaks, which would add lines, and bytes that are not

@@ -8,7 +8,8 @@ use althing_protocol::{
     ChatSpec, Event, Fact, Op, Permission, ProgramSpec, RunSpec, Seq, SessionId, SessionOpened, StageBody,
     TaskSpec, WorkflowSpec,
 };
-use std::collections::BTreeMap;
+use althing_workspace::StoredPlan;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -39,6 +40,13 @@ pub(crate) fn declined(question: &TrustQuestion) -> Failure {
     Failure::usage(format!("{}, and you did not accept it.\nNothing was started or sent.", question.what))
 }
 
+/// The failure if what a person accepted is no longer what was shown.
+pub(crate) fn changed(dir: &Path) -> Failure {
+    let message =
+        format!("{} has changed while you were asked about it.\nNothing was started or sent.", dir.display());
+    Failure::usage(message).hint("start the command again, and look at what it shows now")
+}
+
 /// What a found session could do if it were resumed. The first line says the worst, because the log decides what is
 /// started. The other lines list what the log names anywhere: the programs, the paths, and what needs trust in the
 /// recorded config.
@@ -61,6 +69,7 @@ const ANYTHING: &str = "its author decides what happens: it could start any prog
 
 fn session_lines(events: &[Arc<Event>], app: &AppContext) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
+    let mut known = HashSet::new();
     for event in events {
         let more = match &event.fact {
             Fact::SessionOpened(opened) => opening_lines(opened, app),
@@ -68,11 +77,7 @@ fn session_lines(events: &[Arc<Event>], app: &AppContext) -> Vec<String> {
             Fact::OpAccepted { op, .. } => op_lines(op),
             _ => Vec::new(),
         };
-        for line in more {
-            if !lines.contains(&line) {
-                lines.push(line);
-            }
-        }
+        lines.extend(more.into_iter().filter(|line| known.insert(line.clone())));
     }
     lines.push("its undo restores and deletes files".to_owned());
     lines
@@ -161,18 +166,13 @@ fn env_text(env: &BTreeMap<String, String>) -> String {
     if words.is_empty() { String::new() } else { format!(" with {}", quoted_command(&words)) }
 }
 
-/// What a found plan would do: the tasks that agents would execute.
-pub(crate) fn plan_question(dir: &Path) -> TrustQuestion {
-    let what = format!("The plan in {} was found here and not made by you", dir.display());
-    let read = althing_disk::read_regular(&dir.join("plan.md"), 1 << 20).ok();
-    let text = read.and_then(|bytes| String::from_utf8(bytes).ok());
-    let would = match text {
-        Some(text) => {
-            let lines = text.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned);
-            std::iter::once("agents would execute this plan:".to_owned()).chain(lines).collect()
-        }
-        None => vec!["agents would execute it; its plan.md cannot be read".to_owned()],
-    };
+/// What a found plan would do. The text comes from the loaded plan that would be executed, because a stranger can write
+/// anything into `plan.md`.
+pub(crate) fn plan_question(plan: &StoredPlan) -> TrustQuestion {
+    let what = format!("The plan in {} was found here and not made by you", plan.dir().display());
+    let text = plan.text();
+    let lines = text.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned);
+    let would = std::iter::once("agents would execute this plan:".to_owned()).chain(lines).collect();
     TrustQuestion { what, would }
 }
 

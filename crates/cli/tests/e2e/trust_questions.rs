@@ -196,3 +196,83 @@ fn a_found_config_is_accepted_only_after_the_variables_of_its_servers_were_shown
     }
     assert!(!output.stderr.contains("canary-1234"), "{}", output.stderr);
 }
+
+/// A plan that a stranger left here, with an innocent `plan.md`. The flag `approved` keeps Althing from writing the file.
+struct FoundPlan {
+    fixture: Fixture,
+    file: std::path::PathBuf,
+    made: usize,
+}
+
+impl FoundPlan {
+    fn new() -> Self {
+        let fixture = Fixture::new(1, super::found_sessions::makes_a_plan());
+        let here = fixture.althing.new_command().env("ALTHING_STATE_DIR", "");
+        let planning =
+            here.args(["--config", "team.yaml", "--automation", "--quick", "--plan", "Look around"]);
+        planning.spawn().wait(LIMIT).expect_code(0);
+        let plans = fixture.althing.work_dir().join(".althing/plans");
+        let dir = std::fs::read_dir(&plans).unwrap().next().unwrap().unwrap().path();
+        let made = fixture.server.request_count();
+        let found = Self { fixture, file: dir.join("plan.json"), made };
+        std::fs::write(
+            dir.join("progress.json"),
+            r#"{"look": {"status": "failed", "note": "planted-note"}}"#,
+        )
+        .unwrap();
+        found.plant("planted-task");
+        found
+    }
+
+    fn plant(&self, description: &str) {
+        let mut plan: Value = serde_json::from_str(&std::fs::read_to_string(&self.file).unwrap()).unwrap();
+        plan["tasks"][0]["description"] = description.into();
+        plan["tasks"][0]["verification"] = "planted-check".into();
+        plan["additions"] = "planted-addition".into();
+        plan["approved"] = true.into();
+        std::fs::write(&self.file, plan.to_string()).unwrap();
+    }
+
+    fn open(&self, cols: u16, rows: u16) -> Terminal {
+        let another = self.fixture.althing.work_dir().join("home-of-another");
+        let here = self.fixture.althing.new_command().env("ALTHING_STATE_DIR", "").env("HOME", another);
+        here.args(["--config", "team.yaml", "--quick", "--execute-plan", "latest"]).terminal(cols, rows)
+    }
+}
+
+#[test]
+fn a_found_plan_is_shown_as_it_would_be_executed() {
+    let found = FoundPlan::new();
+    for (cols, rows) in [(40, 12), (80, 24), (160, 45)] {
+        let mut terminal = found.open(cols, rows);
+        let screen = last_page(&mut terminal, "note: planted-note");
+        assert!(words(&screen).contains("planted-task"), "{screen}");
+        if cols >= 80 {
+            let shown = words(&screen);
+            assert!(shown.contains("Also: planted-addition") && shown.contains("planted-check"), "{screen}");
+        }
+        answer(&mut terminal, "\x1b");
+        assert_ne!(terminal.wait(LIMIT), 0);
+    }
+    assert_eq!(found.fixture.server.request_count(), found.made);
+    let mut terminal = found.open(100, 30);
+    answer(&mut terminal, "o");
+    althing_testkit::wait::until(LIMIT, || found.fixture.server.request_count() > found.made);
+    let request = found.fixture.server.requests()[found.made].body().to_string();
+    assert!(request.contains("planted-task") && request.contains("planted-addition"), "{request}");
+}
+
+#[test]
+fn a_plan_that_changes_while_a_person_is_asked_about_it_is_not_executed() {
+    let found = FoundPlan::new();
+    let mut terminal = found.open(100, 30);
+    last_page(&mut terminal, "note: planted-note");
+    found.plant("another-task");
+    answer(&mut terminal, "o");
+    assert_eq!(terminal.wait(LIMIT), 1, "{}", terminal.screen());
+    let screen = terminal.screen();
+    assert!(words(&screen).contains("has changed while you were asked about it"), "{screen}");
+    assert_eq!(found.fixture.server.request_count(), found.made);
+    let mut terminal = found.open(100, 30);
+    assert!(words(&last_page(&mut terminal, "note: planted-note")).contains("another-task"));
+}

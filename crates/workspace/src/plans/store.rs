@@ -176,6 +176,12 @@ impl StoredPlan {
         Ok(Self { id, dir, header, plan, progress_by_task })
     }
 
+    /// Reads the plan's files again.
+    pub fn read_again(&mut self) -> Result<(), PlanStoreError> {
+        *self = Self::read(&self.dir)?;
+        Ok(())
+    }
+
     /// The plan's id.
     pub fn id(&self) -> &str {
         &self.id
