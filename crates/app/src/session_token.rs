@@ -6,7 +6,7 @@ use althing_disk::{DirDisk, Disk, DiskError, OpenMode, Owners};
 use std::io::{self, Read};
 use std::path::Path;
 
-const TOKEN: &str = "token";
+pub(crate) const TOKEN: &str = "token";
 const MAX_BYTES: u64 = 64;
 
 /// Writes a new token into a directory of this user. The token is random data of the kernel, so that nobody can compute

@@ -13,7 +13,7 @@ use contents::contents_digest;
 use sha2::{Digest, Sha256};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -282,7 +282,7 @@ pub fn require_own_plan(plan: &mut StoredPlan, app: &AppContext) -> Result<(), F
         return answer;
     }
     let message = format!(
-        "the plan in {} was found here and not made by you: agents would execute it.\n\
+        "the plan in {} was found here and not made by you, or a file of it was replaced: agents would execute it.\n\
          Nothing was started or sent.",
         dir.display()
     );
@@ -334,8 +334,8 @@ pub fn require_known_session(dir: &Path, app: &AppContext) -> Result<(), Failure
     refuse_links(dir)?;
     let shown = dir.canonicalize().unwrap_or_else(|_| dir.to_owned()).display().to_string();
     let message = format!(
-        "the session in {shown} was found here and not started by you, or it has changed since you accepted it: it \
-         could start programs and write files.\nNothing was started or sent."
+        "the session in {shown} was found here and not started by you, or its log was replaced, or it has changed \
+         since you accepted it: it could start programs and write files.\nNothing was started or sent."
     );
     let id = dir.file_name().unwrap_or_default().to_string_lossy();
     let hint = format!(
@@ -371,8 +371,20 @@ pub(crate) fn is_own(dir: &Path, environment: &Environment) -> bool {
     known.lines().any(|line| line == shown)
         || session_token::read(&real).is_ok_and(|token| {
             let own = own_line(&token, &real);
-            known.lines().any(|line| line == own)
+            known.lines().any(|line| line == own) && !is_replaced(&real)
         })
+}
+
+/// The files that decide what is resumed or executed.
+const DECIDING: [&str; 3] = ["events.jsonl", "plan.json", "progress.json"];
+
+/// Whether another program has put its own file in the place of one of Althing's: the token is as private as every file
+/// of Althing, but git, which overwrites ignored files, creates files that others may read (unless the umask forbids
+/// it).
+fn is_replaced(real: &Path) -> bool {
+    let open_to_others = |name: &str| Some(real.join(name).symlink_metadata().ok()?.mode() & 0o077);
+    let expected = open_to_others(session_token::TOKEN);
+    DECIDING.iter().filter_map(|name| open_to_others(name)).any(|mode| Some(mode) != expected)
 }
 
 /// Whether the user gave `--trust`. If so, and if the command succeeds, the present contents are remembered as

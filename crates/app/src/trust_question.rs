@@ -52,7 +52,8 @@ pub(crate) fn changed(dir: &Path) -> Failure {
 /// recorded config.
 pub(crate) fn session_question(dir: &Path, shown: &str, app: &AppContext) -> TrustQuestion {
     let what = format!(
-        "The session in {shown} was found here and not started by you, or it has changed since you accepted it"
+        "The session in {shown} was found here and not started by you, or its log was replaced, or it has changed since \
+         you accepted it"
     );
     let id = SessionId::new(dir.file_name().unwrap_or_default().to_string_lossy());
     let read = app.existing_store().ok().flatten().and_then(|store| store.read(&id, Seq(0)).ok());
@@ -169,7 +170,10 @@ fn env_text(env: &BTreeMap<String, String>) -> String {
 /// What a found plan would do. The text comes from the loaded plan that would be executed, because a stranger can write
 /// anything into `plan.md`.
 pub(crate) fn plan_question(plan: &StoredPlan) -> TrustQuestion {
-    let what = format!("The plan in {} was found here and not made by you", plan.dir().display());
+    let what = format!(
+        "The plan in {} was found here and not made by you, or a file of it was replaced",
+        plan.dir().display()
+    );
     let text = plan.text();
     let lines = text.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned);
     let would = std::iter::once("agents would execute this plan:".to_owned()).chain(lines).collect();

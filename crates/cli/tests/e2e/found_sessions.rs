@@ -441,3 +441,55 @@ fn huge_files_in_found_sessions_cost_a_notice_and_no_memory() {
     // The estimate of a run looks for past runs of this user.
     here().args(["--offline", "--automation", "--continue", "go on"]).spawn().wait(LIMIT).expect_code(0);
 }
+
+/// Commits a file below the ignored `.althing` in another clone, and pulls that commit into the user's directory.
+const PULL_PLANTED: &str = "set -e; umask 022\n\
+    export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null\n\
+    git() { command git -c user.name=a -c user.email=a@example.com \"$@\"; }\n\
+    [ -d .git ] || { git init -q; git commit -q --allow-empty -m base; }\n\
+    git clone -q . \"$CLONE\"; mkdir -p \"$(dirname \"$CLONE/$FILE\")\"; cp \"$PLANTED\" \"$CLONE/$FILE\"\n\
+    (cd \"$CLONE\"; git add -f \"$FILE\"; git commit -q -m planted); git pull -q \"$CLONE\"";
+
+#[test]
+fn a_log_or_plan_that_git_put_in_the_place_of_the_users_own_is_a_strangers() {
+    let fixture = Fixture::new(1, makes_a_plan());
+    let work = fixture.althing.work_dir();
+    let here = |more: &[&str]| {
+        let here = fixture.althing.new_command().env("ALTHING_STATE_DIR", "");
+        let here = here.args(["--config", "team.yaml", "--automation", "--quick"]);
+        here.args(more.iter().copied()).spawn().wait(LIMIT)
+    };
+    here(&["--plan", "Look around"]).expect_code(0);
+    let state = work.join(".althing");
+    let session = althing_testkit::process::newest_session(&state).unwrap();
+    let id = session.file_name().unwrap().to_str().unwrap().to_owned();
+    let plan = std::fs::read_dir(state.join("plans")).unwrap().next().unwrap().unwrap().path();
+    // The user's own edit of the plan leaves it the user's own.
+    let text = std::fs::read_to_string(plan.join("plan.json")).unwrap();
+    std::fs::write(plan.join("plan.json"), text.replace("Look around", "Look here")).unwrap();
+    here(&["--execute-plan", "latest"]).expect_code(0);
+    let own = here(&["undo", &id, "--diff"]).expect_code(1);
+    assert!(own.stderr.contains("changed a file") && !own.stderr.contains("replaced"), "{}", own.stderr);
+    let planted = tempfile::tempdir().unwrap();
+    let pull = |file: &std::path::Path| {
+        let from = planted.path().join("file");
+        std::fs::copy(file, &from).unwrap();
+        let clone = planted.path().join(file.file_name().unwrap()).join("clone");
+        let pulled = std::process::Command::new("sh")
+            .args(["-c", PULL_PLANTED])
+            .current_dir(&work)
+            .env("CLONE", clone)
+            .env("FILE", file.strip_prefix(&work).unwrap())
+            .env("PLANTED", from)
+            .status();
+        assert!(pulled.unwrap().success());
+    };
+    let requests = fixture.server.request_count();
+    pull(&plan.join("plan.json"));
+    let refused = here(&["--execute-plan", "latest"]).expect_code(1);
+    assert!(refused.stderr.contains("a file of it was replaced"), "{}", refused.stderr);
+    pull(&session.join("events.jsonl"));
+    let refused = here(&["undo", &id, "--diff"]).expect_code(1);
+    assert!(refused.stderr.contains("its log was replaced"), "{}", refused.stderr);
+    assert_eq!(fixture.server.request_count(), requests);
+}
