@@ -11,9 +11,10 @@ use crate::listing::{Listing, list};
 use crate::placeholders::is_placeholder;
 use crate::protected_paths::{is_repository, matching_row};
 use crate::repositories::is_git_dir;
-use crate::settings_code::settings_code;
+use crate::settings_code::{SettingsCode, settings_code, unnamed_rows};
 use althing_protocol::{
-    GIT_DIR, Grant, GrantRoot, Notice, NoticeLevel, PACKAGE_DIRS, RUNS_CODE, RootKind, RunsCode, git_dir_row,
+    GIT_DIR, Grant, GrantRoot, Notice, NoticeLevel, PACKAGE_DIRS, RUNS_CODE, RootKind, RunsCode,
+    SEALED_NAMES, git_dir_row,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::os::unix::fs::MetadataExt;
@@ -58,6 +59,9 @@ pub(crate) struct Found {
     pub(crate) is_incomplete: bool,
     pub(crate) are_packages_incomplete: bool,
     pub(crate) are_settings_incomplete: bool,
+    /// Whether there are too many entries in directories where any file counts, because settings there cannot be
+    /// understood.
+    pub(crate) are_unknown_incomplete: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -126,7 +130,8 @@ impl CodeWatch {
         let before = &self.before;
         let is_incomplete = (now.is_incomplete && !before.is_incomplete)
             || (now.are_packages_incomplete && !before.are_packages_incomplete)
-            || (now.are_settings_incomplete && !before.are_settings_incomplete);
+            || (now.are_settings_incomplete && !before.are_settings_incomplete)
+            || now.are_unknown_incomplete;
         (is_incomplete || !files.is_empty()).then_some(WrittenCode {
             files,
             roots: self.roots,
@@ -207,10 +212,17 @@ fn search(roots: &[PathBuf], elsewhere: &[PathBuf]) -> Found {
             search.add_code(code.path, row);
         }
     }
-    for (path, row) in settings_code(search.found.files.keys(), roots) {
+    let work_dirs: Vec<PathBuf> = roots.iter().chain(elsewhere).cloned().collect();
+    let SettingsCode { files, unknown } = settings_code(search.found.files.keys(), &work_dirs, roots);
+    for (path, row) in files {
         search.add_code(path, row);
     }
     search.found.is_incomplete |= !search.run(&mut { MAX_ENTRIES });
+    search.packages.clear();
+    for (path, row) in unknown {
+        search.add_code(path, row);
+    }
+    search.found.are_unknown_incomplete = !search.run(&mut { MAX_ENTRIES });
     search.found
 }
 
@@ -261,6 +273,13 @@ impl Search {
         if is_repository(&path) {
             self.repositories.push(path.clone());
         }
+        let is_unnamed = |row: &&RunsCode| unnamed_rows().any(|known| known == *row);
+        let is_sealed = || SEALED_NAMES.iter().any(|known| name == *known);
+        if let Some(row) = dir.row.filter(|row| kind.is_dir() && is_sealed() && is_unnamed(row)) {
+            // Althing itself writes there, and programs in a sandbox cannot.
+            self.add_inode(&path, row);
+            return;
+        }
         if kind.is_dir() && path.as_os_str().len() > MAX_PATH {
             self.add_file(path, &UNSEARCHED);
         } else if kind.is_dir() {
@@ -286,7 +305,10 @@ impl Search {
         }
         let Ok(data) = path.symlink_metadata() else { return };
         let stamp = (data.ino(), data.size(), data.ctime(), data.ctime_nsec());
-        self.found.files.entry(path).or_insert((stamp, row));
+        let known = self.found.files.entry(path).or_insert((stamp, row));
+        if row.protected && !known.1.protected {
+            known.1 = row;
+        }
     }
 
     /// Adds a git directory and the git directories inside it (of submodules and worktrees). Git commands change
@@ -296,11 +318,9 @@ impl Search {
         let Some(row) = git_dir_row() else { return };
         self.repositories.push(path.to_owned());
         for dir in inner_git_dirs(path).into_iter().chain([path.to_owned()]) {
-            let Ok(data) = dir.symlink_metadata() else { continue };
-            if is_placeholder(&dir) {
+            if !self.add_inode(&dir, row) {
                 continue;
             }
-            self.found.files.entry(dir.clone()).or_insert(((data.ino(), 0, 0, 0), row));
             for name in ["config", "config.worktree"] {
                 self.add_config(dir.join(name), row);
             }
@@ -308,6 +328,13 @@ impl Search {
             self.add_file(dir.join("commondir"), row);
             self.add_code_of_git(dir.join("hooks"));
         }
+    }
+
+    /// Adds a directory of which only the creation is reported. Returns whether it exists.
+    fn add_inode(&mut self, dir: &Path, row: &'static RunsCode) -> bool {
+        let data = dir.symlink_metadata().ok().filter(|_| !is_placeholder(dir));
+        let stamp = data.map(|data| (data.ino(), 0, 0, 0));
+        stamp.map(|stamp| self.found.files.entry(dir.to_owned()).or_insert((stamp, row))).is_some()
     }
 
     /// A config of git is reported if settings with which git runs code change or, if the config cannot be read, if

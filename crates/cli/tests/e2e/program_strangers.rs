@@ -239,3 +239,40 @@ fn opencode_does_not_start_in_a_terminal_after_a_tsconfig_was_planted_in_the_san
     assert_ne!(output.code, Some(0), "{output:?}");
     assert!(output.stdout.contains("could run code here outside the sandbox"), "{output:?}");
 }
+
+#[test]
+fn no_cli_agent_runs_a_script_of_its_settings_outside_the_sandbox_after_a_program_in_the_sandbox_wrote_it() {
+    let Some(dir) = programs() else { return };
+    let server = FakeModel::start_on_thread(Script::from_fn(|request: &RecordedRequest| {
+        internal_reply(request).unwrap_or_else(|| Reply::text("all done"))
+    }));
+    let althing = with_programs(&dir, &server);
+    let ran = althing.home_dir().join("ran");
+    althing.file("tools/hook.sh", "true\n");
+    for agent in AGENTS {
+        let (name, text) = planted(agent, "cd tools && exec sh hook.sh");
+        althing.file(name, text);
+    }
+    let script = format!("echo 'touch {}' > tools/hook.sh", ran.display());
+    let first = json!({"id": "plants", "agent": "command", "command": ["sh", "-c", script],
+        "executionMode": "headless", "prompt": "", "sandbox": true});
+    let tasks = AGENTS.map(|agent| {
+        let mut task = headless(agent, agent, "Say that you are done");
+        task["approvals"] = true.into();
+        task["continue_on_failure"] = true.into();
+        task
+    });
+    let stages = [first].into_iter().chain(tasks).map(|task| json!({"name": task["id"], "tasks": [task]}));
+    let flow = json!({"name": "n", "goal": "g", "stages": stages.collect::<Vec<_>>()});
+    althing.file("flow.yaml", flow.to_string());
+    let args = ["workflow", "run", "flow.yaml", "--offline", "--json"];
+    let output = althing.new_command().args(args).spawn().wait(START_TIMEOUT);
+    assert!(!ran.exists(), "{output:?}");
+    let report: Value = serde_json::from_str(&output.stdout).unwrap();
+    for (agent, stage) in AGENTS.into_iter().zip(report["stages"].as_array().unwrap().iter().skip(1)) {
+        let error = stage["tasks"][0]["error"].as_str().unwrap_or_default();
+        let says =
+            error.contains("could run code here outside the sandbox") && error.contains("tools/hook.sh");
+        assert!(says, "{agent}: {output:?}");
+    }
+}

@@ -31,7 +31,8 @@ pub use login::LoginSigns;
 pub use opencode::Opencode;
 pub use own_dir::{OwnDir, OwnFiles, Treatment};
 pub(crate) use project_settings::{
-    find_project_settings, ignore_project_settings, start_nothing_of_the_project,
+    Keys, SettingsFile, find_project_settings, ignore_project_settings, settings_files,
+    start_nothing_of_the_project,
 };
 pub use registry::{Adapters, agent_dirs};
 pub use terminal::{AskPattern, Pattern, PatternTarget, TerminalTraits};

@@ -14,7 +14,83 @@ struct ProjectSettings {
     adapter: &'static str,
     names: &'static [&'static str],
     ignored_by: Option<IgnoredBy>,
+    /// The settings that can name commands, in a project and in the home directory.
+    files: &'static [SettingsFile],
 }
+
+/// Settings that can name commands.
+pub(crate) struct SettingsFile {
+    /// The names of the file and of the directories that contain it; a leading `*` stands for any text.
+    pub(crate) names: &'static [&'static str],
+    pub(crate) keys: Keys,
+}
+
+/// Which values of settings may be commands.
+pub(crate) enum Keys {
+    /// All except the values of these keys, which are data: so the keys of newer versions are not missed.
+    AllBut(&'static [&'static str]),
+    Only(&'static [&'static str]),
+}
+
+const fn file(names: &'static [&'static str], data: &'static [&'static str]) -> SettingsFile {
+    SettingsFile { names, keys: Keys::AllBut(data) }
+}
+
+const fn servers(names: &'static [&'static str]) -> SettingsFile {
+    SettingsFile { names, keys: Keys::Only(&["mcpServers"]) }
+}
+
+const CLAUDE_DATA: [&str; 12] = [
+    "$schema",
+    "permissions",
+    "sandbox",
+    "claudeMdExcludes",
+    "companyAnnouncements",
+    "attribution",
+    "description",
+    "spinnerVerbs",
+    "enabledPlugins",
+    "enabledMcpjsonServers",
+    "disabledMcpjsonServers",
+    "worktree",
+];
+const GEMINI_DATA: [&str; 13] = [
+    "$schema",
+    "context",
+    "contextFileName",
+    "fileFiltering",
+    "includeDirectories",
+    "core",
+    "coreTools",
+    "allowed",
+    "exclude",
+    "excludeTools",
+    "description",
+    "ui",
+    "security",
+];
+const OPENCODE_DATA: [&str; 9] = [
+    "$schema",
+    "permission",
+    "watcher",
+    "instructions",
+    "prompt",
+    "description",
+    "keybinds",
+    "extensions",
+    "theme",
+];
+const CODEX_DATA: [&str; 9] = [
+    "projects",
+    "tui",
+    "history",
+    "notice",
+    "features",
+    "sandbox_workspace_write",
+    "permissions",
+    "analytics",
+    "description",
+];
 
 #[derive(Clone, Copy)]
 struct IgnoredBy {
@@ -22,19 +98,57 @@ struct IgnoredBy {
     env: &'static [(&'static str, &'static str)],
 }
 
-const PROJECT_SETTINGS: [ProjectSettings; 3] = [
+const PROJECT_SETTINGS: [ProjectSettings; 4] = [
     ProjectSettings {
         adapter: "claude",
         names: &[".claude", ".mcp.json"],
         ignored_by: Some(IgnoredBy { args: &["--setting-sources", "user", "--strict-mcp-config"], env: &[] }),
+        files: &[
+            file(&[".mcp.json"], &[]),
+            file(&[".claude", "settings.json"], &CLAUDE_DATA),
+            file(&[".claude", "settings.local.json"], &CLAUDE_DATA),
+            file(&[".claude", "agents", "*.md"], &[]),
+            file(&[".claude", "commands", "*.md"], &[]),
+            file(&[".claude", "skills", "*", "*.md"], &[]),
+            servers(&[".claude.json"]),
+        ],
     },
-    ProjectSettings { adapter: "gemini", names: &[".gemini", ".env"], ignored_by: None },
+    ProjectSettings {
+        adapter: "codex",
+        names: &[],
+        ignored_by: None,
+        files: &[file(&[".codex", "*.toml"], &CODEX_DATA), file(&[".codex", "hooks.json"], &[])],
+    },
+    ProjectSettings {
+        adapter: "gemini",
+        names: &[".gemini", ".env"],
+        ignored_by: None,
+        files: &[
+            file(&[".gemini", "settings.json"], &GEMINI_DATA),
+            file(&[".gemini", "extensions", "*", "gemini-extension.json"], &GEMINI_DATA),
+            file(&[".gemini", "extensions", "*", "hooks", "hooks.json"], &[]),
+        ],
+    },
     ProjectSettings {
         adapter: "opencode",
         names: &["opencode.json", "opencode.jsonc", ".opencode"],
         ignored_by: Some(IgnoredBy { args: &[], env: &[("OPENCODE_DISABLE_PROJECT_CONFIG", "1")] }),
+        files: &[
+            file(&["opencode.json"], &OPENCODE_DATA),
+            file(&["opencode.jsonc"], &OPENCODE_DATA),
+            file(&[".opencode", "opencode.json"], &OPENCODE_DATA),
+            file(&[".opencode", "opencode.jsonc"], &OPENCODE_DATA),
+            file(&[".config", "opencode", "config.json"], &OPENCODE_DATA),
+            file(&[".config", "opencode", "opencode.json"], &OPENCODE_DATA),
+            file(&[".config", "opencode", "opencode.jsonc"], &OPENCODE_DATA),
+        ],
     },
 ];
+
+/// The settings that can name commands, with the adapter of the CLI agent that reads them.
+pub(crate) fn settings_files() -> impl Iterator<Item = (&'static str, &'static SettingsFile)> {
+    PROJECT_SETTINGS.iter().flat_map(|row| row.files.iter().map(|file| (row.adapter, file)))
+}
 
 fn of_adapter(adapter: &str) -> Option<&'static ProjectSettings> {
     PROJECT_SETTINGS.iter().find(|settings| settings.adapter == adapter)
@@ -76,4 +190,22 @@ pub(crate) fn ignore_project_settings(adapter: &str, config: &mut LaunchConfig) 
     config.args.extend(args.iter().map(|arg| (*arg).to_owned()));
     config.env.extend(env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::settings_files;
+    use althing_protocol::AGENT_KINDS;
+
+    #[test]
+    fn the_settings_of_every_cli_agent_that_can_name_commands_are_known() {
+        for kind in AGENT_KINDS {
+            for dir in kind.project_dirs {
+                let is_known = |(adapter, file): (&str, &super::SettingsFile)| {
+                    adapter == kind.adapter && file.names.first() == Some(dir)
+                };
+                assert!(settings_files().any(is_known), "{dir}");
+            }
+        }
+    }
 }

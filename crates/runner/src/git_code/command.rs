@@ -1,4 +1,4 @@
-//! The files that a command in a git config may name. A shell can build names in any way, so the command is not
+//! The files that a command may name. A shell can build names in any way, so the command is not
 //! parsed: a file counts as named if every component of its path occurs somewhere in the command.
 
 use std::collections::BTreeSet;
@@ -15,6 +15,11 @@ const MAX_PIECES: usize = 10;
 const INTERPRETERS: [&str; 22] = [
     "bun", "bunx", "deno", "dotnet", "go", "java", "lua", "luajit", "node", "nodejs", "npm", "npx", "perl",
     "php", "pnpm", "pypy", "pypy3", "ruby", "ts-node", "tsx", "yarn", "uv",
+];
+/// Words before the name of a program.
+const PREFIXES: [&str; 16] = [
+    "!", "command", "do", "doas", "else", "env", "exec", "if", "nice", "nohup", "setsid", "sudo", "then",
+    "time", "until", "while",
 ];
 pub(super) const EXTENSIONS: [&str; 16] = [
     ".js", ".mjs", ".cjs", ".json", ".node", ".ts", ".mts", ".py", ".pyc", ".rb", ".pl", ".pm", ".php",
@@ -39,7 +44,34 @@ pub(super) struct Mentions {
     /// Everything that may be the name of a file or directory, in lower case.
     pub(super) names: BTreeSet<Vec<u8>>,
     pub(super) searched_dirs: BTreeSet<Vec<u8>>,
+    pub(super) patterns: BTreeSet<Pattern>,
+    /// The names of the programs that the command starts: the first word of each line and of each part of a line.
+    pub(super) programs: BTreeSet<Vec<u8>>,
     pub(super) has_interpreter: bool,
+}
+
+/// A pattern for names of files, such as `*.sh`, in lower case: the texts before the first and after the last special
+/// character. A pattern without such texts (`*`) is left out.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Pattern {
+    start: Vec<u8>,
+    end: Vec<u8>,
+}
+
+impl Pattern {
+    fn of(name: &[u8]) -> Option<Self> {
+        let is_special = |byte: &u8| b"*?[]".contains(byte);
+        let (first, last) = (name.iter().position(is_special)?, name.iter().rposition(is_special)?);
+        let (start, end) =
+            (name.get(..first)?.to_ascii_lowercase(), name.get(last + 1..)?.to_ascii_lowercase());
+        (!start.is_empty() || !end.is_empty()).then_some(Self { start, end })
+    }
+
+    pub(super) fn matches(&self, name: &[u8]) -> bool {
+        name.len() >= self.start.len() + self.end.len()
+            && name.starts_with(&self.start)
+            && name.ends_with(&self.end)
+    }
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -66,15 +98,18 @@ impl Mentions {
         let names = names(&text);
         let has_interpreter = INTERPRETERS.iter().any(|name| names.contains(name.as_bytes()))
             || names.iter().any(|name| name.starts_with(b"python"));
-        let mentions =
-            Self { words: words(&text), searched_dirs: searched_dirs(&text), has_interpreter, names };
+        let words = words(&text);
+        let last_name = |word: &Word| Pattern::of(word.text.rsplit(|byte| *byte == b'/').next()?);
+        let patterns = words.iter().filter_map(last_name).collect();
+        let (searched_dirs, programs) = (searched_dirs(&text), programs(&text));
+        let mentions = Self { words, names, searched_dirs, patterns, programs, has_interpreter };
         (mentions.names.len() <= MAX_NAMES).then_some(mentions)
     }
 }
 
 impl Word {
     pub(super) fn path(&self, top: &Path, home: Option<&Path>) -> Option<PathBuf> {
-        if !self.text.contains(&b'/') {
+        if !self.text.contains(&b'/') && self.text != b".." {
             return None;
         }
         let text = Path::new(OsStr::from_bytes(&self.text));
@@ -88,14 +123,6 @@ impl Word {
 
 fn without_root(path: &Path) -> &Path {
     path.strip_prefix("/").unwrap_or(path)
-}
-
-/// The paths that the words of a command may name if it is run in `top`; none if the command is too long or contains
-/// too many names.
-pub(crate) fn paths_in_command(command: &[u8], top: &Path) -> Vec<PathBuf> {
-    let words = Mentions::of(command).map(|mentions| mentions.words).unwrap_or_default();
-    let path = |word: &Word| word.path(top, None).unwrap_or_else(|| top.join(OsStr::from_bytes(&word.text)));
-    words.iter().map(path).collect()
 }
 
 /// Splits a command at white space and at punctuation that can be next to a path, such as `;`, `$` and `=`.
@@ -160,6 +187,21 @@ fn names(text: &[u8]) -> BTreeSet<Vec<u8>> {
         }
     }
     names
+}
+
+fn programs(text: &[u8]) -> BTreeSet<Vec<u8>> {
+    let mut found = BTreeSet::new();
+    for part in text.split(|byte| b";&|(){}`\n".contains(byte)) {
+        for word in part.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()) {
+            let name = word.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+            let is_prefix = name.contains(&b'=') || PREFIXES.iter().any(|prefix| prefix.as_bytes() == name);
+            found.insert(name.to_vec());
+            if !is_prefix {
+                break;
+            }
+        }
+    }
+    found
 }
 
 fn searched_dirs(text: &[u8]) -> BTreeSet<Vec<u8>> {

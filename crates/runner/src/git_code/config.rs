@@ -59,6 +59,10 @@ impl Config {
     }
 }
 
+fn variable(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
 /// The config of the user and of the system, which applies to every repository.
 #[derive(Default)]
 pub(super) struct UserConfig {
@@ -67,10 +71,12 @@ pub(super) struct UserConfig {
 }
 
 impl UserConfig {
+    pub(super) fn home() -> Option<PathBuf> {
+        variable("HOME")
+    }
+
     pub(super) fn read() -> Self {
-        let variable =
-            |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let home = variable("HOME");
+        let home = Self::home();
         let in_home = |path: &str| home.as_ref().map(|home| home.join(path));
         let files = [
             Some("/etc/gitconfig".into()),

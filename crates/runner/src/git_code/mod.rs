@@ -5,6 +5,7 @@
 //! uncertain what git would run, too much is protected rather than too little.
 
 mod command;
+mod command_code;
 mod config;
 mod config_syntax;
 mod overrides;
@@ -13,37 +14,30 @@ mod repository;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod unnamed;
 
-pub(crate) use command::paths_in_command;
+pub(crate) use command_code::{CommandCode, command_code};
 pub(crate) use overrides::{GitOverrides, UnknownCode};
 pub(crate) use places::places;
 pub(crate) use repository::inner_git_dirs;
 
-use crate::policy::without_dots;
 use crate::repositories::{MAX_BYTES, try_read_file};
-use althing_protocol::{GIT_DIR, package_dir};
-use command::{ENTRY_FILES, EXTENSIONS, Mentions};
+use althing_protocol::GIT_DIR;
+use command_code::{Listing, Which};
 use config::{Config, ConfigFile, UserConfig, expanded};
 use repository::{Repository, around, is_in_git_dir, repositories, repositories_near_the_top};
 use settings::{HOOKS, Named};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::ffi::OsString;
-use std::fs::FileType;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 
 /// The maximum number of files and directories in a directory that is searched.
 pub(crate) const MAX_ENTRIES: usize = 2_000_000;
 /// The maximum number of entries that are searched in the directories `elsewhere` of [`git_code`].
 const MAX_ENTRIES_ELSEWHERE: usize = 100_000;
 const MAX_HOOKS: usize = 200;
-const MAX_DEPTH: usize = 8;
 /// The maximum size of all commands in the configs of one repository.
 const MAX_COMMAND_BYTES: usize = 256 << 10;
-const MAX_LOOKUPS: usize = 5_000_000;
 
 /// What git runs in directories of the user. The paths are canonical or symlinks, and need not exist: git would use a
 /// path as soon as it exists.
@@ -150,8 +144,6 @@ fn code_in(roots: &[PathBuf], repositories: impl Iterator<Item = Repository>, us
     }
 }
 
-type Listing = Rc<HashMap<Vec<u8>, Vec<(OsString, FileType)>>>;
-
 struct CodePaths<'a> {
     roots: &'a [PathBuf],
     home: Option<&'a Path>,
@@ -161,14 +153,6 @@ struct CodePaths<'a> {
     unknown: BTreeSet<PathBuf>,
     listings: BTreeMap<PathBuf, Listing>,
     lookups: usize,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Which {
-    /// Existing files, and paths that do not exist.
-    AlsoMissing,
-    Existing,
-    Executable,
 }
 
 impl<'a> CodePaths<'a> {
@@ -284,125 +268,6 @@ impl<'a> CodePaths<'a> {
         is_free
     }
 
-    fn add_command(
-        &mut self,
-        command: &[u8],
-        which: Which,
-        tops: &[PathBuf],
-        repository: &Repository,
-    ) -> bool {
-        let Some(mentions) = Mentions::of(command) else { return false };
-        // The value 1 stands for a directory that the command names, 0 for one in which it runs.
-        let mut dirs: BTreeMap<PathBuf, usize> = tops.iter().map(|top| (top.clone(), 0)).collect();
-        for (n, word) in mentions.words.iter().enumerate() {
-            for base in tops.iter().chain(&repository.git_dirs) {
-                let Some(path) = word.path(base, self.home) else { continue };
-                match path.metadata() {
-                    Ok(data) if data.is_dir() => drop(dirs.insert(path, 1)),
-                    Ok(_) => self.add_file(&path, which),
-                    Err(_) if which == Which::AlsoMissing && tops.contains(base) => {
-                        self.add_missing(&path, n == 0, mentions.has_interpreter);
-                    }
-                    Err(_) => {}
-                }
-            }
-        }
-        if let Some(path) = hooks_in(command) {
-            let path = expanded(path, self.home);
-            for base in tops {
-                self.add_hooks(base, &path, &repository.top);
-            }
-        }
-        let mut searched = BTreeSet::new();
-        let mut dirs: Vec<(PathBuf, usize)> = dirs.into_iter().collect();
-        while let Some((dir, depth)) = dirs.pop() {
-            if depth > MAX_DEPTH || !searched.insert(dir.clone()) {
-                continue;
-            }
-            self.lookups += mentions.names.len();
-            if self.lookups > MAX_LOOKUPS {
-                return false;
-            }
-            let name = dir.file_name().map(|name| name.as_bytes().to_ascii_lowercase()).unwrap_or_default();
-            if mentions.searched_dirs.contains(&name) {
-                self.add_unless_around(Path::new("/"), &dir, &repository.top);
-            }
-            for (path, kind) in self.mentioned_in(&dir, &mentions, depth) {
-                if kind.is_dir() || (kind.is_symlink() && path.is_dir()) {
-                    dirs.push((path, depth + 1));
-                } else {
-                    self.add_file(&path, which);
-                }
-            }
-        }
-        true
-    }
-
-    fn mentioned_in(&mut self, dir: &Path, mentions: &Mentions, depth: usize) -> Vec<(PathBuf, FileType)> {
-        let listing = self.listing(dir);
-        let entries = |name: &[u8]| listing.get(name).into_iter().flatten();
-        let mut found: Vec<&(OsString, FileType)> =
-            mentions.names.iter().flat_map(|name| entries(name)).collect();
-        if mentions.has_interpreter {
-            let is_script = |entry: &&(OsString, FileType)| {
-                let name = entry.0.as_bytes().to_ascii_lowercase();
-                EXTENSIONS.iter().any(|extension| {
-                    name.strip_suffix(extension.as_bytes()).is_some_and(|stem| mentions.names.contains(stem))
-                })
-            };
-            found.extend(listing.values().flatten().filter(is_script));
-            // The depth is 0 only in a directory in which the command runs.
-            if depth > 0 {
-                found.extend(ENTRY_FILES.iter().flat_map(|name| entries(name.as_bytes())));
-            }
-        }
-        found.into_iter().map(|(name, kind)| (dir.join(name), *kind)).collect()
-    }
-
-    fn listing(&mut self, dir: &Path) -> Listing {
-        let list = || {
-            let mut names: HashMap<Vec<u8>, Vec<(OsString, FileType)>> = HashMap::new();
-            for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
-                let (name, kind) = (entry.file_name(), entry.file_type());
-                let known = names.entry(name.as_bytes().to_ascii_lowercase()).or_default();
-                known.extend(kind.ok().map(|kind| (name, kind)));
-            }
-            Rc::new(names)
-        };
-        Rc::clone(self.listings.entry(dir.to_owned()).or_insert_with(list))
-    }
-
-    fn add_file(&mut self, path: &Path, which: Which) {
-        let is_executable = || path.metadata().is_ok_and(|data| data.permissions().mode() & 0o111 != 0);
-        if which != Which::Executable || is_executable() {
-            self.add(Path::new("/"), path);
-        }
-    }
-
-    /// Adds a path that does not exist, unless it is a pattern. The program may be anywhere, but other paths must be
-    /// in an existing directory: not everything with a slash is a path.
-    fn add_missing(&mut self, path: &Path, is_program: bool, has_interpreter: bool) {
-        let path = without_dots(path);
-        let is_pattern = path.as_os_str().as_bytes().iter().any(|byte| b"*?[".contains(byte));
-        if is_pattern || (!is_program && !path.parent().is_some_and(Path::is_dir)) {
-            return;
-        }
-        // The program of a package appears when the packages are installed, so its path must stay writable.
-        let is_package =
-            |root: &PathBuf| path.strip_prefix(root).is_ok_and(|path| package_dir(path).is_some());
-        if self.roots.iter().any(is_package) {
-            return;
-        }
-        self.add(Path::new("/"), &path);
-        if has_interpreter && !is_program {
-            for extension in EXTENSIONS.iter().take(3) {
-                let mut name = path.clone().into_os_string();
-                name.push(extension);
-                self.add(Path::new("/"), Path::new(&name));
-            }
-        }
-    }
-
     fn add_config(&mut self, file: &ConfigFile) {
         let places = places(&file.base, &file.path);
         self.config_files.extend(places.last().filter(|path| self.is_inside(path)).cloned());
@@ -425,17 +290,6 @@ impl<'a> CodePaths<'a> {
     fn is_inside(&self, path: &Path) -> bool {
         self.roots.iter().any(|root| path != root && path.starts_with(root))
     }
-}
-
-/// The directory of hooks that a command such as `git -c core.hooksPath=tools/hooks commit` names.
-fn hooks_in(command: &[u8]) -> Option<&[u8]> {
-    const NAME: &[u8] = b"core.hookspath";
-    let at = command.windows(NAME.len()).position(|part| part.eq_ignore_ascii_case(NAME))?;
-    let is_between = |byte: &u8| b"= \t'\"\\".contains(byte);
-    let rest = command.get(at + NAME.len()..)?;
-    let start = rest.iter().position(|byte| !is_between(byte))?;
-    let path = rest.get(start..)?;
-    path.split(|byte| is_between(byte) || *byte == b';').next().filter(|path| !path.is_empty())
 }
 
 /// A number that changes with the settings of a config file with which git runs code; `None` if the file cannot be

@@ -1,6 +1,8 @@
 //! Tests of what git runs: which paths are found in directories with repositories.
 
 use super::*;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 
 fn put(root: &Path, path: &str, text: &str) {
     std::fs::create_dir_all(root.join(path).parent().unwrap()).unwrap();

@@ -5,8 +5,9 @@
 use super::stored_code::{TaskCode, Told, load, store};
 use crate::code_watch::{CodeWatch, MAX_NAMED, WrittenCode, name_files};
 use crate::repositories::is_in_linked_worktree;
+use crate::settings_code::{concerns, settings_code};
 use althing_protocol::{Notice, ProgramReport, ReportSink, RunsCode, runs_code_in};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::OnceCell;
@@ -137,14 +138,16 @@ impl PlantedCode {
         for watch in running {
             written.extend(watch.written().await);
         }
+        let named = self.named_by_settings(cwd, &written).await;
         let mut state = self.state();
         let mut files: Vec<(PathBuf, &'static RunsCode)> =
-            written.iter().flat_map(|written| used_in(cwd, written)).collect();
+            written.iter().flat_map(|written| used_in(cwd, written, &named)).collect();
         for finding in &state.findings {
-            let used = used_in(cwd, &finding.written).into_iter();
+            let used = used_in(cwd, &finding.written, &named).into_iter();
             files.extend(used.filter(|(path, _)| !finding.accepted.files.contains(path)));
         }
         files.retain(|(path, _)| adapter == "opencode" || !is_bun_setting(path));
+        files.retain(|(_, row)| concerns(row, adapter));
         files.sort_by(|one, other| one.0.cmp(&other.0));
         files.dedup_by(|one, other| one.0 == other.0);
         let is_related = |written: &WrittenCode| {
@@ -174,6 +177,18 @@ impl PlantedCode {
     }
 }
 
+impl PlantedCode {
+    /// The code outside the directory `cwd` that settings for this directory start.
+    async fn named_by_settings(&self, cwd: &Path, written: &[WrittenCode]) -> BTreeSet<PathBuf> {
+        let mut roots: Vec<PathBuf> = written.iter().flat_map(|written| written.roots.clone()).collect();
+        roots.extend(self.state().findings.iter().flat_map(|finding| finding.written.roots.clone()));
+        let work_dirs = [cwd.to_owned()];
+        let find = move || settings_code(std::iter::empty(), &work_dirs, &roots);
+        let code = tokio::task::spawn_blocking(find).await.unwrap_or_default();
+        code.files.into_iter().chain(code.unknown).map(|(path, _)| path).collect()
+    }
+}
+
 impl PlantedCodeState {
     fn tell(&mut self, files: impl Iterator<Item = PathBuf>, is_incomplete: bool) {
         let files: Vec<PathBuf> = files.collect();
@@ -194,12 +209,17 @@ impl PlantedCodeState {
 
 /// The written files that still exist and that a program in `cwd` may run by itself. Other files that are not protected
 /// are left out: they run code only in other places, or when somebody builds or tests what the agent wrote.
-fn used_in(cwd: &Path, written: &WrittenCode) -> Vec<(PathBuf, &'static RunsCode)> {
+fn used_in(
+    cwd: &Path,
+    written: &WrittenCode,
+    named: &BTreeSet<PathBuf>,
+) -> Vec<(PathBuf, &'static RunsCode)> {
     let is_linked = is_in_linked_worktree(cwd);
+    let is_named = |path: &Path| path.ancestors().any(|path| named.contains(path));
     let is_used = |(path, row): &&(PathBuf, &'static RunsCode)| {
         let dir = used_dir(path, row, &written.roots);
         (row.protected || is_bun_setting(path))
-            && (is_linked || path.starts_with(cwd) || cwd.starts_with(dir))
+            && (is_linked || path.starts_with(cwd) || cwd.starts_with(dir) || is_named(path))
             && path.symlink_metadata().is_ok()
     };
     written.files.iter().filter(is_used).cloned().collect()

@@ -3,6 +3,7 @@
 //! there.
 
 use crate::code_watch::{CodeWatch, Found, Stamp, WrittenCode};
+use crate::settings_code::unnamed_rows;
 use althing_disk::files::{Durability, create_dirs, replace};
 use althing_disk::{DiskError, RealDisk, read_regular};
 use althing_protocol::{RUNS_CODE, RunsCode};
@@ -145,10 +146,17 @@ impl From<StoredCode> for TaskCode {
                 is_incomplete,
                 are_packages_incomplete,
                 are_settings_incomplete,
+                are_unknown_incomplete: false,
             };
             CodeWatch { roots: loaded_paths(watch.roots), elsewhere: loaded_paths(watch.elsewhere), before }
         });
-        let row = |names: &str| RUNS_CODE.iter().find(|row| row.names.join("/") == names).unwrap_or(&UNKNOWN);
+        let row = |names: &str| {
+            RUNS_CODE
+                .iter()
+                .chain(unnamed_rows())
+                .find(|row| row.names.join("/") == names)
+                .unwrap_or(&UNKNOWN)
+        };
         let written = stored.written.into_iter().map(|finding| {
             let files = finding.files.into_iter().map(|(path, names)| (path.into(), row(&names)));
             let written = WrittenCode {
