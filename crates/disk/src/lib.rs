@@ -13,6 +13,7 @@ mod read;
 mod real;
 mod real_path;
 mod remove;
+mod stamps;
 
 #[cfg(feature = "sim")]
 pub mod sim;
@@ -25,3 +26,4 @@ pub use read::{append_own, read_end, read_regular, read_start};
 pub use real::RealDisk;
 pub use real_path::{ReplacedPath, create_real_dir, real_path, refuse_replaced, with_real_base};
 pub use remove::{make_dir_at, remove_tree_at};
+pub use stamps::has_reliable_stamps;

@@ -5,6 +5,7 @@
 //! run without a sandbox. The user gets a notice about what changed.
 
 use crate::agent_processes::after_end;
+use crate::code_stamp::{Stamp, Stamps};
 use crate::git_code::{git_code_of, inner_git_dirs, settings_digest};
 use crate::linked_code::linked_code_within;
 use crate::listing::{Listing, list};
@@ -38,10 +39,6 @@ static UNSEARCHED: RunsCode = RunsCode {
     ordinary: false,
     when: "a file in it does: the directory cannot be searched",
 };
-
-/// The inode, size and ctime of a file. For a git directory, only the inode; for a git config that can be read, a
-/// digest of the settings that run code.
-pub(crate) type Stamp = (u64, u64, i64, i64);
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CodeWatch {
@@ -229,6 +226,7 @@ fn search(roots: &[PathBuf], elsewhere: &[PathBuf]) -> Found {
 #[derive(Default)]
 struct Search {
     found: Found,
+    stamps: Stamps,
     dirs: VecDeque<SearchedDir>,
     packages: VecDeque<SearchedDir>,
     repositories: Vec<PathBuf>,
@@ -304,7 +302,7 @@ impl Search {
             return;
         }
         let Ok(data) = path.symlink_metadata() else { return };
-        let stamp = (data.ino(), data.size(), data.ctime(), data.ctime_nsec());
+        let stamp = self.stamps.of(&path, &data);
         let known = self.found.files.entry(path).or_insert((stamp, row));
         if row.protected && !known.1.protected {
             known.1 = row;

@@ -9,6 +9,7 @@ pub mod adapter;
 mod agent_processes;
 mod bubblewrap;
 mod clean;
+mod code_stamp;
 mod code_watch;
 mod command;
 mod command_lists;

@@ -17,11 +17,20 @@ pub(crate) struct ManifestEntry {
     pub mode: u32,
     /// Whether the last change was so recent that a further change might leave the same stamp.
     pub fresh: bool,
+    /// The SHA-256 of the content, in the state of context paths: only for a file that can change without a new stamp.
+    pub digest: Option<String>,
 }
 
 /// A JSON array is shorter than an object.
 #[derive(Serialize, Deserialize)]
-struct ManifestRow(String, FileKind, Stamp, u32, bool);
+struct ManifestRow(
+    String,
+    FileKind,
+    Stamp,
+    u32,
+    bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")] Option<String>,
+);
 
 impl ManifestEntry {
     pub(crate) fn of(node: &TreeNode, fresh: bool) -> Self {
@@ -31,6 +40,7 @@ impl ManifestEntry {
             stamp: node.found.stamp,
             mode: node.found.mode,
             fresh,
+            digest: None,
         }
     }
 
@@ -52,14 +62,14 @@ pub(crate) fn path_from_text(text: &str) -> PathBuf {
 }
 
 impl From<ManifestRow> for ManifestEntry {
-    fn from(ManifestRow(path, kind, stamp, mode, fresh): ManifestRow) -> Self {
-        Self { path: path_from_text(&path), kind, stamp, mode, fresh }
+    fn from(ManifestRow(path, kind, stamp, mode, fresh, digest): ManifestRow) -> Self {
+        Self { path: path_from_text(&path), kind, stamp, mode, fresh, digest }
     }
 }
 
 impl From<ManifestEntry> for ManifestRow {
     fn from(entry: ManifestEntry) -> Self {
-        Self(path_to_text(&entry.path), entry.kind, entry.stamp, entry.mode, entry.fresh)
+        Self(path_to_text(&entry.path), entry.kind, entry.stamp, entry.mode, entry.fresh, entry.digest)
     }
 }
 

@@ -705,3 +705,65 @@ fn after_kill_9_a_resume_starts_nothing_on_code_that_no_notice_named() {
         }
     }
 }
+
+/// A command that writes through a shared mapping of the file. On tmpfs, such a write changes no time stamp.
+fn mapped_write(file: &Path, text: &str) -> String {
+    let file = file.display();
+    format!(
+        "python3 -c \"
+import mmap, os
+m = mmap.mmap(os.open('{file}', os.O_RDWR), 0)
+m[0]
+m[0:{}] = b'{text}'
+\"",
+        text.len()
+    )
+}
+
+#[test]
+fn a_change_without_a_new_time_stamp_is_listed_and_undone() {
+    let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+    let project = dir.path().canonicalize().unwrap();
+    for name in ["Makefile", "node_modules/a/index.js", "other"] {
+        put(&project.join(name), "before\n");
+    }
+    let (makefile, package) = (project.join("Makefile"), project.join("node_modules/a/index.js"));
+    let before = fs::metadata(&makefile).unwrap();
+    let fixture =
+        commander(format!("{}\n{}", mapped_write(&makefile, "AFTER"), mapped_write(&package, "AFTER")));
+    let listed = run_in(&fixture, &project);
+    let after = fs::metadata(&makefile).unwrap();
+    let same = (before.ctime(), before.ctime_nsec()) == (after.ctime(), after.ctime_nsec());
+    assert!(same && fs::read_to_string(&makefile).unwrap() == "AFTERe\n", "the command wrote no such change");
+    assert_eq!(listed, [&makefile, &package].map(|path| path.display().to_string()));
+    let session = fixture.session().file_name().unwrap().to_string_lossy().into_owned();
+    fixture.althing.new_command().args(["undo", &session]).spawn().wait(LIMIT).expect_code(0);
+    for path in [makefile, package] {
+        assert_eq!(fs::read_to_string(&path).unwrap(), "before\n", "{}", path.display());
+    }
+}
+
+#[test]
+fn a_script_that_was_changed_without_a_new_time_stamp_does_not_run_outside_the_sandbox() {
+    let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+    let project = dir.path().canonicalize().unwrap();
+    let script = project.join("hook.sh");
+    put(&script, "before\n");
+    let hook = json!([{"hooks": [{"type": "command", "command": "sh hook.sh"}]}]);
+    put(&project.join(".claude/settings.json"), &json!({"hooks": {"SessionStart": hook}}).to_string());
+    let task = |id: &str, line: &str| {
+        json!({"id": id, "agent": "command", "command": ["sh", "-c", line], "prompt": "",
+            "cwd": project.to_str().unwrap()})
+    };
+    let mut planter = task("planter", &mapped_write(&script, "AFTER"));
+    planter["sandbox"] = true.into();
+    let stages =
+        [planter, task("last", "touch ran")].map(|task| json!({"name": task["id"], "tasks": [task]}));
+    let althing = althing();
+    althing.file("flow.yaml", json!({"name": "n", "goal": "g", "stages": stages}).to_string());
+    let output = althing.new_command().args(["workflow", "run", "flow.yaml"]).spawn().wait(LIMIT);
+    assert_eq!(fs::read_to_string(&script).unwrap(), "AFTERe\n", "{output:?}");
+    assert!(!project.join("ran").exists(), "{output:?}");
+    let said = format!("{}{}", output.stdout, output.stderr);
+    assert!(said.contains("could run code here outside the sandbox") && said.contains("hook.sh"), "{said}");
+}

@@ -2,7 +2,8 @@
 //! nothing that a program planted is forgotten when Althing is killed and the session is resumed. No agent can write
 //! there.
 
-use crate::code_watch::{CodeWatch, Found, Stamp, WrittenCode};
+use crate::code_stamp::Stamp;
+use crate::code_watch::{CodeWatch, Found, WrittenCode};
 use crate::settings_code::unnamed_rows;
 use althing_disk::files::{Durability, create_dirs, replace};
 use althing_disk::{DiskError, RealDisk, read_regular};

@@ -1,6 +1,7 @@
 //! The run's context paths: their state before a run, what the run changed, and how to undo the changes.
 
 mod change_list;
+mod contents;
 mod edit_journal;
 mod path_lock;
 mod preimages;

@@ -1,7 +1,9 @@
-//! Records the state of the writable context paths before a run (names, sizes and times, no content), and compares it
+//! Records the state of the writable context paths before a run (names, sizes and times; a digest of the content only
+//! where a file can change without a new time stamp, see `contents.rs`), and compares it
 //! with the current state. The content of `.git` directories that existed before, and Althing's own state, are left
 //! out. A context path that cannot be read counts as one change and hides no changes in others.
 
+use super::contents::{add_digests, compare_contents};
 use crate::confine::{CLOCK_TICK, ConfinedDir, FileKind, TreeNode, TreeWalk, WalkStep, by_bytes, is_denied};
 use crate::manifest::{ManifestEntry, path_from_text, path_to_text};
 use althing_disk::DiskError;
@@ -226,6 +228,7 @@ impl ContextSnapshot {
         for (root, entries) in snapshot.roots.iter_mut().zip(scanned) {
             root.entries = entries.map_err(DiskError::io("access", &root.dir()))?;
         }
+        add_digests(&mut snapshot.roots);
         snapshot.wait_for_clock_tick();
         Ok(snapshot)
     }
@@ -271,7 +274,7 @@ impl ContextSnapshot {
         let scan = if self.complete { Scan::After } else { Scan::Old };
         for (n, ((root, now), mode_now)) in self.roots.iter().zip(self.scan_all(scan)).zip(modes).enumerate()
         {
-            let now = match now {
+            let mut now = match now {
                 Ok(now) => now,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {
                     return Err(DiskError::io("access", &root.dir())(error));
@@ -284,6 +287,7 @@ impl ContextSnapshot {
             // If the directory could not be opened before the scan, a context path that contains it was not
             // accessible.
             changes.extend(root.mode_change(n, mode_now.or_else(|| mode(root))));
+            compare_contents(root, &mut now);
             let start = changes.len();
             diff(n, &root.entries, &now, &mut changes);
             let git_dirs = git_dirs(&now);

@@ -8,11 +8,12 @@ use super::manifest_files::{
 use super::{TEMP_PREFIX, Workspace};
 use crate::confine::{CLOCK_TICK, ConfinedDir, FileKind, FileStat, MAX_PATH, TreeNode, TreeWalk, WalkStep};
 use crate::manifest::ManifestEntry;
-use crate::sparse::{CopyLimits, limit_error, size_text};
-use althing_disk::DiskError;
+use crate::sparse::{CopyLimits, digest, limit_error, size_text};
+use althing_disk::{DiskError, has_reliable_stamps};
 use althing_protocol::AnswerLabel;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -23,6 +24,9 @@ const MAX_PATH_BYTES: usize = 512 << 20;
 
 /// All snapshots of an agent in a run together may contain this many times the agent's disk limit.
 const MAX_TOTAL: u64 = 2;
+
+/// A larger file whose stamp does not say whether it changed is copied again, and not compared.
+const MAX_COMPARED: u64 = 64 << 20;
 
 /// A stored snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,6 +71,8 @@ struct SnapshotWork<'w> {
     /// Copied files that have several names in the workspace, by device and inode.
     linked: Mutex<HashMap<(u64, u64), PathBuf>>,
     started: i64,
+    /// Whether every change of a file in the workspace leaves another stamp.
+    are_stamps_reliable: bool,
     copier: Copier,
     copied: AtomicU64,
     shared: AtomicU64,
@@ -132,6 +138,7 @@ impl Workspace {
             target: &target,
             linked: Mutex::default(),
             started,
+            are_stamps_reliable: has_reliable_stamps(&source),
             copier: Copier::with_limits(limits),
             copied: AtomicU64::new(0),
             shared: AtomicU64::new(0),
@@ -296,6 +303,17 @@ impl EarlierManifest {
     fn is_unchanged(&self, node: &TreeNode) -> bool {
         self.entries.get(&node.path).is_some_and(|entry| !entry.fresh && entry.is_like(node))
     }
+
+    /// Compares the content of a file whose stamp does not say whether it changed.
+    fn has_same_content(&self, node: &TreeNode, name: &OsStr, from: &ConfinedDir) -> bool {
+        let is_like = self.entries.get(&node.path).is_some_and(|entry| entry.is_like(node));
+        if !is_like || node.found.kind != FileKind::File || node.found.stamp.size > MAX_COMPARED {
+            return false;
+        }
+        let earlier = self.dir.open_dir_path(split_path(&node.path).0).and_then(|dir| dir.open_file(name));
+        let content = |opened: io::Result<(File, FileStat)>| digest(&mut opened?.0);
+        content(earlier).is_ok_and(|earlier| content(from.open_listed(name)).is_ok_and(|now| now == earlier))
+    }
 }
 
 impl SnapshotWork<'_> {
@@ -310,9 +328,9 @@ impl SnapshotWork<'_> {
         if node.found.kind == FileKind::Link {
             return self.link(node, name, from, to);
         }
-        if self.link_to_earlier(node, name, to) {
+        if self.link_to_earlier(node, name, from, to) {
             self.shared.fetch_add(1, Ordering::Relaxed);
-            self.add_entry(ManifestEntry::of(node, false));
+            self.add_entry(ManifestEntry::of(node, self.is_fresh(&node.found)));
             return Ok(());
         }
         if self.link_to_copy(node, name, to) {
@@ -341,12 +359,15 @@ impl SnapshotWork<'_> {
     }
 
     fn is_fresh(&self, found: &FileStat) -> bool {
-        found.stamp.ctime.max(found.stamp.mtime) + CLOCK_TICK >= self.started
+        !self.are_stamps_reliable || found.stamp.ctime.max(found.stamp.mtime) + CLOCK_TICK >= self.started
     }
 
     /// Returns false if the caller has to copy the file.
-    fn link_to_earlier(&self, node: &TreeNode, name: &OsStr, to: &ConfinedDir) -> bool {
-        let Some(before) = self.before.filter(|before| before.is_unchanged(node)) else { return false };
+    fn link_to_earlier(&self, node: &TreeNode, name: &OsStr, from: &ConfinedDir, to: &ConfinedDir) -> bool {
+        let is_same = |before: &&EarlierManifest| {
+            before.is_unchanged(node) || before.has_same_content(node, name, from)
+        };
+        let Some(before) = self.before.filter(is_same) else { return false };
         let above = before.dir.open_dir_path(split_path(&node.path).0);
         above.is_ok_and(|above| above.hard_link(name, to, name).is_ok())
     }
