@@ -3,8 +3,8 @@
 use super::support::{TestScreen, options};
 use crate::script::{self, Script};
 use althing_protocol::{
-    Decision, Fact, InteractionKind, ModeChoice, Progress, RunEnd, RunStatus, Screen as ProgramScreen,
-    ScreenCell, ScreenColor, Seq, TaskStatus,
+    Decision, EditPreview, Fact, FileChange, FileDiff, InteractionKind, ModeChoice, Progress, RunEnd,
+    RunStatus, Screen as ProgramScreen, ScreenCell, ScreenColor, Seq, TaskStatus,
 };
 use althing_tui::{Effect, TuiExit, TuiOptions, Welcome};
 use crossterm::event::KeyCode;
@@ -437,6 +437,42 @@ fn plan_mode_says_so_twice() {
         script.chat(true);
         screen.feed(&script.items);
     });
+}
+
+#[test]
+fn changes_of_files_and_what_was_found_are_asked_about_at_every_size() {
+    for (width, height) in [(40, 12), (80, 24), (160, 45)] {
+        let mut script = Script::default();
+        script.chat(true);
+        let file = FileDiff {
+            path: "src/token.rs".into(),
+            change: FileChange::Modified,
+            added: 1,
+            removed: 1,
+            diff: "@@ -1,3 +1,3 @@\n fn issue(key: &Key) -> Token {\n-    Token::v2(key)\n+    Token::v4(key)\n }\n"
+                .into(),
+            omitted: 0,
+            note: None,
+        };
+        let preview = EditPreview {
+            project: "/home/me/my-app".into(),
+            files: vec![file],
+            ask: true,
+            digest: "d".into(),
+        };
+        script.asks(Some("c1"), "i-edit", InteractionKind::EditApproval { call: "c".into(), preview }, None);
+        let screen = TestScreen::showing(&script, width, height);
+        insta::assert_snapshot!(format!("edit-{width}x{height}"), screen.text());
+        let mut screen = TestScreen::new(width, height);
+        screen.app.ask_trust(vec![
+            "/home/me/my-app/althing.yaml was found in this directory, not named by you. It would do this:"
+                .into(),
+            "start the program /home/me/my-app/tools/search".into(),
+            "send messages to http://localhost:11434".into(),
+        ]);
+        screen.draw();
+        insta::assert_snapshot!(format!("trust-{width}x{height}"), screen.text());
+    }
 }
 
 #[test]
