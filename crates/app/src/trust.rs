@@ -215,16 +215,23 @@ fn rewrite<'a>(file: &Path, lines: impl Iterator<Item = &'a str>) -> io::Result<
 }
 
 /// Stores what the user accepted in this command, and the new contents of an accepted session that this command
-/// checked and changed. Called after the command has succeeded.
+/// checked and changed; for a session that the user accepted only once, they are accepted in this process. Called after
+/// the command has succeeded, or has closed the session.
 pub fn remember_again(dir: &Path, app: &AppContext) {
     remember_accepted(app);
     let Ok(real) = dir.canonicalize() else { return };
-    let mut is_checked = false;
-    app.acceptance.change(|all| is_checked = all.sessions.contains(&real));
+    let end = format!("  {}", one_line(&real));
+    let (mut is_checked, mut is_accepted_once) = (false, false);
+    app.acceptance.change(|all| {
+        is_checked = all.sessions.contains(&real);
+        is_accepted_once = all.once.iter().any(|line| line.ends_with(&end));
+    });
     if !is_checked {
         return;
     }
-    let end = format!("  {}", one_line(&real));
+    if is_accepted_once && let Some(line) = accepted_line(dir) {
+        app.acceptance.change(|all| all.once.push(line));
+    }
     let known = own_dirs_file(&app.environment).map(|file| read_remembered(&file)).unwrap_or_default();
     let mut accepted = known.lines().filter_map(|line| line.strip_prefix(ACCEPTED));
     if accepted.any(|line| line.ends_with(&end))

@@ -36,7 +36,9 @@ pub use error::SessionError;
 pub use mask::{MASK, Masker};
 pub use mask_stream::MaskingStream;
 pub use scan::{Damage, DamageKind};
-pub use sessions::{OpenedSession, ReadSession, SessionManager, open_existing_state, open_state};
+pub use sessions::{
+    LOCK as SESSION_LOCK, OpenedSession, ReadSession, SessionManager, open_existing_state, open_state,
+};
 pub use structure::masked_place;
 pub use summary::{MAX_LISTED_LOG, Pruned};
 pub use writer::SessionWriter;

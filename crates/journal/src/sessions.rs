@@ -20,7 +20,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub(crate) const LOG: &str = "events.jsonl";
-pub(crate) const LOCK: &str = "lock";
+/// The file in a session's directory that the process which uses the session locks, and writes its id to.
+pub const LOCK: &str = "lock";
 /// The prefix of the directory of a session that is being deleted; no session id starts with a dot.
 const REMOVING: &str = ".removing-";
 

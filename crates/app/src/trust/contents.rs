@@ -10,7 +10,8 @@ use std::path::Path;
 const MAX_ENTRIES: usize = 100_000;
 const MAX_BYTES: u64 = 256 << 20;
 
-/// A digest of the names, kinds and contents of everything below a directory. Links are not followed; outside the
+/// A digest of the names, kinds and contents of everything below a directory, except the id of the process that uses a
+/// session. Links are not followed; outside the
 /// directories of agents, a link is an error of the kind `InvalidInput`.
 pub(super) fn contents_digest(dir: &Path) -> io::Result<String> {
     let mut hash = Sha256::new();
@@ -41,7 +42,10 @@ pub(super) fn contents_digest(dir: &Path) -> io::Result<String> {
                 hash.update(target.as_os_str().len().to_le_bytes());
                 hash.update(target.as_os_str().as_bytes());
             } else if kind.is_file() {
-                let content = althing_disk::read_regular(&path, MAX_BYTES - bytes)?;
+                let is_lock =
+                    path.parent() == Some(dir) && entry.file_name() == althing_journal::SESSION_LOCK;
+                let content =
+                    if is_lock { Vec::new() } else { althing_disk::read_regular(&path, MAX_BYTES - bytes)? };
                 bytes += content.len() as u64;
                 hash.update(b"f");
                 hash.update(content.len().to_le_bytes());

@@ -7,7 +7,7 @@ use crate::follow::Follower;
 use crate::host::{LocalHost, shown_path};
 use crate::show::{self, HeldNotices};
 use althing_app::{AppContext, Failure, LocalSessions, SessionEnd, SessionRequest, SessionService};
-use althing_app::{continuation, detect_backends, prepare, session};
+use althing_app::{continuation, detect_backends, prepare, secrets, session, trust};
 use althing_protocol::{
     ChatSpec, Event, Fact, FeedItem, Interest, Member, ModeChoice, Op, Origin, Seq, SessionId, Submission,
     TaskSpec,
@@ -33,17 +33,34 @@ pub fn run(task: Option<String>, app: &AppContext) -> Result<Exit, Failure> {
     let mut app = app.clone();
     let mut first_message = task;
     let mut next = continuation::conversation_to_resume(&app)?.map_or(Next::New, Next::Resume);
+    // The conversation that was left for the next one, and the settings in which it is opened again.
+    let mut before = None;
     loop {
         let next_now = std::mem::replace(&mut next, Next::New);
-        let launched = LaunchedConversation::open(next_now, first_message.take(), &mut app, &runtime)?;
+        let opened = LaunchedConversation::open(next_now, first_message.take(), &mut app, &runtime);
+        let launched = match (opened, before.take()) {
+            (Err(failure), Some((id, settings))) => {
+                app.settings = settings;
+                let mut launched = LaunchedConversation::open(Next::Resume(id), None, &mut app, &runtime)?;
+                let reasons = failure.message.lines().chain(failure.hints.iter().map(String::as_str));
+                let masked = reasons.map(|reason| secrets::mask_own(reason).into_owned());
+                launched.screen.notes.extend(masked);
+                launched
+            }
+            (opened, _) => opened?,
+        };
         let LaunchedConversation { sessions, id, screen, held } = launched;
         let (left, _) = show_screen(&sessions, &id, screen, held, &app, &runtime)?;
-        if matches!(left, TuiExit::Quit | TuiExit::Stopped) {
+        if matches!(left, TuiExit::Quit | TuiExit::Stopped) && has_messages(&sessions, &id, &runtime) {
             show::notice(&format!("resume with `althing --session {id}{}`", app.settings.state_dir_option()));
         }
+        // The conversation has changed, so that it can be opened again only if its new contents are accepted.
+        drop(sessions);
+        trust::remember_again(&app.session_dir(&id), &app);
         // These options apply only to the first session. `--trust` must not accept another session, or what the config
         // contains by then.
         (app.settings.session, app.settings.continue_newest, app.settings.trust) = (None, false, false);
+        before = Some((id.clone(), app.settings.clone()));
         match left {
             TuiExit::Quit | TuiExit::Ended => return Ok(Exit::Answered),
             TuiExit::Stopped => return Ok(Exit::Interrupted),
@@ -60,6 +77,15 @@ pub fn run(task: Option<String>, app: &AppContext) -> Result<Exit, Failure> {
             }
         }
     }
+}
+
+/// Whether anything was said in the conversation, so that it is worth resuming; also if that is not known.
+fn has_messages(sessions: &LocalSessions, id: &SessionId, runtime: &Runtime) -> bool {
+    let says = |event: &Arc<Event>| match &event.fact {
+        Fact::OpAccepted { op: Op::SendMessage { .. }, .. } => true,
+        _ => chat_spec(event).is_some_and(|spec| !spec.history.is_empty()),
+    };
+    runtime.block_on(sessions.read(id)).map_or(true, |stored| stored.events.iter().any(says))
 }
 
 /// Shows a workflow until the user leaves the screen, then prints the outcome in the same way as without a screen.

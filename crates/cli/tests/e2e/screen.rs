@@ -22,6 +22,22 @@ fn without_a_task_a_terminal_shows_the_conversation_ready_for_a_message() {
     assert_eq!(terminal.wait(LIMIT), 0, "Ctrl+D on an empty input quits");
 }
 
+#[test]
+fn only_a_conversation_in_which_something_was_said_names_how_to_resume_it() {
+    for says in [false, true] {
+        let mut terminal = offline(100, 30);
+        terminal.wait_for("Type a message...", LIMIT);
+        if says {
+            terminal.keys("hello\r");
+            wait_for_reply_to_hello(&terminal);
+        }
+        terminal.keys("\x04");
+        assert_eq!(terminal.wait(LIMIT), 0);
+        let screen = terminal.screen();
+        assert_eq!(screen.contains("resume with `althing --session"), says, "{screen}");
+    }
+}
+
 // spec: interactive/run-approval-flow/approval-required
 #[test]
 fn a_run_is_approved_watched_overridden_and_read() {
