@@ -120,13 +120,20 @@ pub async fn ask_trust(
     app.note_question_shown(host.now());
     let choice = loop {
         draw(&mut app)?;
+        // When a letter that waits for another key acts.
+        let wake = app.due().map(|due| due.since(host.now()).duration());
         let event = tokio::select! {
-            event = keys.receiver.recv() => event,
+            biased;
+            event = keys.receiver.recv() => event.map(Some),
             _ = signals.next() => None,
             () = panicked() => None,
+            () = tokio::time::sleep(wake.unwrap_or_default()), if wake.is_some() => Some(None),
         };
-        let Some(event) = event else { break TrustChoice::No };
-        let effects = handle(&mut app, &mut background, event?, host.now());
+        let effects = match event {
+            None => break TrustChoice::No,
+            Some(None) => app.wake(host.now()),
+            Some(Some(event)) => handle(&mut app, &mut background, event?, host.now()),
+        };
         if effects.iter().any(|effect| matches!(effect, Effect::Leave(_))) {
             break TrustChoice::No;
         }

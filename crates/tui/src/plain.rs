@@ -117,7 +117,7 @@ fn take_line(
     if line.trim().is_empty() {
         return Ok(Vec::new());
     }
-    if app.options.workflow && !line.trim().starts_with('/') {
+    if app.options.workflow && !app.is_command(line.trim()) {
         if !line.trim().is_empty() {
             print("There is no chat agent here: /type, /answer, /approve and /reject answer questions.")?;
         }

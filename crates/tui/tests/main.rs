@@ -22,7 +22,9 @@ mod suite {
     mod everyday;
     mod hints;
     mod hostile;
+    mod interrupting;
     mod keys;
+    mod letters;
     mod modes;
     mod opened;
     mod overriding;

@@ -32,7 +32,7 @@ fn answer(terminal: &mut Terminal, key: &str) {
     terminal.keys(key);
     althing_testkit::wait::until(LIMIT, || {
         let is_gone = !terminal.screen().contains(QUESTION);
-        if !is_gone && pressed.elapsed() > std::time::Duration::from_secs(2) {
+        if !is_gone && pressed.elapsed() > std::time::Duration::from_secs(4) {
             terminal.keys_at_once(key);
             pressed = std::time::Instant::now();
         }

@@ -55,21 +55,11 @@ impl App {
                     let action = action.clone();
                     if self.may_grant() {
                         self.modal = None;
-                        self.taken_letter = None;
                         self.execute(action);
-                    } else {
-                        self.note_taken(key);
                     }
                 }
-                // Only `y` confirms: neither Enter nor the key that opened the question does.
-                KeyCode::Esc | KeyCode::Enter => {
-                    self.modal = None;
-                    self.taken_letter = None;
-                }
-                KeyCode::Char('n') => {
-                    self.modal = None;
-                    self.note_taken(key);
-                }
+                // Only `y` confirms: neither Enter alone nor the key that opened the question does.
+                KeyCode::Esc | KeyCode::Enter | KeyCode::Char('n') => self.modal = None,
                 KeyCode::Char(_) => {
                     self.modal = None;
                     // The user has begun to write a message, and no letter of it may be lost.
@@ -124,13 +114,19 @@ impl App {
                 KeyCode::Esc | KeyCode::Tab | KeyCode::Enter if !wants_newline(key) => {
                     let text = editor.take();
                     let shown = shown::launch(edited);
+                    let before = match *field {
+                        Field::Task => shown.task.as_str(),
+                        _ => shown.context.as_deref().unwrap_or_default(),
+                    };
                     // What the person did not change stays as it was.
-                    if *field == Field::Task {
-                        if text != shown.task {
+                    if text != before {
+                        let (text, grants) = approval_members::typed_mentions(&*self.host, text, before);
+                        if *field == Field::Task {
                             edited.task = text;
+                        } else {
+                            edited.context = Some(text).filter(|text| !text.trim().is_empty());
                         }
-                    } else if text != shown.context.as_deref().unwrap_or_default() {
-                        edited.context = Some(text).filter(|text| !text.trim().is_empty());
+                        approval_members::change_grants(proposal, edited, grants);
                     }
                     let next = if key.code == KeyCode::Tab && *field == Field::Task {
                         editor.set(shown.context.as_deref().unwrap_or_default());
@@ -186,13 +182,17 @@ impl App {
                 if text.trim().is_empty() {
                     *field = Field::Buttons;
                 } else {
+                    let ungranted = self.mentions_in(&text);
                     self.answer(Decision::Change { text });
+                    self.say_ungranted(ungranted);
                 }
             }
             (Field::Instructions | Field::Buttons, KeyCode::Enter) if !wants_newline(key) => {
                 let words = instructions.take();
                 let instructions = Some(words.trim().to_owned()).filter(|words| !words.is_empty());
+                let ungranted = instructions.as_deref().and_then(|text| self.mentions_in(text));
                 self.answer(Decision::Approve { digest: None, edited: None, instructions });
+                self.say_ungranted(ungranted);
             }
             (Field::Instructions | Field::Changes, KeyCode::Esc | KeyCode::Tab) => *field = Field::Buttons,
             (Field::Instructions, _) => super::keys::apply_editor_key(instructions, key, 60),
@@ -206,6 +206,19 @@ impl App {
             }
             (_, KeyCode::Esc) => self.answer(Decision::Reject { reason: None }),
             _ => self.note_stray(key),
+        }
+    }
+
+    /// The first mention of a path in a text that cannot grant access to it.
+    fn mentions_in(&self, text: &str) -> Option<String> {
+        let mut words = text.split_whitespace();
+        let mention = words.find(|word| word.starts_with('@') && !self.host.mentions(word).1.is_empty());
+        mention.map(str::to_owned)
+    }
+
+    fn say_ungranted(&mut self, mention: Option<String>) {
+        if let Some(mention) = mention {
+            self.toast = Some(format!("{mention} grants nothing here: write it in a message"));
         }
     }
 

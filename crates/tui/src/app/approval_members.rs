@@ -1,7 +1,8 @@
-//! The members of a run in the approval dialog, while the user edits it. The approval contains exactly what the dialog
+//! The members and the added paths of a run in the approval dialog, while the user edits it. The approval contains exactly what the dialog
 //! shows, so that exactly these agents start.
 
-use althing_protocol::{AgentId, AgentMode, LaunchRun, Member, Proposal};
+use crate::host::TuiHost;
+use althing_protocol::{AgentId, AgentMode, LaunchRun, Member, PathGrant, Permission, Proposal};
 
 /// The agents to choose from: the proposed ones, or the whole team if fewer than two agents were proposed.
 pub fn candidates<'a>(proposal: &'a Proposal, team: &'a [Member]) -> &'a [Member] {
@@ -70,4 +71,46 @@ fn set_multi(proposal: &Proposal, edited: &mut LaunchRun) {
     edited.agent_system_prompts.clone_from(&proposal.launch.agent_system_prompts);
     // If the proposal names fewer than two agents, `None` stands for the whole team.
     edited.agents = proposal.launch.agents.clone().filter(|agents| agents.len() > 1);
+}
+
+/// The text of a field with the mentions that the person typed expanded, and what they grant. The text that was in the
+/// field before is not the person's, so its mentions grant nothing.
+pub fn typed_mentions(host: &dyn TuiHost, text: String, before: &str) -> (String, Vec<PathGrant>) {
+    let not_typed = host.mentions(before).1;
+    let (expanded, mut grants) = host.mentions(&text);
+    grants.retain(|grant| !not_typed.contains(grant));
+    if grants.is_empty() { (text, grants) } else { (expanded, grants) }
+}
+
+/// Adds the grants to the launch, and removes those that the person added before and whose path is no longer in its
+/// texts.
+pub fn change_grants(proposal: &Proposal, edited: &mut LaunchRun, grants: Vec<PathGrant>) {
+    let mut paths = std::mem::take(&mut edited.context_paths);
+    paths.extend(grants);
+    let is_named = |path: &str| {
+        edited.task.contains(path) || edited.context.as_deref().is_some_and(|text| text.contains(path))
+    };
+    for grant in paths {
+        let stays = proposal.launch.context_paths.contains(&grant) || is_named(&grant.path);
+        if stays && !edited.context_paths.contains(&grant) {
+            edited.context_paths.push(grant);
+        }
+    }
+}
+
+/// The proposal with the paths that the person added while editing the run.
+pub fn with_added_paths(proposal: &Proposal, edited: &LaunchRun) -> Proposal {
+    let mut proposal = proposal.clone();
+    let added = edited.context_paths.iter().filter(|grant| !proposal.launch.context_paths.contains(grant));
+    for grant in added.cloned().collect::<Vec<_>>() {
+        // A planning run writes nothing.
+        let writes = grant.permission == Permission::Write && !proposal.modes.planning;
+        if writes && !proposal.may_write.contains(&grant.path) {
+            proposal.may_read.retain(|path| *path != grant.path);
+            proposal.may_write.push(grant.path);
+        } else if !proposal.may_write.contains(&grant.path) && !proposal.may_read.contains(&grant.path) {
+            proposal.may_read.push(grant.path);
+        }
+    }
+    proposal
 }

@@ -99,33 +99,35 @@ const ELSEWHERE: &[(&str, &str)] = &[
 ];
 
 /// The commands that match the typed text (with its slash), with descriptions and keys: first the one with this name or
-/// alias, then those that begin with it, then those that contain its letters in order, then those whose description
-/// contains it.
+/// alias, then those that begin with it, then those with another name that begins with it (under that name), then those
+/// that contain its letters in order, then those whose description contains it.
 pub fn matching(typed: &str) -> Vec<(String, String)> {
     let letters = typed.trim_start_matches('/').to_lowercase();
     let rank = |command: &SlashCommand| {
         if command.name == typed || command.aliases.contains(&typed) {
-            Some(0)
+            Some((0, command.name))
         } else if command.name.starts_with(typed) {
-            Some(1)
+            Some((1, command.name))
+        } else if let Some(alias) = command.aliases.iter().find(|alias| alias.starts_with(typed)) {
+            Some((2, *alias))
         } else if has_letters_in_order(command.name, &letters) {
-            Some(2)
+            Some((3, command.name))
         } else {
-            (letters.len() > 2 && command.about.contains(&letters)).then_some(3)
+            (letters.len() > 2 && command.about.contains(&letters)).then_some((4, command.name))
         }
     };
     let mut found: Vec<(u8, (String, String))> = Vec::new();
     for command in COMMANDS {
-        if let Some(rank) = rank(command) {
+        if let Some((rank, name)) = rank(command) {
             let about = match command.key {
                 "" => command.about.to_owned(),
                 key => format!("{} · {key}", command.about),
             };
-            found.push((rank, (command.name.to_owned(), about)));
+            found.push((rank, (name.to_owned(), about)));
         }
     }
-    if found.iter().any(|(rank, _)| *rank < 2) {
-        found.retain(|(rank, _)| *rank < 3);
+    if found.iter().any(|(rank, _)| *rank < 3) {
+        found.retain(|(rank, _)| *rank < 4);
     }
     found.sort_by_key(|(rank, _)| *rank);
     found.into_iter().map(|(_, offer)| offer).collect()
@@ -147,6 +149,18 @@ fn has_letters_in_order(name: &str, letters: &str) -> bool {
 }
 
 impl App {
+    /// Whether a text of the input is a command. A text that begins with a path is a message, and so is one with two
+    /// slashes or several lines.
+    pub(crate) fn is_command(&self, text: &str) -> bool {
+        let word = text.split_whitespace().next().unwrap_or_default();
+        let Some(name) = word.strip_prefix('/').filter(|_| text.starts_with('/')) else { return false };
+        let is_known =
+            || SlashCommand::named(word).is_some() || ELSEWHERE.iter().any(|(known, _)| *known == name);
+        text.lines().count() == 1
+            && !name.contains('/')
+            && (name.is_empty() || is_known() || self.host.path_exists(word) != Some(true))
+    }
+
     pub(crate) fn command(&mut self, line: &str) {
         let (name, argument) = line.split_once(' ').unwrap_or((line, ""));
         let argument = argument.trim();
@@ -213,7 +227,8 @@ impl App {
             self.toast = Some(format!("{written}: {instead}"));
             return;
         }
-        let nearest = nearest(&written, COMMANDS.iter().map(|command| command.name)).unwrap_or("/help");
+        let names = COMMANDS.iter().flat_map(|command| std::iter::once(&command.name).chain(command.aliases));
+        let nearest = nearest(&written, names.copied()).unwrap_or("/help");
         self.toast = Some(format!(
             "{written} is not a command: did you mean {nearest}? /{written} sends it as a message"
         ));

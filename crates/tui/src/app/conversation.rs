@@ -1,6 +1,7 @@
 //! Writing and sending messages, and browsing the conversation.
 
 use super::answer::wants_newline;
+use super::letters::plain_letter;
 use super::{App, Completion, ConfirmedAction, Effect, Modal, ModeToggle, TextReader, TuiScreen};
 use crate::app::command::{self, SlashCommand};
 use crate::host::TuiExit;
@@ -48,10 +49,7 @@ impl App {
             self.history.push(text.clone());
             self.host.remember(&text);
         }
-        if let Some(line) = text.strip_prefix('/')
-            && !line.starts_with('/')
-            && text.lines().count() == 1
-        {
+        if let Some(line) = text.strip_prefix('/').filter(|_| self.is_command(&text)) {
             return self.command(line);
         }
         let message = text.strip_prefix('/').filter(|rest| rest.starts_with('/')).unwrap_or(&text);
@@ -81,9 +79,7 @@ impl App {
             KeyCode::Char(digit @ '1'..='9') if alt => {
                 return self.choose_agent(digit as usize - '1' as usize);
             }
-            KeyCode::Char('d') if control && self.input.is_empty() => {
-                return self.leave_or_ask(TuiExit::Quit);
-            }
+            KeyCode::Char('d') if control && self.input.is_empty() => return self.leave_by_key(),
             KeyCode::Char('d') if control => {
                 self.input.key(crate::editor::Motion::Delete);
             }
@@ -138,27 +134,21 @@ impl App {
             let bytes = crate::attach::paste(text, wrapped);
             return self.submit(Op::Input { task, bytes });
         }
-        match &mut self.modal {
-            Some(Modal::RunApproval { editor, field, .. }) if *field != super::Field::Buttons => {
-                editor.insert(text)
-            }
-            Some(Modal::PlanApproval { instructions, field: super::Field::Instructions, .. }) => {
-                instructions.insert(text)
-            }
-            Some(Modal::PlanApproval { changes, field: super::Field::Changes, .. }) => changes.insert(text),
-            Some(Modal::Sessions(picker)) => picker.paste(text),
-            // Unless a text field of a dialog has the focus, pasted text goes to the input.
-            _ => {
-                self.type_pending_letter();
-                self.browsing = false;
-                self.panel_has_keys = false;
-                self.input.paste(text);
-                self.note_typed();
-                // The dialog that is open gets no key that follows the paste at once.
-                self.stray_key = Some((KeyCode::Null, self.now));
-                self.completion = None;
-            }
+        if let Some(Modal::Sessions(picker)) = &mut self.modal {
+            return picker.paste(text);
         }
+        if let Some(field) = self.modal.as_mut().and_then(Modal::text_field) {
+            return field.insert(text);
+        }
+        // Unless a text field of a dialog has the focus, pasted text goes to the input.
+        self.type_pending_letter();
+        self.browsing = false;
+        self.panel_has_keys = false;
+        self.input.paste(text);
+        self.note_typed();
+        // The dialog that is open gets no key that follows the paste at once.
+        self.stray_key = Some((KeyCode::Null, self.now));
+        self.completion = None;
     }
 
     fn recall(&mut self, step: isize) {
@@ -286,9 +276,16 @@ impl App {
         }
     }
 
+    /// A key while the person goes through the conversation. Letters that act on the selected entry wait for the next
+    /// key; every other letter begins a message.
     pub(crate) fn browse_key(&mut self, key: KeyEvent) {
-        let last = self.model.entries.len().saturating_sub(1);
-        let at = self.scroll.selected.unwrap_or(last).min(last);
+        if self.is_stray_in_panel(key) {
+            return;
+        }
+        let (at, last) = (self.selected_entry(), self.model.entries.len().saturating_sub(1));
+        if let Some(letter @ ('a' | 'c' | 'd' | 'e' | 'o' | 'p' | 'u' | 'x')) = plain_letter(key) {
+            return self.hold_entry_letter(letter, at);
+        }
         match key.code {
             KeyCode::Up => self.scroll.select(at.saturating_sub(1)),
             KeyCode::Down if at == last => self.stop_browsing(),
@@ -298,38 +295,9 @@ impl App {
             KeyCode::PageUp => self.scroll.by(-self.page()),
             KeyCode::PageDown => self.scroll.by(self.page()),
             KeyCode::Enter => self.open_entry(at),
-            KeyCode::Char('c') => {
-                if let Some(text) = self.entry_text(at) {
-                    self.copy(text);
-                }
-            }
-            KeyCode::Char('o') => {
-                if let Some(text) = self.entry_text(at) {
-                    self.effects.push(Effect::Page(text));
-                }
-            }
-            KeyCode::Char('p') => {
-                if let Some(entry) = self.model.entries.get(at) {
-                    self.submit(Op::Pin { message: Some(entry.seq) });
-                }
-            }
-            KeyCode::Char('e') => self.edit_sent(at),
-            KeyCode::Char('x') => self.cancel_entry(at),
             KeyCode::Char('/') => self.start_find(),
             KeyCode::Char('n') if self.scroll.search_label().is_some() => self.find_again(1),
             KeyCode::Char('N') if self.scroll.search_label().is_some() => self.find_again(-1),
-            KeyCode::Char('a') => self.open_question(),
-            KeyCode::Char('d' | 'u') => {
-                if let Some(EntryBody::Final(run) | EntryBody::Run(run)) =
-                    self.model.entries.get(at).map(|entry| &entry.body)
-                {
-                    let run = run.clone();
-                    match key.code {
-                        KeyCode::Char('d') => self.run_diff(&run),
-                        _ => self.confirm(ConfirmedAction::Undo(run)),
-                    }
-                }
-            }
             KeyCode::Delete => self.unqueue(),
             KeyCode::Esc | KeyCode::Tab => self.stop_browsing(),
             KeyCode::BackTab => self.toggle_mode(ModeToggle::Plan),
@@ -339,6 +307,55 @@ impl App {
             }
             _ => {}
         }
+    }
+
+    /// The selected entry of the conversation, or the last one.
+    pub(crate) fn selected_entry(&self) -> usize {
+        let last = self.model.entries.len().saturating_sub(1);
+        self.scroll.selected.unwrap_or(last).min(last)
+    }
+
+    /// What a letter does with an entry of the conversation.
+    pub(crate) fn entry_key(&mut self, letter: KeyCode, at: usize) {
+        let run = match self.model.entries.get(at).map(|entry| &entry.body) {
+            Some(EntryBody::Final(run) | EntryBody::Run(run)) => Some(run.clone()),
+            _ => None,
+        };
+        match (letter, run) {
+            (KeyCode::Char('c'), _) => {
+                if let Some(text) = self.entry_text(at) {
+                    self.copy(text);
+                }
+            }
+            (KeyCode::Char('o'), _) => {
+                if let Some(text) = self.entry_text(at) {
+                    self.effects.push(Effect::Page(text));
+                }
+            }
+            (KeyCode::Char('p'), _) => {
+                if let Some(entry) = self.model.entries.get(at) {
+                    self.submit(Op::Pin { message: Some(entry.seq) });
+                }
+            }
+            (KeyCode::Char('e'), _) => self.edit_sent(at),
+            (KeyCode::Char('x'), _) => self.cancel_entry(at),
+            (KeyCode::Char('a'), _) => self.open_question(),
+            (KeyCode::Char('d'), Some(run)) => self.run_diff(&run),
+            (KeyCode::Char('u'), Some(run)) => self.confirm(ConfirmedAction::Undo(run)),
+            _ => {}
+        }
+    }
+
+    /// Empties the input. What was edited there or called back from the history is given up.
+    pub(crate) fn clear_input(&mut self) {
+        self.input.clear();
+        (self.completion, self.resending, self.recalled) = (None, None, None);
+    }
+
+    /// Replaces what is in the input.
+    pub(crate) fn put_into_input(&mut self, text: &str) {
+        self.input.set(text);
+        (self.completion, self.recalled) = (None, None);
     }
 
     pub(crate) fn stop_browsing(&mut self) {

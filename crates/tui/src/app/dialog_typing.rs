@@ -4,21 +4,14 @@
 //!
 //! Below an approval dialog is the input.
 //! While the input contains text it receives the keys, except `PgUp`, `PgDn`, Tab and, after a pause in typing, Esc.
-//! While the input is empty, a letter shortcut of the dialog acts only if no other letter follows within a short time;
-//! otherwise the letter starts a message.
 //!
 //! A key that was already held down when the dialog appeared does not answer it. Terminals report a held key as many
 //! presses, so only a pause between two presses shows that the user let go.
 
+use super::letters::{plain_letter, press};
 use super::{App, Field, Modal, keys};
 use althing_protocol::{InteractionId, Timestamp};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-
-/// A shortcut letter that answers the question acts after this many milliseconds, unless another letter follows.
-const ALONE_MS: u64 = 1000;
-
-/// A shortcut letter that only changes the dialog acts after this many milliseconds, unless another letter follows.
-const BRIEFLY_MS: u64 = 500;
 
 /// Presses of the same key within this many milliseconds count as a key that is held down. Keyboards repeat a held key
 /// every 20 to 100 ms, after a first delay that is shorter than `TYPING_PAUSE_MS`.
@@ -28,16 +21,7 @@ const REPEAT_MS: u64 = 400;
 /// ignored, because the user is probably typing. A question that has been on the screen for a shorter time is unread.
 const AT_ONCE_MS: u64 = 400;
 
-const TOO_SOON: &str = "that key came too soon after other keys: press it again";
-
-/// A letter that is either a shortcut of the dialog or the start of a message.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PendingLetter {
-    letter: char,
-    question: InteractionId,
-    due: Timestamp,
-    answers: bool,
-}
+pub(crate) const TOO_SOON: &str = "that key came too soon after other keys: press it again";
 
 /// The question in the last frame, and when it appeared there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,10 +29,6 @@ pub struct DrawnQuestion {
     in_dialog: bool,
     id: InteractionId,
     at: Timestamp,
-}
-
-fn press(letter: char) -> KeyEvent {
-    KeyEvent::new(KeyCode::Char(letter), KeyModifiers::NONE)
 }
 
 /// A character with Ctrl or Alt is never a letter shortcut.
@@ -114,23 +94,6 @@ impl App {
     pub(crate) fn note_stray(&mut self, key: KeyEvent) {
         if matches!(key.code, KeyCode::Char(_)) && !is_chord(key) {
             self.stray_key = Some((key.code, self.now));
-        }
-    }
-
-    /// Records a letter that was taken as an answer to a confirmation, but may be the first one of a message.
-    pub(crate) fn note_taken(&mut self, key: KeyEvent) {
-        self.taken_letter = match key.code {
-            KeyCode::Char(letter) if !is_chord(key) => Some((letter, self.now)),
-            _ => None,
-        };
-    }
-
-    /// Types the letter that a confirmation took, if the user typed on at once: it was a message and not an answer.
-    pub(crate) fn type_taken_letter(&mut self, next: KeyEvent) {
-        let Some((letter, at)) = self.taken_letter.take() else { return };
-        let types_on = matches!(next.code, KeyCode::Char(typed) if typed != letter) && !is_chord(next);
-        if types_on && self.input_has_focus() && self.now.since(at).0 < BRIEFLY_MS {
-            self.conversation_key(press(letter));
         }
     }
 
@@ -208,65 +171,13 @@ impl App {
             && !self.input.is_empty()
     }
 
-    pub(crate) fn box_note(&self) -> Option<&'static str> {
-        match &self.pending_letter {
-            Some(PendingLetter { letter: 'a' | 'p', .. }) if !self.is_read() => None,
-            Some(PendingLetter { letter: 'a', .. }) => Some("approves in a second"),
-            Some(PendingLetter { letter: 'p', .. }) => Some("allows all in a second"),
-            Some(PendingLetter { answers: true, .. }) => Some("cancels in a second"),
-            _ if self.input_has_focus_under_box() => Some("enter sends your message"),
-            _ => None,
-        }
-    }
-
-    pub fn due(&self) -> Option<Timestamp> {
-        let letter = self.pending_letter.as_ref().map(|pending_letter| pending_letter.due);
-        letter.into_iter().chain(self.notice_due()).min()
-    }
-
-    pub(crate) fn act_on_due_letter(&mut self) {
-        if let Some(pending_letter) =
-            self.pending_letter.take_if(|pending_letter| pending_letter.due <= self.now)
-        {
-            self.apply_letter(&pending_letter);
-        }
-    }
-
-    fn apply_letter(&mut self, pending_letter: &PendingLetter) {
-        if self.modal.as_ref().and_then(Modal::question) == Some(&pending_letter.question) {
-            self.modal_key(press(pending_letter.letter));
-        } else {
-            self.type_into_input(press(pending_letter.letter));
-        }
-    }
-
-    pub(crate) fn type_pending_letter(&mut self) {
-        if let Some(pending_letter) = self.pending_letter.take() {
-            self.type_into_input(press(pending_letter.letter));
-        }
-    }
-
-    fn type_into_input(&mut self, key: KeyEvent) {
-        if self.input_has_focus() {
-            self.note_typed();
-            self.conversation_key(key);
-        } else {
-            self.note_stray(key);
-        }
-    }
-
-    /// How long a letter shortcut waits (in ms), and whether it answers the question. `None` if the letter is no
-    /// shortcut of this dialog.
-    fn shortcut_delay(&self, letter: char) -> Option<(u64, bool)> {
-        match (&self.modal, letter) {
-            (Some(Modal::RunApproval { .. } | Modal::Budget { .. }), 'a' | 'c') => Some((ALONE_MS, true)),
-            (Some(Modal::EditApproval { .. }), 'a' | 'c' | 'p') => Some((ALONE_MS, true)),
-            (Some(Modal::RunApproval { .. }), 'e' | 'm' | 'r') => Some((BRIEFLY_MS, false)),
-            (Some(Modal::PlanApproval { .. }), 'a') => Some((ALONE_MS, true)),
-            // In the fields that `c` and `i` open, Enter answers the question.
-            (Some(Modal::PlanApproval { .. }), 'c' | 'e' | 'i') => Some((ALONE_MS, false)),
-            _ => None,
-        }
+    /// Whether the current key was pressed just before, too, and may have been held down since.
+    pub(crate) fn is_repeated(&self) -> bool {
+        let same =
+            |one: &KeyEvent, other: &KeyEvent| (one.code, one.modifiers) == (other.code, other.modifiers);
+        self.current_key.is_some()
+            && self.now.since(self.previous_key_at).0 < keys::TYPING_PAUSE_MS
+            && self.previous_key.zip(self.last_key).is_some_and(|(one, other)| same(&one, &other))
     }
 
     pub(crate) fn approval_box_key(&mut self, key: KeyEvent) {
@@ -276,10 +187,7 @@ impl App {
             self.note_stray(key);
             return self.note_typed();
         }
-        let letter = match key.code {
-            KeyCode::Char(letter) if !is_chord(key) => Some(letter),
-            _ => None,
-        };
+        let letter = plain_letter(key);
         // The dialog was not drawn yet when the user pressed this key, so the key belongs to the input.
         if self.box_is_unseen {
             if letter.is_some() || !self.input.is_empty() {
@@ -295,15 +203,13 @@ impl App {
             return;
         }
         let recently = self.now.since(self.last_typed).0 < keys::TYPING_PAUSE_MS;
-        // Without the focus, the input keeps its text and gets no keys.
-        let is_input_empty = self.input.is_empty() || !self.input_has_focus();
         if !self.input_has_focus() && letter.is_some() && self.is_left_over() {
             self.pending_letter = None;
             return;
         }
         if let Some(pending_letter) = self.pending_letter.take() {
             match (letter, key.code) {
-                (Some(next), _) if next == pending_letter.letter && !pending_letter.answers => {
+                (Some(next), _) if next == pending_letter.letter && !pending_letter.answers() => {
                     self.apply_letter(&pending_letter)
                 }
                 (Some(_), _) => self.type_into_input(press(pending_letter.letter)),
@@ -313,20 +219,22 @@ impl App {
                     }
                 }
                 // Keys such as those that move the cursor mean that the user is typing.
-                (None, code) if pending_letter.answers && code != KeyCode::Enter => {
+                (None, code) if pending_letter.answers() && code != KeyCode::Enter => {
                     self.type_into_input(press(pending_letter.letter));
                 }
                 (None, _) => {
                     self.apply_letter(&pending_letter);
-                    if pending_letter.answers || !self.has_approval_box() || self.box_field_has_focus() {
+                    if pending_letter.answers() || !self.has_approval_box() || self.box_field_has_focus() {
                         return;
                     }
                 }
             }
         }
-        if is_input_empty {
+        // Without the focus, the input keeps its text and gets no keys.
+        if self.input.is_empty() || !self.input_has_focus() {
             return match letter {
-                Some(letter) => self.hold_letter(letter),
+                Some(letter) if self.hold_letter(letter) => {}
+                Some(letter) => self.type_into_input(press(letter)),
                 None => self.modal_key(key),
             };
         }
@@ -340,17 +248,6 @@ impl App {
             }
             KeyCode::BackTab => {}
             _ => self.type_into_input(key),
-        }
-    }
-
-    fn hold_letter(&mut self, letter: char) {
-        let question = self.modal.as_ref().and_then(Modal::question).cloned();
-        match (self.shortcut_delay(letter), question) {
-            (Some((wait, answers)), Some(question)) => {
-                let due = Timestamp(self.now.0 + wait);
-                self.pending_letter = Some(PendingLetter { letter, question, due, answers });
-            }
-            _ => self.type_into_input(press(letter)),
         }
     }
 }

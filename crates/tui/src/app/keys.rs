@@ -2,8 +2,9 @@
 //! bindings by screen.
 
 use super::answer::wants_newline;
+use super::dialog_typing::TOO_SOON;
 use super::screen::{diff_answers, timeline_text};
-use super::{App, ConfirmedAction, Effect, Modal, TextReader, TuiScreen};
+use super::{App, ConfirmedAction, Effect, Field, Modal, TextReader, TuiScreen};
 use crate::editor::{Editor, Motion};
 use crate::host::TuiExit;
 use althing_protocol::{ChatState, Op, TaskId};
@@ -30,6 +31,8 @@ pub(crate) const TYPING_PAUSE_MS: u64 = 1000;
 /// The messages of Ctrl+C.
 const STOPPING_RUN: &str = "stopping the run · Ctrl+C again leaves";
 const STOPPING_REPLY: &str = "stopping · Ctrl+C again leaves";
+const AGAIN_LEAVES: &str = "Ctrl+C again leaves";
+const CLEARED: &str = "cleared · ctrl+_ brings it back";
 
 /// Applies a key to an editor.
 pub(crate) fn apply_editor_key(editor: &mut Editor, key: KeyEvent, width: usize) {
@@ -89,9 +92,6 @@ impl App {
             return self.attached_key(&task, key);
         }
         self.toast = None;
-        if control('c') && matches!(self.modal, Some(Modal::Trust { .. })) {
-            return self.decline_trust();
-        }
         if control('c') {
             return self.interrupt();
         }
@@ -102,13 +102,12 @@ impl App {
         if control('l') {
             return self.effects.push(Effect::Redraw);
         }
-        if self.has_approval_box() {
-            return self.approval_box_key(key);
-        }
         if self.modal.is_some() {
-            return self.modal_key(key);
+            return self.dialog_key(key);
         }
-        self.type_taken_letter(key);
+        if self.settle_pending_letter(key) {
+            return;
+        }
         self.note_typed();
         let welcomes = self.welcome.is_some() && matches!(self.screens.last(), Some(TuiScreen::Conversation));
         if welcomes && self.input.is_empty() && self.welcome_key(key) {
@@ -134,14 +133,55 @@ impl App {
         }
     }
 
-    /// Ctrl+C: clears the input, also while a dialog is open. If there is nothing to clear, cancels the live run or,
-    /// without one, the chat agent's turn, but never a workflow; Ctrl+C again leaves.
+    /// Ctrl+C while a dialog is open: clears the text field that has the focus; if there is nothing to clear, closes the
+    /// dialog as Esc does. In a dialog that opened by itself, Ctrl+C again leaves, as it does without a dialog.
+    fn interrupt_dialog(&mut self) {
+        let was_leaving = std::mem::take(&mut self.leaving);
+        if matches!(self.modal, Some(Modal::Trust { .. })) {
+            return self.decline_trust();
+        }
+        if self.pending_letter.take().is_some() {
+            return;
+        }
+        if self.input_has_focus_under_box() {
+            self.clear_input();
+            self.toast = Some(CLEARED.into());
+            return;
+        }
+        if let Some(field) = self.modal.as_mut().and_then(Modal::text_field)
+            && !field.is_empty()
+        {
+            field.clear();
+            self.toast = Some(CLEARED.into());
+            return;
+        }
+        if was_leaving && self.has_approval_box() {
+            return self.leave(TuiExit::Quit);
+        }
+        if self.is_repeated() {
+            self.toast = Some(TOO_SOON.into());
+            return;
+        }
+        self.leaving = self.has_approval_box();
+        if let Some(Modal::RunApproval { field, .. } | Modal::PlanApproval { field, .. }) = &mut self.modal {
+            *field = Field::Buttons;
+        }
+        self.modal_key(KeyEvent::new(KeyCode::Esc, KeyModifiers::NONE));
+        if self.leaving {
+            self.toast.get_or_insert_with(|| AGAIN_LEAVES.into());
+        }
+    }
+
+    /// Ctrl+C: acts on the open dialog, if it was drawn; otherwise clears the input. If there is nothing to clear,
+    /// cancels the live run or, without one, the chat agent's turn, but never a workflow; Ctrl+C again leaves.
     fn interrupt(&mut self) {
+        if self.modal.is_some() && !(self.has_approval_box() && self.box_is_unseen) {
+            return self.interrupt_dialog();
+        }
         self.type_pending_letter();
         if !self.input.is_empty() {
-            self.input.clear();
-            (self.completion, self.resending) = (None, None);
-            self.toast = Some("cleared · ctrl+_ brings it back".into());
+            self.clear_input();
+            self.toast = Some(CLEARED.into());
             return;
         }
         if self.leaving {
@@ -166,7 +206,7 @@ impl App {
                 self.submit(Op::Cancel { task: TaskId::chat() });
                 self.toast = Some(STOPPING_REPLY.into());
             }
-            None => self.toast = Some("Ctrl+C again leaves".into()),
+            None => self.toast = Some(AGAIN_LEAVES.into()),
         }
     }
 
@@ -235,7 +275,10 @@ impl App {
             KeyCode::PageDown | KeyCode::Char(' ') => reader.scroll.by(page),
             KeyCode::Home | KeyCode::Char('g') => reader.scroll.go_top(),
             KeyCode::End | KeyCode::Char('G') => reader.scroll.go_end(),
-            KeyCode::Char('/') => (reader.typing, reader.search) = (true, Some(String::new())),
+            KeyCode::Char('/') => {
+                (reader.typing, reader.search) = (true, Some(String::new()));
+                reader.scroll.end_search();
+            }
             KeyCode::Char('n') => self.find_in_text(1),
             KeyCode::Char('N') => self.find_in_text(-1),
             KeyCode::Esc if reader.scroll.search_label().is_some() => reader.scroll.end_search(),
@@ -314,7 +357,10 @@ impl App {
             KeyCode::End | KeyCode::Char('G') => {
                 screen.scroll().into_iter().for_each(super::super::list::Scroll::go_end)
             }
-            KeyCode::Char('/') => (screen.typing, screen.search) = (true, Some(String::new())),
+            KeyCode::Char('/') => {
+                (screen.typing, screen.search) = (true, Some(String::new()));
+                screen.scroll().into_iter().for_each(crate::list::Scroll::end_search);
+            }
             KeyCode::Char('n') => self.find_timeline_entry(1),
             KeyCode::Char('N') => self.find_timeline_entry(-1),
             KeyCode::Char('d') => {

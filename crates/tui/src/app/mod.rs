@@ -9,6 +9,7 @@ mod conversation;
 mod dialog_typing;
 mod find;
 mod keys;
+mod letters;
 mod mentions;
 mod modal;
 mod mouse;
@@ -31,6 +32,7 @@ pub use screen::{ReaderText, RunScreen, TextReader, TuiScreen};
 pub use session_picker::{PickerAction, SessionPicker};
 pub(crate) use tasks::is_retryable;
 pub use trust::TrustChoice;
+pub(crate) use undone::has_changes;
 
 use crate::editor::Editor;
 use crate::host::{TuiExit, TuiHost, TuiOptions, Welcome};
@@ -43,7 +45,7 @@ use althing_protocol::{
     AgentId, FeedItem, InteractionId, Member, ModeChoice, Op, PlanRef, Seq, SessionId, TaskId, Timestamp,
 };
 use althing_view::SessionView;
-use crossterm::event::{Event as TerminalEvent, KeyCode};
+use crossterm::event::{Event as TerminalEvent, KeyCode, KeyEvent};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use std::sync::Arc;
@@ -145,7 +147,9 @@ pub struct App {
     /// When a key last went somewhere else than to a dialog, or answered a dialog.
     pub(crate) last_typed: Timestamp,
     pub(crate) last_typed_key: Option<KeyCode>,
+    pub(crate) last_key: Option<KeyEvent>,
     pub(crate) last_key_at: Timestamp,
+    pub(crate) previous_key: Option<KeyEvent>,
     pub(crate) previous_key_at: Timestamp,
     /// The key that is being handled. `None` for a click and for a pending letter.
     pub(crate) current_key: Option<KeyCode>,
@@ -159,9 +163,7 @@ pub struct App {
     pub(crate) last_click: Option<Timestamp>,
     /// Whether the click that is being handled follows another click at once, or was made before the dialog was drawn.
     pub(crate) is_click_left_over: bool,
-    pub(crate) pending_letter: Option<dialog_typing::PendingLetter>,
-    /// The letter that a confirmation took last, and when.
-    pub(crate) taken_letter: Option<(char, Timestamp)>,
+    pub(crate) pending_letter: Option<letters::PendingLetter>,
     /// Whether the open dialog was not drawn yet when the current key was pressed.
     pub box_is_unseen: bool,
     /// Questions that the user dismissed or answered: they do not open by themselves again.
@@ -229,7 +231,9 @@ impl App {
             leaving: false,
             last_typed: Timestamp(0),
             last_typed_key: None,
+            last_key: None,
             last_key_at: Timestamp(0),
+            previous_key: None,
             previous_key_at: Timestamp(0),
             current_key: None,
             pressed_at: None,
@@ -241,7 +245,6 @@ impl App {
             drawn_question: None,
             stray_key: None,
             pending_letter: None,
-            taken_letter: None,
             box_is_unseen: false,
             dismissed: Vec::new(),
             answered: None,
@@ -310,6 +313,7 @@ impl App {
         match event {
             TerminalEvent::Key(key) if key.kind != crossterm::event::KeyEventKind::Release => {
                 self.current_key = Some(key.code);
+                self.previous_key = self.last_key.replace(*key);
                 self.previous_key_at = std::mem::replace(&mut self.last_key_at, now);
                 self.on_key(*key);
                 self.current_key = None;
@@ -404,7 +408,7 @@ impl App {
 
     pub fn edited(&mut self, result: Result<String, String>) {
         match result {
-            Ok(text) => self.input.set(text.trim_end_matches('\n')),
+            Ok(text) => self.put_into_input(text.trim_end_matches('\n')),
             Err(reason) => self.toast = Some(reason),
         }
     }

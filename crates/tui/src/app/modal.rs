@@ -1,5 +1,6 @@
 //! Questions, pickers and information on top of the screen: when they open and close.
 
+use super::dialog_typing::TOO_SOON;
 use super::{App, Effect, SessionPicker, TuiScreen};
 use crate::editor::Editor;
 use crate::host::{ProjectEntry, TuiExit};
@@ -144,6 +145,17 @@ impl Modal {
         }
     }
 
+    /// The text field that has the focus.
+    pub(crate) fn text_field(&mut self) -> Option<&mut Editor> {
+        match self {
+            Self::RunApproval { editor, field: Field::Task | Field::Context, .. } => Some(editor),
+            Self::PlanApproval { instructions, field: Field::Instructions, .. } => Some(instructions),
+            Self::PlanApproval { changes, field: Field::Changes, .. } => Some(changes),
+            Self::Sessions(picker) => picker.text_field(),
+            _ => None,
+        }
+    }
+
     pub fn for_question(question: &Question) -> Self {
         let id = question.interaction.id.clone();
         match question.interaction.kind.clone() {
@@ -203,6 +215,11 @@ impl App {
         {
             self.modal = None;
         }
+        if let Some(Modal::Confirm(action)) = &self.modal
+            && let Some(why) = self.why_outdated(action)
+        {
+            (self.modal, self.toast) = (None, Some(why.into()));
+        }
         if self.modal.is_none() && self.attached_task().is_none() {
             let next = self.model.questions.iter().find(|question| {
                 comes_by_itself(&question.interaction.kind)
@@ -238,13 +255,42 @@ impl App {
         }
     }
 
-    pub(crate) fn execute(&mut self, action: ConfirmedAction) {
-        match action {
-            ConfirmedAction::Cancel(task)
-                if self.model.task(&task).is_some_and(|task| task.status.is_final()) =>
-            {
-                self.toast = Some("the task has already ended".into());
+    /// Ctrl+D leaves, unless it may still be held down after it deleted text or ended the input of a program.
+    pub(crate) fn leave_by_key(&mut self) {
+        if self.is_repeated() {
+            self.toast = Some(TOO_SOON.into());
+        } else {
+            self.leave_or_ask(TuiExit::Quit);
+        }
+    }
+
+    /// Why there is nothing left to confirm, if what the action is about has ended meanwhile.
+    fn why_outdated(&self, action: &ConfirmedAction) -> Option<&'static str> {
+        let (is_outdated, why) = match action {
+            ConfirmedAction::Cancel(task) => {
+                let is_over = self.model.task(task).is_some_and(|task| task.status.is_final());
+                (is_over, "the task has already ended")
             }
+            ConfirmedAction::End(task) => {
+                (self.ending(task).is_none(), "the program is no longer waiting for you")
+            }
+            ConfirmedAction::Retry(task) => {
+                let is_failed = self.model.task(task).is_some_and(super::is_retryable);
+                (!is_failed, "the task is no longer failed or cancelled")
+            }
+            ConfirmedAction::Leave(_) => (!self.has_live_work(), "the work has ended: leaving stops nothing"),
+            ConfirmedAction::Undo(_) => (false, ""),
+        };
+        is_outdated.then_some(why)
+    }
+
+    pub(crate) fn execute(&mut self, action: ConfirmedAction) {
+        let leaves = matches!(action, ConfirmedAction::Leave(_));
+        if let Some(why) = self.why_outdated(&action).filter(|_| !leaves) {
+            self.toast = Some(why.into());
+            return;
+        }
+        match action {
             ConfirmedAction::Cancel(task) => self.submit(Op::Cancel { task }),
             ConfirmedAction::Undo(run) => self.effects.push(Effect::Undo(run)),
             ConfirmedAction::End(task) => self.end_program(&task),

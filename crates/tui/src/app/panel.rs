@@ -83,7 +83,7 @@ impl App {
         }
     }
 
-    fn is_typing_search(&self) -> bool {
+    pub(crate) fn is_typing_search(&self) -> bool {
         match self.screens.last() {
             Some(TuiScreen::Run(screen)) => screen.typing,
             Some(TuiScreen::TextReader(reader)) => reader.typing,

@@ -4,7 +4,7 @@
 //! Only drawing a frame marks rows as shown, and scrolling never skips a row that was not shown. So keys that arrive
 //! before the next frame cannot grant what is further down.
 
-use super::{App, Modal};
+use super::{App, Modal, PickerAction};
 use crate::line::Line;
 use althing_protocol::InteractionId;
 use crossterm::event::{KeyCode, KeyEvent};
@@ -45,12 +45,16 @@ fn hashed(value: impl Hash) -> u64 {
 
 impl Modal {
     /// A hash of what the modal would grant: the question and, for a run, the launch as edited; for a confirmation, the
-    /// action.
-    fn subject(&self) -> u64 {
+    /// action; for the picker of sessions, the session that would be deleted.
+    pub(crate) fn subject(&self) -> u64 {
         match self {
             Self::RunApproval { id, edited, .. } => hashed((id.as_str(), format!("{edited:?}"))),
             Self::Confirm(action) => hashed(format!("{action:?}")),
             Self::Trust { would } => hashed(would),
+            Self::Sessions(picker) => {
+                let deletes = picker.action == PickerAction::Delete;
+                hashed((deletes, picker.selected().map(|entry| entry.id.as_str())))
+            }
             _ => hashed(self.question().map(InteractionId::as_str)),
         }
     }

@@ -29,7 +29,7 @@ impl App {
         if !queued.is_empty() {
             let draft = Some(self.input.whole()).filter(|draft| !draft.is_empty());
             let texts: Vec<String> = queued.iter().map(|(_, text)| text.clone()).chain(draft).collect();
-            self.input.set(&texts.join("\n\n"));
+            self.put_into_input(&texts.join("\n\n"));
             self.selected_queued = None;
             self.toast = Some("what was queued is in the input: enter sends it".into());
         }
@@ -94,7 +94,7 @@ impl App {
         let Some(queued) = self.model.queue.get(at) else { return };
         let (message, text) = (queued.seq, self.editable(&queued.text, queued.sent.as_deref()));
         self.submit(Op::Unqueue { message });
-        self.input.set(&text);
+        self.put_into_input(&text);
     }
 
     /// The text to edit: the typed text, if its mentions still mean the paths that were sent. After a resume from another
@@ -125,16 +125,16 @@ impl App {
             self.toast = Some("send or clear what you have written first".into());
         } else {
             self.stop_browsing();
-            self.input.set(&text);
+            self.put_into_input(&text);
             self.resending = Some(seq);
         }
     }
 
     /// Stops editing an earlier message. Returns false if none is edited.
     pub(crate) fn stop_resending(&mut self) -> bool {
-        let was_edited = self.resending.take().is_some();
+        let was_edited = self.resending.is_some();
         if was_edited {
-            self.input.clear();
+            self.clear_input();
         }
         was_edited
     }

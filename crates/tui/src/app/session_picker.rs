@@ -65,13 +65,20 @@ impl SessionPicker {
     /// Pastes into the field that receives the keys, on one line.
     pub(crate) fn paste(&mut self, text: &str) {
         let words: Vec<&str> = text.split_whitespace().collect();
+        if self.action == PickerAction::Choose {
+            self.chosen = 0;
+        }
+        if let Some(field) = self.text_field() {
+            field.insert(&words.join(" "));
+        }
+    }
+
+    /// The field that receives the keys.
+    pub(crate) fn text_field(&mut self) -> Option<&mut Editor> {
         match &mut self.action {
-            PickerAction::Choose => {
-                self.filter.insert(&words.join(" "));
-                self.chosen = 0;
-            }
-            PickerAction::Rename(editor) => editor.insert(&words.join(" ")),
-            PickerAction::Delete => {}
+            PickerAction::Choose => Some(&mut self.filter),
+            PickerAction::Rename(editor) => Some(editor),
+            PickerAction::Delete => None,
         }
     }
 

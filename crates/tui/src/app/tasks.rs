@@ -52,7 +52,7 @@ impl App {
         *chosen = (*chosen).min(last);
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {
-            KeyCode::Char('d') if control && home => self.leave_or_ask(TuiExit::Quit),
+            KeyCode::Char('d') if control && home => self.leave_by_key(),
             KeyCode::Up => *chosen = chosen.saturating_sub(1),
             KeyCode::Down => *chosen = (*chosen + 1).min(last),
             KeyCode::Home => *chosen = 0,
@@ -109,9 +109,7 @@ impl App {
     /// Retries a failed or cancelled task of a workflow. If the workflow has ended, the screen is left so that the
     /// session is opened again.
     pub(crate) fn retry_task(&mut self, task: TaskId) {
-        if !self.model.task(&task).is_some_and(is_retryable) {
-            self.toast = Some("the task is no longer failed or cancelled".into());
-        } else if self.model.closed {
+        if self.model.closed {
             self.leave(TuiExit::Retry(task));
         } else {
             self.submit(Op::Retry { task });
@@ -128,7 +126,7 @@ impl App {
     }
 
     /// The answer that ends a program that has finished its turn: the first option of its question.
-    fn ending(&self, id: &TaskId) -> Option<Op> {
+    pub(crate) fn ending(&self, id: &TaskId) -> Option<Op> {
         let interaction = &self.model.question_of(id)?.interaction;
         match &interaction.kind {
             InteractionKind::Program(ask) if ask.about == AskKind::YourTurn => {
@@ -149,9 +147,8 @@ impl App {
     }
 
     pub(crate) fn end_program(&mut self, id: &TaskId) {
-        match self.ending(id) {
-            Some(op) => self.submit(op),
-            None => self.toast = Some("the program is no longer waiting for you".into()),
+        if let Some(op) = self.ending(id) {
+            self.submit(op);
         }
     }
 

@@ -4,7 +4,7 @@ use super::App;
 use althing_protocol::TaskId;
 use althing_view::RunView;
 
-fn has_changes(run: &RunView) -> bool {
+pub(crate) fn has_changes(run: &RunView) -> bool {
     run.result.as_ref().is_some_and(|result| !result.context_path_writes.is_empty())
 }
 

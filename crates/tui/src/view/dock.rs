@@ -2,11 +2,12 @@
 //! bar and the input. It stays below the conversation and below everything that is opened over it.
 
 use super::{bars, input, pinned, wrapped};
-use crate::app::{App, Field, Modal, PickerAction, Target, TuiScreen};
+use crate::app::{App, Field, Modal, PickerAction, Target, TuiScreen, has_changes};
 use crate::line::{self, Line};
 use crate::paint::Canvas;
 use crate::theme::Tone;
 use althing_protocol::{AgentMode, InteractionKind};
+use althing_view::{EntryBody, RunView};
 use ratatui::layout::Rect;
 
 pub fn rows(app: &App, area: Rect) -> u16 {
@@ -51,6 +52,9 @@ fn hint(app: &App, area: Rect) -> String {
     if let Some(word) = app.missing_mention().filter(|_| app.input_has_focus()) {
         return format!("{}: no such file", line::cut(word, 40));
     }
+    if app.is_typing_search() && !app.input_has_focus() {
+        return "enter search · esc close".into();
+    }
     if let Some(name) = opened(app) {
         return match (app.input_has_focus(), area.width < 72) {
             (true, false) => format!("enter send · tab {name} · esc close"),
@@ -66,9 +70,13 @@ fn hint(app: &App, area: Rect) -> String {
     }
     if app.browsing {
         return match app.scroll.selected.and_then(|at| app.model.entries.get(at)).map(|entry| &entry.body) {
-            Some(althing_view::EntryBody::Run(_)) => "enter open · x cancel · ↑↓ move · esc back".into(),
-            Some(althing_view::EntryBody::Final(_)) => "enter open · d diff · u undo · esc back".into(),
-            Some(althing_view::EntryBody::User { .. }) => {
+            Some(EntryBody::Run(id)) if app.model.runs.get(id).is_some_and(RunView::is_live) => {
+                "enter open · x cancel · ↑↓ move · esc back".into()
+            }
+            Some(EntryBody::Final(id)) if app.model.runs.get(id).is_some_and(has_changes) => {
+                "enter open · d diff · u undo · esc back".into()
+            }
+            Some(EntryBody::User { .. }) => {
                 "enter open · e edit · c copy · p pin · / search · esc back".into()
             }
             _ => "enter open · c copy · p pin · / search · esc back".into(),

@@ -14,6 +14,7 @@ mod input;
 mod modal;
 mod picker;
 mod pinned;
+mod program_dialog;
 pub(crate) mod reader;
 pub(crate) mod run;
 mod session_picker;

@@ -31,7 +31,7 @@ const KEYS: &[(&str, &str)] = &[
     ("e", "on your message: edit it, and branch from there"),
     ("/ · n N", "while moving through the conversation: search"),
     ("Ctrl+Y · Ctrl+_", "insert what was removed · undo"),
-    ("Ctrl+C", "clear the input, else stop the run; twice: leave"),
+    ("Ctrl+C", "close a dialog, clear the input, else stop the run; twice: leave"),
     ("Ctrl+D", "leave, if the input is empty; asks while a run works"),
 ];
 

@@ -1,7 +1,7 @@
 //! An opened run: agent tabs, votes, timelines, the final answer.
 
 use super::{card, hints, spread, timeline::Timeline, tokens};
-use crate::app::{App, RunScreen, Target};
+use crate::app::{App, RunScreen, Target, has_changes};
 use crate::line::{self, Line};
 use crate::list::{self, ListItems};
 use crate::paint::Canvas;
@@ -39,6 +39,7 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, screen: &RunScre
         y += 1;
     }
     let can_cancel = has_cancel(run, area);
+    let changed = has_changes(run);
     let last = run.agents.len();
     let panel = super::panel(app, canvas, area, y);
     let placed = timeline(app, canvas, panel.body, screen);
@@ -55,8 +56,10 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, screen: &RunScre
     let words = match (app.input_has_focus(), app.has_input(), screen.tab == last) {
         (false, ..) if found.is_some() => found.as_deref().unwrap_or_default(),
         (true, ..) => "tab go into the run · esc close it",
-        (false, false, true) => "↑↓ scroll · d diff · u undo · c copy",
-        (false, true, true) => "↑↓ scroll · d diff · u undo · tab input",
+        (false, false, true) if changed => "↑↓ scroll · d diff · u undo · c copy",
+        (false, true, true) if changed => "↑↓ scroll · d diff · u undo · tab input",
+        (false, false, true) => "↑↓ scroll · / search · c copy",
+        (false, true, true) => "↑↓ scroll · / search · c copy · tab input",
         (false, false, false) => "↑↓ move · enter open · tab next agent · d diff answers · / search",
         (false, true, false) => "↑↓ move · enter open · ←→ agent · d diff answers · / search · tab input",
     };

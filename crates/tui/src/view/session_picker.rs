@@ -55,7 +55,10 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, picker: &Session
             canvas.line(inside.x, y, inside.width, &line);
         }
     }
-    let (tone, words) = key_words(picker, inside.width);
+    let (tone, words) = match app.box_note() {
+        Some(note) => (Tone::Warn, note.to_owned()),
+        None => key_words(picker, inside.width),
+    };
     canvas.text(inside.x, keys, inside.width, tone, &words);
 }
 

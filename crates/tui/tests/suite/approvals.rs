@@ -1,10 +1,10 @@
 //! Approving, editing and rejecting runs and plans.
 
-use super::support::TestScreen;
+use super::support::{HostWithPaths, TestScreen, options};
 use crate::script::{self, START, Script, team};
 use althing_protocol::{
     AgentId, AgentMode, ChatState, Decision, Event, Fact, FeedItem, InteractionKind, KnownCosts, LaunchRun,
-    Modes, Notice, NoticeLevel, Op, Price, Proposal, Seq,
+    Modes, Notice, NoticeLevel, Op, PathGrant, Permission, Price, Proposal, Seq,
 };
 use althing_tui::Effect;
 use crossterm::event::{Event as TerminalEvent, KeyCode};
@@ -253,6 +253,76 @@ fn a_run_that_was_proposed_for_one_agent_can_be_given_to_another_or_to_the_whole
     assert!(screen.shows("Agents    gem gemini-2.5-flash · gpt gpt-5-mini · cc Claude Code"));
     screen.press(KeyCode::Enter);
     assert_eq!((edited(&screen).agent_mode, edited(&screen).agents), (Some(AgentMode::Multi), None));
+}
+
+#[test]
+fn a_path_that_the_person_types_into_the_task_is_granted_and_shown() {
+    let typed = |text: &str| {
+        let mut script = Script::default();
+        script.chat(true);
+        script.approval();
+        let mut screen = TestScreen::with_host(options(), Arc::new(HostWithPaths), 100, 30);
+        screen.feed(&script.items);
+        screen.press_alone('e');
+        screen.write(text);
+        screen.press(KeyCode::Enter);
+        screen.wait(2_000);
+        screen
+    };
+    let grants = |screen: &mut TestScreen| {
+        screen.press(KeyCode::Enter);
+        edited(screen).context_paths
+    };
+    let path = |permission: Permission| PathGrant { path: "/data/notes".into(), permission };
+    let mut screen = typed(" in @/data/notes:w");
+    assert!(screen.shows("May write ./my-app, /data/notes"), "{}", screen.text());
+    assert_eq!(grants(&mut screen), [path(Permission::Write)]);
+    assert!(edited(&screen).task.ends_with(" in /data/notes"), "{}", edited(&screen).task);
+    let mut screen = typed(" as in @/data/notes");
+    assert!(screen.shows("Reads     /data/notes"), "{}", screen.text());
+    assert_eq!(grants(&mut screen), [path(Permission::Read)]);
+    // Without its path in the text, the grant is gone.
+    let mut screen = typed(" in @/data/notes:w");
+    screen.press_alone('e');
+    screen.control('w');
+    screen.press(KeyCode::Enter);
+    screen.wait(2_000);
+    assert!(!screen.shows("/data/notes"), "{}", screen.text());
+    assert!(grants(&mut screen).is_empty());
+}
+
+#[test]
+fn what_an_agent_writes_into_the_task_like_a_mention_grants_nothing_when_the_person_edits_the_task() {
+    let mut proposal = Script::proposal();
+    proposal.launch.task = "Tidy @/data/notes:w".into();
+    let mut script = Script::default();
+    script.chat(true);
+    script.asks(Some("c1"), "i-run", InteractionKind::RunApproval { proposal: Box::new(proposal) }, None);
+    let mut screen = TestScreen::with_host(options(), Arc::new(HostWithPaths), 100, 30);
+    screen.feed(&script.items);
+    screen.press_alone('e');
+    screen.write(" now");
+    screen.press(KeyCode::Enter);
+    screen.wait(2_000);
+    screen.press(KeyCode::Enter);
+    assert!(edited(&screen).context_paths.is_empty());
+    assert_eq!(edited(&screen).task, "Tidy @/data/notes:w now");
+}
+
+#[test]
+fn the_fields_of_a_plan_say_that_a_path_grants_nothing_there() {
+    for letter in ['i', 'c'] {
+        let mut script = Script::default();
+        script.chat(true);
+        script.plan_approval();
+        let mut screen = TestScreen::with_host(options(), Arc::new(HostWithPaths), 100, 30);
+        screen.feed(&script.items);
+        screen.press_alone(letter);
+        screen.write("write @/data/notes:w too");
+        screen.press(KeyCode::Enter);
+        assert_eq!(screen.ops.len(), 1);
+        assert!(screen.shows("@/data/notes:w grants nothing here"), "{}", screen.text());
+    }
 }
 
 #[test]

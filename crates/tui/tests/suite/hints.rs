@@ -2,7 +2,9 @@
 
 use super::support::{TestScreen, options};
 use crate::script::{self, Script};
-use althing_protocol::{DeltaKind, EditPreview, FileChange, FileDiff, InteractionKind, ModeChoice};
+use althing_protocol::{
+    DeltaKind, EditPreview, FileChange, FileDiff, InteractionKind, ModeChoice, RunEnd, RunStatus,
+};
 use althing_tui::TuiOptions;
 use crossterm::event::KeyCode;
 
@@ -86,6 +88,62 @@ fn no_hint_is_cut_at_any_width_and_the_way_out_stays() {
                 no_hint_is_cut(&show(width), &show(200), &format!("{state}, {width} columns"), kept);
             }
         }
+    }
+}
+
+/// A conversation with a finished run that changed so many files.
+fn finished(changed: usize) -> Script {
+    let mut script = Script::default();
+    script.chat(true);
+    script.run("r1", Some("c1"), "Replace JWT");
+    script.all_answer("r1");
+    let mut result = Script::result("r1", "Replace JWT", RunStatus::Completed);
+    result.context_path_writes = Script::writes(changed);
+    script.finishes("r1", result, RunEnd::Answered);
+    script
+}
+
+#[test]
+fn the_keys_of_changes_are_shown_only_if_there_are_changes() {
+    for (changed, shown) in [(0, false), (2, true)] {
+        let mut screen = TestScreen::showing(&finished(changed), 120, 30);
+        screen.press(KeyCode::Tab);
+        assert!(screen.shows("enter open"), "{}", screen.text());
+        assert_eq!(screen.shows("u undo"), shown, "{}", screen.text());
+        screen.press(KeyCode::Esc);
+        screen.enter_run();
+        assert!(screen.shows("↑↓ scroll"), "{}", screen.text());
+        assert_eq!(screen.shows("d diff · u undo"), shown, "{}", screen.text());
+    }
+    // The card of a run that has ended offers nothing that only a live run can do.
+    let mut screen = TestScreen::showing(&finished(0), 120, 30);
+    screen.press(KeyCode::Tab);
+    screen.press(KeyCode::Home);
+    assert!(!screen.shows("x cancel"), "{}", screen.text());
+}
+
+#[test]
+fn while_a_search_is_typed_the_hint_says_what_its_keys_do() {
+    let mut script = Script::default();
+    script.chat(true);
+    script.replies(1, "one needle\n\ntwo needles");
+    let mut text = TestScreen::showing(&script, 120, 30);
+    text.press(KeyCode::Tab);
+    text.press(KeyCode::Enter);
+    let mut run = TestScreen::showing(&finished(0), 120, 30);
+    run.enter_run();
+    for (screen, word) in [(&mut text, "needle"), (&mut run, "Paseto")] {
+        screen.press(KeyCode::Char('/'));
+        assert!(screen.shows("enter search · esc close"), "{}", screen.text());
+        assert!(!screen.shows("tab input"), "{}", screen.text());
+        screen.write(word);
+        screen.press(KeyCode::Enter);
+        assert!(screen.shows("n next"), "{}", screen.text());
+        // A search that is given up has no next place.
+        screen.wait(2_000);
+        screen.press(KeyCode::Char('/'));
+        screen.press(KeyCode::Esc);
+        assert!(!screen.shows("n next"), "{}", screen.text());
     }
 }
 

@@ -134,6 +134,8 @@ const SENTENCES: &[&str] = &[
     "please do a",
     "1 or 2?",
     "no, option 3",
+    "yes, please do that",
+    "question it first",
     "fix it",
     "retry",
     "exactly",
@@ -283,8 +285,7 @@ fn sentences_answer_no_question_about_trust_or_leaving() {
             screen.app.note_question_shown(screen.now);
             screen.draw();
             screen.wait(keys.below(3000) as u64);
-            // The first letter of these is no answer.
-            let sentence = ["please do a", "fix it now, okay?", "try it on a", "hello again"][keys.below(4)];
+            let sentence = SENTENCES[keys.below(SENTENCES.len())];
             for letter in sentence.chars() {
                 screen.wait(keys.below(900) as u64);
                 screen.press(KeyCode::Char(letter));

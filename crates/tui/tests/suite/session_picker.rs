@@ -95,7 +95,7 @@ fn a_sent_message_is_edited_and_branches_but_not_while_an_agent_works() {
     let edit = |screen: &mut TestScreen| {
         screen.press(KeyCode::Tab);
         screen.press(KeyCode::Home);
-        screen.press(KeyCode::Char('e'));
+        screen.press_alone('e');
     };
     edit(&mut screen);
     assert!(screen.shows("agents are working") && screen.app.input.is_empty());

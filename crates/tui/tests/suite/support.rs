@@ -1,7 +1,7 @@
 //! A screen without a terminal: events and keys go in, text and ops come out.
 
 use crate::script::{START, Script, team};
-use althing_protocol::{FeedItem, InteractionId, Op, TaskId, Timestamp};
+use althing_protocol::{FeedItem, InteractionId, Op, PathGrant, Permission, TaskId, Timestamp};
 use althing_tui::{App, Effect, PreviewMessage, ProjectEntry, SessionEntry, TuiHost, TuiOptions};
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::Terminal;
@@ -50,6 +50,27 @@ impl TuiHost for FakeHost {
     fn paths(&self, prefix: &str) -> Vec<String> {
         let all = ["Cargo.toml", "src/", "src/lib.rs", "src/main.rs"];
         all.into_iter().filter(|path| path.starts_with(prefix)).map(str::to_owned).collect()
+    }
+}
+
+/// A host on which `/tmp` and `/data/notes` exist.
+pub struct HostWithPaths;
+
+impl TuiHost for HostWithPaths {
+    fn now(&self) -> Timestamp {
+        FakeHost.now()
+    }
+
+    fn path_exists(&self, mention: &str) -> Option<bool> {
+        Some(["/tmp", "/data/notes"].contains(&mention))
+    }
+
+    fn mentions(&self, text: &str) -> (String, Vec<PathGrant>) {
+        let granted = |word: &&str| word.starts_with("@/data/notes");
+        let permission = |word: &str| if word.ends_with(":w") { Permission::Write } else { Permission::Read };
+        let grant = |word: &str| PathGrant { path: "/data/notes".into(), permission: permission(word) };
+        let grants = text.split_whitespace().filter(granted).map(grant).collect();
+        (text.replace("@/data/notes:w", "/data/notes").replace("@/data/notes", "/data/notes"), grants)
     }
 }
 
@@ -160,10 +181,10 @@ impl TestScreen {
         self.wait(1000);
     }
 
-    /// Presses a letter or digit after a pause, like someone who has read a dialog.
+    /// Presses a letter or digit after a pause, and then nothing for a while, like someone who has read a dialog.
     pub fn press_after_reading(&mut self, letter: char) {
         self.wait(500);
-        self.press(KeyCode::Char(letter));
+        self.press_alone(letter);
     }
 
     pub fn enter_run(&mut self) {

@@ -193,6 +193,7 @@ fn no_question_of_a_program_hides_its_dangerous_part_from_the_person_who_answers
                     }
                     screen.wait(500);
                     screen.press(code);
+                    screen.wait(1000);
                     assert!(screen.ops.is_empty(), "{how} at {size:?}:\n{}", screen.text());
                     screen.press(KeyCode::PageDown);
                 }
@@ -200,6 +201,7 @@ fn no_question_of_a_program_hides_its_dangerous_part_from_the_person_who_answers
                 assert!(screen.shows("1 Allow") && screen.shows("2 Deny"), "{}", screen.text());
                 screen.wait(500);
                 screen.press(code);
+                screen.wait(1000);
                 let allow = Decision::Choose { option: "Allow".into() };
                 let answer = Op::Answer { interaction: "i-program".into(), decision: allow };
                 assert_eq!(screen.ops, [answer], "{how} at {size:?}:\n{}", screen.text());
