@@ -326,6 +326,7 @@ impl AgentAdapter for ClaudeCode {
             asks: vec![
                 // The first pattern finds a dialog with its command, path or diff; the second one finds a dialog
                 // whose beginning has scrolled off the screen, but not one that still shows `…` in place of its diff.
+                // The second one has no answers: a person must not allow what is not shown.
                 AskPattern::new(
                     AskKind::Permission,
                     Pattern::screen(
@@ -338,7 +339,7 @@ impl AgentAdapter for ClaudeCode {
                     Pattern::screen(
                         r"(?ms)(?:\A(?:╌+\n)?|^(?:[^…\n][^\n]*)?\n╌+\n|^(?:[^╌\n][^\n]*)?\n) ?(?P<text>Do you want to [^\n]*\?)$.*^ [ ❯] \d\. .*^ Esc to cancel · Tab to amend[^\n]*\z",
                     ),
-                    &[("allow", "Yes", "1"), ("reject", "No", "\x1b")],
+                    &[],
                 ),
                 AskPattern::new(
                     AskKind::Question,

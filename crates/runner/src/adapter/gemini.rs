@@ -19,7 +19,6 @@ use std::time::Duration;
 pub struct GeminiCli;
 
 const NAME: &str = "gemini";
-
 const URL_VARIABLE: &str = "ALTHING_URL";
 const READ_ONLY_TOOLS: &[&str] =
     &["glob", "grep_search", "list_directory", "read_file", "read_many_files", "google_web_search"];
@@ -331,12 +330,20 @@ impl AgentAdapter for GeminiCli {
                     ),
                     &[],
                 ),
+                // If the beginning has scrolled off the screen (second pattern), there are no answers.
                 AskPattern::new(
                     AskKind::Permission,
                     Pattern::screen(
-                        r"(?ms)(?:^╭─+╮\n|\A\n*)(?P<text>(?:│[^\n]*│\n)*?│ (?:Allow execution of|Apply this change|Do you want to|Allow )[^│\n]*\?) +│$.*^│ [● ] \d\. [^\n]*│\n(?:│[^\n]*│\n)*╰─+╯\z",
+                        r"(?ms)^╭─+╮\n(?P<text>(?:│[^\n]*│\n)*?│ (?:Allow execution of|Apply this change|Do you want to|Allow )[^│\n]*\?) +│$.*^│ [● ] \d\. [^\n]*│\n(?:│[^\n]*│\n)*╰─+╯\z",
                     ),
                     &[("allow", "Allow once", "1"), ("reject", "No", "\x1b")],
+                ),
+                AskPattern::new(
+                    AskKind::Permission,
+                    Pattern::screen(
+                        r"(?ms)\A\n*(?P<text>(?:│[^\n]*│\n)*?│ (?:Allow execution of|Apply this change|Do you want to|Allow )[^│\n]*\?) +│$.*^│ [● ] \d\. [^\n]*│\n(?:│[^\n]*│\n)*╰─+╯\z",
+                    ),
+                    &[],
                 ),
                 AskPattern::new(
                     AskKind::Permission,

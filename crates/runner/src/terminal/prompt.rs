@@ -199,6 +199,7 @@ mod tests {
         ScreenState::Asks(ProgramQuestion {
             about: AskKind::Permission,
             text: String::new(),
+            reported: String::new(),
             answers: Vec::new(),
             drawn: true,
         })

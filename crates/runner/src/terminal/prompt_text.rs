@@ -297,7 +297,7 @@ fn shown_question(
     line: &str,
     place: QuestionPosition,
 ) -> Shown {
-    let question = ProgramQuestion { about, text, answers, drawn: true };
+    let question = ProgramQuestion { about, text, reported: String::new(), answers, drawn: true };
     Shown::Question(Prompt { question, place, line: line.to_owned() })
 }
 

@@ -45,18 +45,26 @@ pub(crate) enum ScreenState {
 pub(crate) struct ProgramQuestion {
     pub(crate) about: AskKind,
     pub(crate) text: String,
+    /// The message of a reported status, with which the text begins; empty if there is none.
+    pub(crate) reported: String,
     pub(crate) answers: Vec<(AskOption, String)>,
     /// Whether the question is on the screen; a status may be reported before the question is drawn.
     pub(crate) drawn: bool,
 }
 
 impl ProgramQuestion {
-    /// A dialog on the screen does not become a new question because the program reports a status for it.
+    /// A dialog on the screen does not become a new question because the program reports a status for it. Any other
+    /// change makes it a new one, because a person may have read only the text before, and what a program asks about
+    /// may be chosen by its model.
     pub(crate) fn is_same(&self, before: &Self) -> bool {
-        let ends_alike = self.text.ends_with(&before.text) || before.text.ends_with(&self.text);
+        let is_drawn_alike = self.drawn && self.drawn_text() == before.drawn_text();
         self.drawn == before.drawn
             && self.answers == before.answers
-            && (self.text == before.text || (self.drawn && ends_alike))
+            && (self.text == before.text || is_drawn_alike)
+    }
+
+    fn drawn_text(&self) -> &str {
+        self.text.strip_prefix(&self.reported).unwrap_or(&self.text).trim_start_matches('\n')
     }
 }
 
@@ -89,17 +97,25 @@ impl ScreenReader {
             let drawn = drawn.unwrap_or(ProgramQuestion {
                 about: status.kind,
                 text: default_question(status.kind).to_owned(),
+                reported: String::new(),
                 answers: Vec::new(),
                 drawn: false,
             });
             let about = if status.kind == AskKind::Other { drawn.about } else { status.kind };
-            let text = match (drawn.drawn, status.message.as_str()) {
-                (_, "") => drawn.text,
-                (true, message) if !drawn.text.contains(message) => format!("{message}\n{}", drawn.text),
-                (true, _) => drawn.text,
-                (false, message) => message.to_owned(),
+            let (text, reported) = match (drawn.drawn, status.message.as_str()) {
+                (_, "") => (drawn.text, ""),
+                (true, message) if !drawn.text.contains(message) => {
+                    (format!("{message}\n{}", drawn.text), message)
+                }
+                (true, _) => (drawn.text, ""),
+                (false, message) => (message.to_owned(), ""),
             };
-            return ScreenState::Asks(ProgramQuestion { about, text, ..drawn });
+            return ScreenState::Asks(ProgramQuestion {
+                about,
+                text,
+                reported: reported.to_owned(),
+                ..drawn
+            });
         }
         if let Some(titled) = self.question(PatternTarget::Title, title) {
             return ScreenState::Asks(drawn.unwrap_or(titled));
@@ -161,6 +177,7 @@ impl ScreenReader {
             Some(ProgramQuestion {
                 about: ask.about,
                 text,
+                reported: String::new(),
                 answers: ask.answers.clone(),
                 drawn: target == PatternTarget::Screen,
             })

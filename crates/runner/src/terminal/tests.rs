@@ -65,9 +65,13 @@ fn questions(program: &str, file: &Path) -> Vec<(AskKind, String)> {
     for piece in pieces(file) {
         model.feed(&piece);
         if let ScreenState::Asks(question) = reader.read(&model) {
-            // A status may be reported before its dialog is drawn.
-            let is_seen =
-                |before: &ProgramQuestion| question.is_same(before) || question.text.contains(&before.text);
+            // A status may be reported before its dialog is drawn, and between two pieces only the end of a dialog may be
+            // on the screen.
+            let is_seen = |before: &ProgramQuestion| {
+                question.is_same(before)
+                    || question.text.contains(&before.text)
+                    || before.text.ends_with(&question.text)
+            };
             if !seen.iter().any(is_seen) {
                 seen.push(question);
             }
@@ -139,6 +143,26 @@ fn exactly_the_recorded_screens_that_wait_are_recognized() {
         }
     }
     assert_eq!(waiting, WAITING.len(), "every entry has a sample");
+}
+
+/// A model chooses how long a command is, and so what of the dialog is still on the screen.
+#[test]
+fn a_dialog_whose_beginning_has_scrolled_off_is_never_answered_with_what_is_left_of_it() {
+    for (file, about, _) in WAITING.into_iter().filter(|(_, about, _)| *about == Permission) {
+        let (program, file_name) = file.split_once('/').unwrap();
+        let screen = std::fs::read_to_string(recordings(program).join(file_name)).unwrap();
+        let asked = |screen: &str| match reader(program).read(&drawn(screen)) {
+            ScreenState::Asks(question) => Some(question),
+            _ => None,
+        };
+        let whole = asked(&screen).unwrap();
+        for (at, _) in screen.match_indices('\n') {
+            let Some(rest) = asked(&screen[at + 1..]) else { continue };
+            assert_eq!(rest.about, about, "{file}");
+            assert!(rest.answers.is_empty() || rest.text == whole.text, "{file}: {at}: {rest:?}");
+            assert!(rest.text == whole.text || !rest.is_same(&whole), "{file}: {at}: {rest:?}");
+        }
+    }
 }
 
 fn asked_in_recordings() -> Vec<(&'static str, Vec<(AskKind, &'static str)>)> {

@@ -80,6 +80,7 @@ impl TurnWatch {
                 Some(said) => format!("{TEXT} The last problem that it reported: {said}"),
                 None => TEXT.to_owned(),
             },
+            reported: String::new(),
             answers: vec![(end, leave.clone())],
             drawn: true,
         })

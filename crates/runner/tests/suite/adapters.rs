@@ -662,7 +662,7 @@ fn recorded_failures_give_an_error_and_a_hint() {
         ("gemini/resume-bad", "Invalid session identifier", Some("in the directory where")),
         ("opencode/fail401", "fake failure", Some("opencode auth login")),
         ("opencode/resume-bad", "Session not found", None),
-        ("opencode/tool-ask", "did not finish its turn", Some("not allowed")),
+        ("opencode/tool-ask", "did not finish its turn", Some("permission rules refused")),
     ];
     for (case, error, hint) in cases {
         let (_, outcome) = recorded(case);
