@@ -268,11 +268,12 @@ impl AgentAdapter for Codex {
                     ),
                     &[("allow", "Yes, proceed", "y"), ("reject", "No", "\x1b")],
                 ),
-                // Without the changes, there are no answers: a person must not allow what is not shown.
+                // Without the changes, or with a part of the command, there are no answers: a person must not allow what
+                // is not shown.
                 AskPattern::new(
                     AskKind::Permission,
                     Pattern::screen(
-                        r"(?ms)^  (?P<text>Would you like to make the following edits\?$.*?)(?:^› 1\. |^  1\. .*?^› \d\. ).*^  Press enter to confirm or esc to cancel\z",
+                        r"(?ms)^  (?P<text>Would you like to (?:make the following edits\?$.*?|[^\n]*\?$.*?^ +\[… \d+ lines?\] \^a view all$.*?))(?:^› 1\. |^  1\. .*?^› \d\. ).*^  Press enter to confirm or esc to cancel\z",
                     ),
                     &[],
                 ),

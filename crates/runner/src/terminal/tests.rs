@@ -165,6 +165,18 @@ fn a_dialog_whose_beginning_has_scrolled_off_is_never_answered_with_what_is_left
     }
 }
 
+#[test]
+fn a_command_that_codex_shows_in_part_is_not_answered() {
+    let file = recordings("codex").join("screen-11-approval-exec.txt");
+    let screen = std::fs::read_to_string(file).unwrap();
+    let end = screen.find("› 1. ").unwrap();
+    let in_part = format!("{}    [… 99 lines] ^a view all\n\n{}", &screen[..end], &screen[end..]);
+    for (screen, answers) in [(&screen, 2), (&in_part, 0)] {
+        let ScreenState::Asks(question) = reader("codex").read(&drawn(screen)) else { panic!("{screen}") };
+        assert_eq!((question.about, question.answers.len()), (Permission, answers), "{question:?}");
+    }
+}
+
 fn asked_in_recordings() -> Vec<(&'static str, Vec<(AskKind, &'static str)>)> {
     let meet = (Asked, "Meet GPT-6 Sol");
     let titled = (Permission, "The program is asking for permission.");
