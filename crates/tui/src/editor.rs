@@ -341,7 +341,7 @@ impl Editor {
     }
 }
 
-fn without_controls(text: &str) -> String {
+pub(crate) fn without_controls(text: &str) -> String {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let kept = text.chars().filter(|c| !c.is_control() && !FOLDS.contains(c) || matches!(c, '\n' | '\t'));
     kept.map(|c| if c == '\t' { ' ' } else { c }).collect()

@@ -127,6 +127,19 @@ impl App {
         usize::from(crate::view::input_text_width(width)).max(2)
     }
 
+    /// A pasted text may be somebody else's, and a long one is not shown, so a `@path` in it must not give access to the
+    /// path: it gets a backslash, which the user can remove.
+    fn without_grants(&mut self, text: &str) -> String {
+        let text = crate::editor::without_controls(text);
+        let grants = |word: &str| word.starts_with('@') && !self.host.mentions(word.trim_end()).1.is_empty();
+        let words = text.split_inclusive(char::is_whitespace);
+        let kept: String = words.flat_map(|word| [if grants(word) { "\\" } else { "" }, word]).collect();
+        if kept != text {
+            self.toast = Some("a pasted @path gives no access; without its \\ it does".into());
+        }
+        kept
+    }
+
     pub(crate) fn on_paste(&mut self, text: &str) {
         if let Some(TuiScreen::Attached(task)) = self.screens.last() {
             let task = task.clone();
@@ -137,6 +150,7 @@ impl App {
         if let Some(Modal::Sessions(picker)) = &mut self.modal {
             return picker.paste(text);
         }
+        let text = &self.without_grants(text);
         if let Some(field) = self.modal.as_mut().and_then(Modal::text_field) {
             return field.insert(text);
         }

@@ -292,6 +292,47 @@ fn a_path_that_the_person_types_into_the_task_is_granted_and_shown() {
 }
 
 #[test]
+fn a_path_in_a_pasted_text_is_granted_neither_in_a_message_nor_in_a_run() {
+    let pasted = "the log says @/data/notes:w and @/data/notes, mail me@/data/notes";
+    let defused = "the log says \\@/data/notes:w and \\@/data/notes, mail me@/data/notes";
+    let sent = |screen: &TestScreen| match screen.ops.last() {
+        Some(Op::SendMessage { text, grants, .. }) => (text.clone(), grants.len()),
+        other => panic!("{other:?}"),
+    };
+    let long = |text: &str| format!("{}{text}", "a line\n".repeat(300));
+    for (pasted, defused) in [(pasted.to_owned(), defused.to_owned()), (long(pasted), long(defused))] {
+        let mut screen = TestScreen::with_host(options(), Arc::new(HostWithPaths), 100, 30);
+        let mut script = Script::default();
+        script.chat(true);
+        screen.feed(&script.items);
+        screen.send(TerminalEvent::Paste(pasted.replace('@', "@\u{1}")));
+        assert!(screen.shows("a pasted @path gives no access"), "{}", screen.text());
+        screen.wait(2_000);
+        screen.press(KeyCode::Enter);
+        assert_eq!(sent(&screen), (defused.clone(), 0));
+        screen.press(KeyCode::Up);
+        screen.press(KeyCode::Enter);
+        assert_eq!(sent(&screen), (defused, 0), "a message that is sent again");
+    }
+    let mut screen = TestScreen::with_host(options(), Arc::new(HostWithPaths), 100, 30);
+    let mut script = Script::default();
+    script.chat(true);
+    script.asks(
+        Some("c1"),
+        "i-run",
+        InteractionKind::RunApproval { proposal: Box::new(Script::proposal()) },
+        None,
+    );
+    screen.feed(&script.items);
+    screen.press_alone('e');
+    screen.send(TerminalEvent::Paste(format!(" {pasted}")));
+    screen.press(KeyCode::Enter);
+    screen.wait(2_000);
+    screen.press(KeyCode::Enter);
+    assert!(edited(&screen).context_paths.is_empty());
+}
+
+#[test]
 fn what_an_agent_writes_into_the_task_like_a_mention_grants_nothing_when_the_person_edits_the_task() {
     let mut proposal = Script::proposal();
     proposal.launch.task = "Tidy @/data/notes:w".into();

@@ -70,7 +70,11 @@ impl TuiHost for HostWithPaths {
         let permission = |word: &str| if word.ends_with(":w") { Permission::Write } else { Permission::Read };
         let grant = |word: &str| PathGrant { path: "/data/notes".into(), permission: permission(word) };
         let grants = text.split_whitespace().filter(granted).map(grant).collect();
-        (text.replace("@/data/notes:w", "/data/notes").replace("@/data/notes", "/data/notes"), grants)
+        let expanded = |word: &str| match word.strip_prefix("@/data/notes") {
+            Some(rest) => format!("/data/notes{}", rest.strip_prefix(":w").unwrap_or(rest)),
+            None => word.to_owned(),
+        };
+        (text.split_inclusive(char::is_whitespace).map(expanded).collect(), grants)
     }
 }
 
