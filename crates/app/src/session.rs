@@ -20,8 +20,9 @@ use althing_engine::{Backends, Orchestrator, SessionDeps};
 use althing_llm::{HttpClient, HttpOptions, PriceTable};
 use althing_mcp::{AgentEndpoints, WebLimits};
 use althing_protocol::{
-    AgentId, AgentKind, Backend, BackendConfig, Clock, ContextPath, Event, LOG_SCHEMA, Member, Op,
-    OwnedSession, Programs, Seq, SessionId, SessionKind, SessionOpened, TaskId,
+    AgentId, AgentKind, Backend, BackendConfig, Clock, ContextPath, Event, JournalError, JournalErrorKind,
+    LOG_SCHEMA, Member, Op, OwnedSession, Programs, Seq, SessionId, SessionKind, SessionOpened, SessionStore,
+    TaskId,
 };
 use althing_runner::adapter::Adapters;
 use althing_runner::{AcceptedByUser, CliAgentConfig, CliBackend, ProgramStarter, Sandbox};
@@ -286,6 +287,24 @@ pub(crate) struct StartedSession {
     pub recorded: Vec<Arc<Event>>,
 }
 
+/// A random id may be in use already: ids of the same second differ only in 16 bits.
+fn create_session(
+    store: &dyn SessionStore,
+    mut next: impl FnMut() -> SessionId,
+) -> Result<(SessionId, OwnedSession), JournalError> {
+    loop {
+        let id = next();
+        match store.create(&id) {
+            Err(error) if error.kind == JournalErrorKind::Exists => {}
+            created => return created.map(|owned| (id, owned)),
+        }
+    }
+}
+
+pub(crate) fn random_id() -> SessionId {
+    althing_journal::new_session_id(SystemClock.now(), fastrand::u64(..))
+}
+
 pub(crate) async fn start(
     new: NewSession,
     team: &Team,
@@ -297,8 +316,11 @@ pub(crate) async fn start(
         return Err(secret_in_op(&place));
     }
     let store = app.store()?;
-    let id = new.id.unwrap_or_else(|| althing_journal::new_session_id(SystemClock.now(), fastrand::u64(..)));
-    let owned = store.create(&id).map_err(Failure::stored)?;
+    let (id, owned) = match new.id {
+        Some(id) => store.create(&id).map(|owned| (id, owned)),
+        None => create_session(&*store, random_id),
+    }
+    .map_err(Failure::stored)?;
     trust::remember_own(&app.session_dir(&id), &app.environment);
     let opening = SessionOpened {
         schema: LOG_SCHEMA,
@@ -389,4 +411,20 @@ pub(crate) fn start_orchestrator(
     tracing::info!(session = %name, dir = %log_dir, facts_before = known.0, "session opened");
     otlp_export::follow(&orchestrator, known);
     Ok(orchestrator)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_that_is_in_use_is_not_given_to_a_new_session() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = althing_journal::open_state(dir.path(), althing_journal::Owners::Me).unwrap();
+        let mut ids = ["20261119-163104-0851", "20261119-163104-0851", "20261119-163104-0852"].into_iter();
+        let mut next = || SessionId::new(ids.next().unwrap());
+        let (first, _owned) = create_session(&store, &mut next).unwrap();
+        let (second, _owned) = create_session(&store, &mut next).unwrap();
+        assert_ne!(first, second);
+    }
 }

@@ -71,7 +71,9 @@ impl fmt::Display for ReachedLimit {
             Self::Memory(most) => write!(f, "the memory limit of {} was reached", Bytes(*most))?,
             Self::MachineMemory => {
                 // No key raises this limit.
-                return f.write_str("the machine was almost out of memory, and this used much of it");
+                return f.write_str(
+                    "the machine was almost out of memory, and this program used much of that memory",
+                );
             }
             Self::OpenFiles(most) => write!(f, "the limit of {most} open files per process was reached")?,
             Self::Disk(most) => {

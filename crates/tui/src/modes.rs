@@ -1,5 +1,5 @@
-//! The modes that the user sets on the mode bar. How modes change a run is decided by `Modes::overrides`, for all front
-//! ends.
+//! The modes that the user sets on the mode bar. How one agent and quick change the rules
+//! of a run is decided by `Modes::overrides`, for all front ends; planning changes what a run may do (`RunSpec::modes`).
 
 use althing_protocol::{
     AgentId, AgentMode, InteractionKind, ModeChoice, Modes, RunOverrides, SessionId, SessionKind, TaskId,

@@ -17,10 +17,10 @@ pub use report::{CellReport, EvalReport, RuleRow, TeamReport};
 pub use tasks::{Check, EvalTask, read_tasks};
 
 use crate::context::AppContext;
-use crate::environment::SystemClock;
 use crate::failure::{Failure, FailureKind};
 use crate::prepare::RunDraft;
 use crate::service::{LocalSessions, SessionService};
+use crate::session;
 use crate::session_launch::SessionRequest;
 use crate::team::{self, Team};
 use crate::trust;
@@ -270,7 +270,9 @@ impl Eval {
         let mut draft = RunDraft::of(&team.app, None)?;
         draft.set_untyped_task(task.task.clone());
         let (sessions, mut request) = draft.finish()?;
-        let id = althing_journal::new_session_id(SystemClock.now(), fastrand::u64(..));
+        let id = unused_id(session::random_id, |id| {
+            self.record.borrow().has(id) || team.app.session_dir(id).exists()
+        });
         self.record.borrow_mut().add(cell.clone(), id.clone())?;
         request.session = Some(id.clone());
         self.follow(id, &sessions, SessionRequest::Run(Box::new(request)), team, stopping).await
@@ -344,6 +346,16 @@ impl EvalStop {
         match self {
             Self::Asked => FailureKind::Interrupted,
             Self::Cost => FailureKind::Limit,
+        }
+    }
+}
+
+/// Runs of an evaluation begin many times a second, and ids of the same second differ only in 16 bits.
+fn unused_id(mut next: impl FnMut() -> SessionId, is_used: impl Fn(&SessionId) -> bool) -> SessionId {
+    loop {
+        let id = next();
+        if !is_used(&id) {
+            return id;
         }
     }
 }

@@ -57,6 +57,10 @@ impl Record {
         self.sessions.get(cell)
     }
 
+    pub(super) fn has(&self, session: &SessionId) -> bool {
+        self.sessions.values().any(|known| known == session)
+    }
+
     /// Must be called before the session is created: after a crash, the evaluation then finds the session and repeats
     /// none of its model calls.
     pub(super) fn add(&mut self, cell: Cell, session: SessionId) -> Result<(), Failure> {

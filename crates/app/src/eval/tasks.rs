@@ -36,7 +36,8 @@ pub enum Check {
     Exact(String),
     /// The last number in the conclusion or, if it has none, in the answer is this number.
     Number(f64),
-    /// The last choice in the conclusion or, if it has none, in the answer is this choice.
+    /// The last letter that the conclusion or, if it names none, the answer names is this one; a longer choice is a word
+    /// in the conclusion or the answer.
     Choice(String),
     /// The answer contains a match of this pattern.
     Regex(Box<Regex>),

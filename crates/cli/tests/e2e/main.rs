@@ -165,7 +165,7 @@ fn no_test_file_is_forgotten() {
 fn tests_without_the_programs_that_they_need_fail_in_ci_and_are_skipped_elsewhere() {
     let tests = [
         "programs::claude_code_as_chat_agent_works_in_the_project_and_launches_a_run",
-        "real_model::small_runs_on_a_real_model_end_with_an_answer_and_without_markup",
+        "real_model::runs_on_a_tiny_real_model_end_mostly_with_an_answer_and_never_present_markup",
         "mcp_clients::the_official_python_client_gets_a_result_over_stdio",
         "disk::a_run_on_a_full_disk_waits_with_a_notice_and_continues_when_there_is_space",
         "docker::the_container_of_a_quick_single_agent_can_write_to_the_context_path_from_the_start",

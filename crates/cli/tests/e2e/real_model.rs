@@ -90,27 +90,32 @@ fn result_of(althing: &Althing, task: &str) -> (i32, Value) {
     (output.code.unwrap_or(-1), serde_json::from_str(&output.stdout).unwrap_or_default())
 }
 
+/// Three runs: with so small a model, chance decides whether a single one ends with an answer.
 #[test]
-fn small_runs_on_a_real_model_end_with_an_answer_and_without_markup() {
+fn runs_on_a_tiny_real_model_end_mostly_with_an_answer_and_never_present_markup() {
     let Some(server) = RealServer::start() else { return };
+    let mut answers = 0;
     for (task, agents, more) in [
         ("What is the capital of France?", 2, json!({})),
+        ("Which planet is the largest?", 2, json!({})),
+        ("Write a sentence about the sea.", 2, json!({})),
         ("Name three colors.", 1, json!({"tool_calling": "text", "max_tokens": 60})),
     ] {
         let althing = althing();
         althing.file("team.yaml", server.team(agents, &more));
         let (code, result) = result_of(&althing, task);
-        assert!([0, 2, 3].contains(&code), "exit code {code}: {result}");
-        let events = althing.events();
-        let items = || events.iter().map(|event| &event["data"]["item"]);
-        let calls = items().filter(|item| item["calls_from"].is_string()).count();
-        if more.get("tool_calling").is_none() {
-            assert_eq!(code, 0, "{result}");
-            assert!(calls >= 2, "the calls of both agents are understood");
-        }
         let answer = result["final_answer"].as_str().unwrap_or_default();
+        // 2: no agent gave an answer.
+        assert_eq!(code, if answer.is_empty() { 2 } else { 0 }, "{result}");
+        if more.get("tool_calling").is_none() {
+            let events = althing.events();
+            let calls = events.iter().filter(|event| event["data"]["item"]["calls_from"].is_string()).count();
+            assert!(calls >= 2, "the calls of both agents are understood: {result}");
+            answers += usize::from(!answer.is_empty());
+        }
         for markup in ["<tool_call>", "<tools>", "\"new_answer\"", "<|im_", "<END"] {
             assert!(!answer.contains(markup), "{markup} is presented: {answer}");
         }
     }
+    assert!(answers >= 2, "{answers} of 3 runs ended with an answer");
 }

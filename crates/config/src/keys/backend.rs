@@ -144,7 +144,7 @@ pub(crate) static BACKEND: Section = Section {
         alternative("enable_image_generation", Kind::Bool, "Whether the agent can generate images.", MULTIMEDIA),
         alternative("enable_audio_generation", Kind::Bool, "Whether the agent can generate sound.", MULTIMEDIA),
         alternative("enable_video_generation", Kind::Bool, "Whether the agent can generate video.", MULTIMEDIA),
-        alternative("enable_file_generation", Kind::Bool, "Whether the agent can generate files of other kinds.", MULTIMEDIA),
+        alternative("enable_file_generation", Kind::Bool, "Whether the agent can generate files other than images, sound and video.", MULTIMEDIA),
         alternative("enable_multimodal_tools", Kind::Bool, "Whether agents get tools that read and generate images, sound and video.", MULTIMEDIA),
         alternative("multimodal_config", Kind::Any, "Settings of the tools of `enable_multimodal_tools`.", MULTIMEDIA),
         alternative("image_generation_backend", Kind::Any, "Provider that generates images.", MULTIMEDIA),

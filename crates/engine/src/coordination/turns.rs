@@ -18,8 +18,8 @@ pub(super) struct TeamProgress {
 }
 
 impl RunState {
-    /// Whether there is an answer that the voter did not know (it knew the answers up to `knows`), by an agent other
-    /// than the voter and its first choice. Such a vote does not count. Always false with `disable_injection`.
+    /// Whether a third agent (neither the voter nor its first choice) gave an answer after `knows`, so that the voter did
+    /// not know it; the vote does not count then. Always false with `disable_injection`.
     pub(super) fn is_overtaken(&self, ballot: &Ballot, knows: Revision) -> bool {
         let unknown = self.answers.iter().skip(knows.0 as usize);
         let mut of_others = unknown.filter(|it| it.agent != ballot.voter && it.agent != ballot.target);

@@ -37,7 +37,8 @@ pub(crate) fn call_schema(tools: &[ToolSpec]) -> Value {
     }
 }
 
-/// The result allows no unknown fields, unless the schema says otherwise.
+/// The result allows no unknown fields, unless the schema says otherwise, and no empty text in a required field: a very
+/// small model would otherwise end the text at once.
 fn closed(schema: &Value) -> Value {
     let mut schema = schema.clone();
     if let Some(rules) = schema.as_object_mut()
@@ -45,6 +46,14 @@ fn closed(schema: &Value) -> Value {
         && !rules.contains_key("additionalProperties")
     {
         rules.insert("additionalProperties".to_owned(), json!(false));
+    }
+    let required = schema.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
+    for name in required.iter().filter_map(Value::as_str) {
+        let field = schema.get_mut("properties").and_then(|fields| fields.get_mut(name));
+        let text = field.filter(|field| field["type"] == "string").and_then(Value::as_object_mut);
+        if let Some(rules) = text.filter(|rules| !rules.contains_key("enum")) {
+            rules.entry("minLength").or_insert_with(|| json!(1));
+        }
     }
     schema
 }
@@ -207,6 +216,8 @@ mod tests {
         let only = call_schema(&[tool("new_answer")]);
         assert_eq!(only.pointer("/properties/name/enum"), Some(&json!(["new_answer"])));
         assert_eq!(only.pointer("/properties/arguments/additionalProperties"), Some(&json!(false)));
+        assert_eq!(only.pointer("/properties/arguments/properties/content/minLength"), Some(&json!(1)));
+        assert_eq!(only.pointer("/properties/arguments/properties/n/minLength"), None);
         let both = call_schema(&[tool("new_answer"), tool("read_file")]);
         assert_eq!(both["anyOf"].as_array().unwrap().len(), 2);
         let chat = call_schema(&[tool("read_file")]);

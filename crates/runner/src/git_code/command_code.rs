@@ -1,5 +1,5 @@
-//! The one place that decides which files a command may run: a command in a config of git, or one in the settings of
-//! a CLI agent or an editor.
+//! The one place that works out which files a command could run: a command in a config of git, or one in the settings
+//! of a CLI agent or an editor.
 
 use super::command::{ENTRY_FILES, EXTENSIONS, Mentions};
 use super::config::{UserConfig, expanded};

@@ -14,8 +14,8 @@ use tokio::task::JoinHandle;
 
 /// The size of a flood in MiB: more than the pipes can hold.
 const MEBIBYTES: usize = 64;
-/// The limit on reads of the flood between two events. The runtime may read the flood once or twice more before the
-/// next event; unfairness would show as hundreds of reads.
+/// How often the flood may be read while another pipe is ready and its reader waits. One or two reads are usual;
+/// unfairness would show as hundreds.
 const FAIR: usize = 8;
 
 #[derive(Clone, Debug, Default)]
