@@ -115,6 +115,9 @@ fn small_and_large_terminals_and_resizes_work() {
 fn a_signal_restores_the_terminal_and_names_the_resume_command() {
     let mut terminal = offline(100, 30);
     terminal.wait_for("Type a message...", LIMIT);
+    // A conversation in which nothing was said is not worth resuming.
+    terminal.keys("hello\r");
+    wait_for_reply_to_hello(&terminal);
     terminal.signal(Signal::TERM);
     assert_eq!(terminal.wait(LIMIT), 4);
     let raw = String::from_utf8_lossy(&terminal.raw()).into_owned();

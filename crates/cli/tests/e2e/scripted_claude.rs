@@ -52,7 +52,7 @@ while [ ! -e "$own/ready" ]; do if IFS= read -r -t 0.02 -n 1 key; then note "ear
 stty icanon; note ready; box
 IFS= read -r line; note "line: $line"
 box; if IFS= read -r -t 1 line; then note "another line: $line"; fi
-printf '\033[2J\033[H Do you want to write made.txt?\n ❯ 1. Yes\n   2. No\n\n Esc to cancel · Tab to amend'
+printf '\033[2J\033[H──────────────\n\n Do you want to write made.txt?\n ❯ 1. Yes\n   2. No\n\n Esc to cancel · Tab to amend'
 stty -icanon; key=$(head -c 1); stty icanon; note "key: $key"
 printf '\033[2J\033[Hgoing on\n'
 while [ ! -e "$own/end" ]; do sleep 0.02; done

@@ -247,6 +247,11 @@ impl App {
     pub(crate) fn hold_letter(&mut self, letter: char) -> bool {
         let Some(shortcut) = self.shortcut(letter) else { return false };
         let is_confirmation = matches!(self.modal, Some(Modal::Confirm(_)));
+        let refuses_unread = matches!(self.modal, Some(Modal::Program { .. } | Modal::Trust { .. }));
+        if refuses_unread && shortcut.effect == LetterEffect::Grants && !self.is_read() {
+            // The dialog says at once what must be read first.
+            return false;
+        }
         // Above the input, the next letters show whether an approval dialog is meant. Any letter may close a
         // confirmation.
         let never_too_soon = self.has_approval_box() && self.input_has_focus()
