@@ -235,7 +235,7 @@ fn interactive_mode(key: &Key, node: &Node, path: &str, search: &mut Search) {
         let path = join(path, &entry.key);
         let inner = if let Kind::Section(inner) = key.kind { inner.key(&entry.key) } else { None };
         match inner {
-            // The chat agent's own backend may name endpoints and programs.
+            // The chat agent's own backend can contain endpoints and programs, which need trust.
             Some(Key { kind: Kind::Section(backend), name: "backend", .. }) => {
                 section(backend, &entry.value, &path, search);
                 let listed = |key: &&Key| !key.before_trust;

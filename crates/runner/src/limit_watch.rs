@@ -19,8 +19,8 @@ const LOOK_AT_FREE_SPACE: Duration = Duration::from_millis(50);
 /// One part in this many: the machine is almost out of memory when less than this part of it is available, and almost
 /// out of disk space when less than this part of what was free at the start is left.
 const LOW: u64 = 32;
-/// The pause between two measurements of the disk is this many times as long as a measurement, if at least half of
-/// the space that was left up to the limit may have been used since the last one.
+/// If the command may have used at least half of the remaining space since the last measurement of the disk, the next
+/// measurement waits this many times as long as the last one took.
 const PAUSE_FACTOR: u32 = 20;
 /// Replaces [`PAUSE_FACTOR`] if the command can have used less than half of the space that was left up to the limit.
 const LONG_PAUSE_FACTOR: u32 = 100;

@@ -108,8 +108,8 @@ fn try_out(world: &World, outside: Outside, attempts: Vec<(String, Act)>, may_re
     let judged = Arc::clone(&found);
     let mut outside = outside;
     let judge = move |n: usize, said: &str| {
-        // The sandboxes of CLI agents, servers and containers exist as long as they do, with placeholders for missing
-        // protected paths: these are no sign of success.
+        // While a CLI agent, server or container runs, its sandbox shows placeholders for missing protected paths. They
+        // are remembered before the first attack, so that they do not count as success.
         if n == 0 {
             outside.remember();
         }

@@ -30,9 +30,9 @@ impl InteractiveSession {
         inherited.cloned().chain(compacted).chain(omitted).chain(newest).collect()
     }
 
-    /// Replaces the omitted exchanges by one of about `most` bytes: the first message and the pinned messages (each
-    /// shortened); decisions, paths and runs; the first sentence of each message and answer. Of the decisions, paths,
-    /// runs and sentences, the oldest are left out if not all fit.
+    /// Sums up the omitted exchanges in a single one of about `most` bytes. It contains the first message and the pinned
+    /// messages (each shortened), and, with the oldest left out if not all fit, decisions, paths, runs, and the first
+    /// sentence of each message and answer.
     fn extract(&self, omitted: &[PastTurn], most: usize) -> Exchange {
         let whole = self.log_reference();
         let bytes: usize = omitted.iter().map(|past| past.message.text.len() + past.answer().len()).sum();

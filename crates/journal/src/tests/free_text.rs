@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 const CHOSEN: &str = "chosen-by-others-2024";
 
-/// The names of fields that may be free text, and those of fields that contain only what is acted upon.
+/// Names of fields that may be free text.
 const FREE: [&str; 24] = [
     "text",
     "task",

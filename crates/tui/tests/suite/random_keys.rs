@@ -253,7 +253,7 @@ fn sentences_answer_no_question_of_any_kind_that_comes_while_they_are_typed() {
                 screen.wait(1200);
             }
             match keys.below(8) {
-                // With these keys, the person turns to a dialog that is already open.
+                // While a dialog is open, the keys below are not pressed: they would turn to the dialog on purpose.
                 _ if screen.app.modal.is_some() => {}
                 0 => screen.control('r'),
                 1 => screen.control('t'),
