@@ -295,7 +295,9 @@ fn create_session(
     loop {
         let id = next();
         match store.create(&id) {
-            Err(error) if error.kind == JournalErrorKind::Exists => {}
+            // The second kind: a session that is still running.
+            Err(error)
+                if matches!(error.kind, JournalErrorKind::Exists | JournalErrorKind::OwnedElsewhere) => {}
             created => return created.map(|owned| (id, owned)),
         }
     }

@@ -25,7 +25,7 @@ use crate::session_launch::SessionRequest;
 use crate::team::{self, Team};
 use crate::trust;
 use althing_engine::{CostAccount, OnRefusal};
-use althing_protocol::{Clock, Event, Interest, JournalErrorKind, Seq, SessionId, TaskId};
+use althing_protocol::{Event, Interest, JournalErrorKind, Seq, SessionId, TaskId};
 use command_check::CommandChecks;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
