@@ -14,7 +14,8 @@ pub enum EndpointError {
     /// The address is not an HTTP or HTTPS URL.
     #[error("`{given}` is not a collector address: {reason}")]
     InvalidAddress {
-        /// The beginning of the input, without a password.
+        /// The beginning of the input or, because what is before an `@` may contain a password, of what follows the
+        /// last `@`.
         given: String,
         /// What is wrong with the address.
         reason: String,

@@ -392,7 +392,8 @@ fn a_line_break_in_the_name_of_the_directory_adds_no_line_to_a_message() {
     }
 }
 
-/// A file without content blocks, as somebody else would plant it: it takes no space, and reading it fills the memory.
+/// A huge sparse file, as somebody else could plant it: it takes almost no space on the disk, and reading it fills the
+/// memory.
 fn plant_hole(path: &std::path::Path, len: u64) {
     let mut file = std::fs::File::create(path).unwrap();
     file.set_len(len - 1).unwrap();

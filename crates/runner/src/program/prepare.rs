@@ -183,7 +183,8 @@ impl ProgramStarter {
         self.prepare_with(request, git)
     }
 
-    /// Prepares a program that is not started: its stored output is read. So nothing is searched that it could start.
+    /// Prepares a program only to read its stored output. It is not started, so the search for code that git could run is
+    /// left out.
     pub(crate) fn prepare_to_read(
         &self,
         request: &StartRequest<'_>,

@@ -354,7 +354,7 @@ async fn a_prompt_for_a_program_that_ends_first_is_reported_as_not_sent() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_prompt_that_was_lost_before_a_slow_program_was_ready_is_typed_again() {
-    // What is typed before the program is ready is lost, or only not shown.
+    // What is typed before the program is ready is lost, or is only shown late; then it must not be typed again.
     for (shows, reads_again) in [("", true), ("echo \"> $lost\"; ", false)] {
         let script = format!(
             "stty -echo; IFS= read -r lost; {shows}echo Ready for your command; IFS= read -t 4 -r one; echo \"first:$one.\""
