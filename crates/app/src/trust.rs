@@ -19,7 +19,8 @@ use std::sync::{Mutex, PoisonError};
 
 mod contents;
 
-/// At this many lines, deleted directories are removed from the list of this user's sessions and plans.
+/// Once the list of own and accepted sessions and plans has this many lines, the lines of directories that no longer
+/// exist are removed from it.
 const MAX_LINES: usize = 1000;
 
 /// The start of a line for a session or plan of this user; the digest of its token and its path follow. (Version

@@ -57,7 +57,8 @@ pub fn secrets_in_variable(name: &str, value: &str) -> Vec<Secret> {
         NameMeaning::Perhaps => value.len() >= PERHAPS_BYTES && !is_plain() && !is_path(),
         NameMeaning::Harmless => is_key_like(value),
     };
-    // The rest of an address occurs in many harmless texts.
+    // Of a value with a password in it, only the password is masked: the rest, such as the host of an address, occurs
+    // in many harmless texts.
     if whole && found.is_empty() {
         found.push(search_term(value).to_owned());
     }

@@ -1,7 +1,8 @@
-//! Decides the permissions of each agent of a run and of the chat agent (its sandbox policy, called its grant): which
-//! paths the agent may read and write, and whether its commands have network access. The sandbox of commands,
-//! containers, CLI agents and MCP servers, and the policy of file tools, are derived from the grant. The grant of a
-//! workflow task's program is decided in `althing_runner` (`program`).
+//! Decides the permissions of each agent of a run and of the chat agent: the sandbox policy (other tools call it
+//! `SandboxPolicy`; here it is a [`Grant`]), with the readable and the writable roots, and with network access for the
+//! agent's commands or none. The sandbox of commands, containers, CLI agents and MCP servers, and the policy of file
+//! tools, are derived from the grant. The grant of a workflow task's program is decided in `althing_runner`
+//! (`program`).
 
 use super::SessionEnvs;
 use super::named_code::CodeInUse;

@@ -272,8 +272,9 @@ fn with_approvals_a_permission_mode_decides_what_a_real_cli_agent_asks_and_can_w
         !running.is_running()
     });
     let output = running.wait(LIMIT);
-    // Of Claude Code's commands in this mode, only those that do more than write files are asked about. Codex edits files
-    // with commands.
+    // In `acceptEdits`, each CLI agent writes `written.txt` without asking, and asks before it runs the command that
+    // writes `ran.txt`. There are two exceptions: Claude Code does not ask about a command that only writes files, and
+    // Codex has no tool for writing files, so it does not write `written.txt`.
     let cases = [("claude", (true, true), false), ("codex", (true, false), true)];
     let cases = cases.into_iter().chain(["gemini", "opencode"].map(|name| (name, (true, true), true)));
     for (name, could, asks_to_run) in cases {

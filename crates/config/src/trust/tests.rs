@@ -45,7 +45,7 @@ fn documents(section: &'static Section, around: &dyn Fn(Json) -> Json, found: &m
     }
 }
 
-/// The document with one value changed, for each value in it, and where. Keys of maps count as values.
+/// Copies of the document, in each of which one other value or one key of a map is changed, with the path of the change.
 fn changed(value: &Json, at: &str) -> Vec<(String, Json)> {
     match value {
         Json::Null => Vec::new(),

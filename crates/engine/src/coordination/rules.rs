@@ -455,7 +455,8 @@ impl Coordination {
         }
     }
 
-    /// The member that presents. None before the vote, if an answer is used unchanged, and if nobody can present.
+    /// Who presents the final answer. `None` before the votes are counted, if the winner's answer is used unchanged, and
+    /// if nobody can present.
     pub(crate) fn presenter(&self) -> Option<(usize, &MemberState)> {
         let post_vote = &self.state.post_vote;
         let chosen = self.state.find_member(post_vote.presenter.as_ref().or(post_vote.winner.as_ref())?)?;

@@ -1,5 +1,6 @@
 //! The thread that owns a session's state: it turns inputs into facts, makes the facts durable, and then publishes
-//! them. While the disk is full, the session waits, at most for `journal_retry_timeout`.
+//! them. If the disk is full (ENOSPC, quota used up), the session waits and retries, at most for
+//! `journal_retry_timeout`.
 
 use super::cost_limit::Costs;
 use super::effects::{EffectId, Effects};
@@ -453,7 +454,7 @@ impl Session {
         }
     }
 
-    /// Makes the recorded facts durable, then publishes them. While a failure may pass (such as ENOSPC), it retries
+    /// Makes the recorded facts durable, then publishes them. After a failure that may pass (disk full), it retries
     /// until `journal_retry_timeout` is over or the session must stop; until then no fact is published and no effect
     /// starts.
     pub(super) fn commit_or_wait_for_disk(&mut self, inbox: &Receiver<Input>) -> Result<(), JournalError> {

@@ -1,9 +1,9 @@
 //! The normal form in which conclusions are compared. The comparison is exact: two conclusions that are wrongly taken
 //! for equal would end a run without a vote.
 
-/// The normal form: lower case, single spaces, no final period, `-` as minus sign, numbers without thousands
-/// separators, plus signs or trailing zeros of decimals, and with a digit before the decimal point. None if nothing is
-/// left.
+/// The normal form: lower case, single spaces, no final period, and `-` as the minus sign. A number has no thousands
+/// separators, no plus sign and no trailing zeros after the decimal point, and at least one digit before the decimal
+/// point. None if nothing is left.
 pub fn same_form(conclusion: &str) -> Option<String> {
     let text = conclusion.to_lowercase().replace('\u{2212}', "-");
     let words: Vec<String> = text.split_whitespace().map(word).collect();

@@ -34,8 +34,9 @@ pub struct OwnFiles {
 /// What a program in a sandbox gets instead of the user's own file, and what becomes of its changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Treatment {
-    /// A copy, made anew at every start; changes are lost. Something too large to copy is linked read-only if it is
-    /// inside a directory, and otherwise left out.
+    /// A copy, made anew at every start; changes are lost. A file that matches `names` is left out if it is too large.
+    /// In a directory that matches `names`, an entry that is too large to copy, or contains a symlink, becomes a
+    /// symlink to the user's own, which the sandbox makes read-only.
     Copied,
     /// A copy of a JSON file, made anew at every start; changes are lost. The file is in the home directory itself or,
     /// if [`OwnDir::variable`] is set, in the directory that the variable names.

@@ -15,8 +15,9 @@ const MAX_BYTES: u64 = 64 * 1024;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Stored {
     conversation: String,
-    /// How many messages the request had, and the hash of its prompt.
+    /// How many messages the request had.
     messages: usize,
+    /// The hash of the prompt that the agent got for these messages.
     prompt: u64,
 }
 
