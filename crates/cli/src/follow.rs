@@ -220,7 +220,8 @@ impl<'a> Follower<'a> {
     fn note(&mut self, item: &FeedItem) {
         let FeedItem::Event(event) = item else { return };
         match &event.fact {
-            // A run inside another task prints no line about its plan.
+            // Prints where the plan is stored if its execution follows. For a run that is part of another task, nothing
+            // is printed.
             Fact::Decided(Verdict::Finished { result, .. })
                 if event.task.as_ref().is_some_and(|task| !task.is_subtask()) =>
             {
@@ -419,7 +420,7 @@ impl<'a> Follower<'a> {
 }
 
 fn not_executed(end: RunEnd, plan: Option<&PlanRef>, error: Option<&str>) -> Failure {
-    // A complete plan is always executed, unless the run was cancelled.
+    // After a planning run that was answered, the execution follows unless it is cancelled.
     let end = if end == RunEnd::Answered { RunEnd::Cancelled } else { end };
     let failure = match (plan, error) {
         (None, _) => Failure::usage("there is no plan to execute"),

@@ -115,7 +115,7 @@ impl CheckpointFold {
         })
     }
 
-    /// The goal of a conversation is the first line of its first message that is not blank.
+    /// For a conversation, the goal is the first line with text of the first message that is not blank.
     fn goal(&self, head: &SessionOpened) -> String {
         let first = self.history.iter().find_map(|item| match item {
             Item::PromptSent { text, .. } if head.kind == SessionKind::Chat => text.trim().lines().next(),

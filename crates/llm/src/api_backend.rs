@@ -231,7 +231,7 @@ impl<W: Wire> ApiBackend<W> {
             Err(slots) => {
                 on_delta(Delta::Waiting { reason: "the server is busy with other calls" });
                 let slot = slots.acquire_owned().await.ok();
-                // The calls before this one may take longer than one call may.
+                // Waiting for the earlier calls may have used up the time of this call, so its time limit starts again.
                 call.deadline = call.deadline.max(Instant::now() + call.limits.whole);
                 slot
             }

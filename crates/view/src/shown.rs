@@ -1,6 +1,6 @@
-//! What a person is shown of a question. Everything in its texts can be seen: a character that is invisible or changes
-//! the order of others could hide a part of what is approved. Fields are taken apart without `..`, so a new field is
-//! not forgotten. Ids and names of agents stay as they are, because answers contain them.
+//! What a person is shown of a question. In its texts, invisible characters and characters that change the order of
+//! others become visible, because they could hide a part of what is approved. Structs are destructured without `..`, so
+//! that no new field is forgotten. Ids and names of agents stay as they are, because answers contain them.
 
 use althing_protocol::{
     Ask, AskOption, Candidate, EditPreview, FileDiff, Interaction, InteractionKind, LaunchRun, PathGrant,

@@ -33,7 +33,7 @@ pub fn run(task: Option<String>, app: &AppContext) -> Result<Exit, Failure> {
     let mut app = app.clone();
     let mut first_message = task;
     let mut next = continuation::conversation_to_resume(&app)?.map_or(Next::New, Next::Resume);
-    // The conversation that was left for the next one, and the settings in which it is opened again.
+    // The previous conversation and its settings. It is opened again if the next conversation cannot be opened.
     let mut before = None;
     loop {
         let next_now = std::mem::replace(&mut next, Next::New);
@@ -54,7 +54,7 @@ pub fn run(task: Option<String>, app: &AppContext) -> Result<Exit, Failure> {
         if matches!(left, TuiExit::Quit | TuiExit::Stopped) && has_messages(&sessions, &id, &runtime) {
             show::notice(&format!("resume with `althing --session {id}{}`", app.settings.state_dir_option()));
         }
-        // The conversation has changed, so that it can be opened again only if its new contents are accepted.
+        // The conversation has changed, so the trust in it is recorded for its new contents.
         drop(sessions);
         trust::remember_again(&app.session_dir(&id), &app);
         // These options apply only to the first session. `--trust` must not accept another session, or what the config
@@ -79,7 +79,8 @@ pub fn run(task: Option<String>, app: &AppContext) -> Result<Exit, Failure> {
     }
 }
 
-/// Whether anything was said in the conversation, so that it is worth resuming; also if that is not known.
+/// Whether the conversation has a message of the user, or continues a session with messages: then it is worth resuming.
+/// Also true if the session cannot be read.
 fn has_messages(sessions: &LocalSessions, id: &SessionId, runtime: &Runtime) -> bool {
     let says = |event: &Arc<Event>| match &event.fact {
         Fact::OpAccepted { op: Op::SendMessage { .. }, .. } => true,

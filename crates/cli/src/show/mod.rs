@@ -79,8 +79,9 @@ impl Drop for HeldNotices {
     }
 }
 
-/// Prints a message on stderr and logs it. A closed stderr is ignored. The message may list paths, so only the user's own
-/// secrets are masked; in texts of models and programs, events contain no other secrets either.
+/// Prints a message on stderr and logs it. A closed stderr is ignored. Masks only the user's own secrets, because
+/// values that a found config or `.env` calls secrets could hide parts of the paths that the message lists. Texts of
+/// models and programs in events need no more masking, because they were masked when they were recorded.
 pub fn notice(text: &str) {
     tracing::info!(text, "said");
     write_notice(text);

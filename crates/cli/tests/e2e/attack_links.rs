@@ -19,7 +19,7 @@ use super::support::{LIMIT, Team, althing, ensure, in_parallel, texts};
 const GRANTED: &str = "GRANTED-WORD";
 const SECRET: &str = "SECRET-KEY";
 
-/// How the path is granted that an earlier task of the same workflow replaces.
+/// How the run is granted the path that an earlier task of the same workflow replaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Config,

@@ -179,7 +179,7 @@ fn escape(world: &World) -> Result<(), String> {
         .flat_map(|(name, signs)| signs.into_iter().map(move |sign| format!("{name}: {sign}")))
         .collect();
     failures.extend(targets.iter().flat_map(SystemCallTargets::evidence));
-    // What an act left running must have ended with the program, and must not act later.
+    // Processes that an act left running must have ended with Althing, and must not act afterwards.
     let gone = wait::holds_within(LIMIT, || processes_with(&mark).is_empty());
     if !gone || world.places.base.join("home/late").exists() {
         failures.push("a process is left, or acted later".to_owned());

@@ -224,7 +224,8 @@ fn no_directory_of_another_user_makes_a_sandbox_seem_broken() {
     let binary = env!("CARGO_BIN_EXE_althing");
     let temporary = althing.home_dir().join("temporary");
     std::fs::create_dir_all(&temporary).unwrap();
-    // The shell, which becomes Althing, knows the process id that others have to guess.
+    // The names of Althing's trial directories contain its process id, which another user would have to guess. This
+    // shell knows the id, because it becomes Althing with `exec`.
     let line = "for n in 0 1 2 3 4 5 6 7; do mkdir $TMPDIR/trial-$$-$n && ln -s /usr $TMPDIR/trial-$$-$n/workspace; done; \
                 exec \"$0\" agents";
     let command = althing.program("/bin/sh").args(["-c", line, binary]).env("TMPDIR", &temporary);

@@ -94,7 +94,7 @@ fn esc_rejects_a_change_and_the_agent_is_told() {
 fn always_is_remembered_for_this_project_in_the_users_own_state_only() {
     let second = ("write_file", json!({"path": "list.txt", "content": "eggs\n"}));
     let fixture = fixture(&[edit(), second]);
-    // What a stranger has put into the directory allows nothing.
+    // Files that a stranger put into the directory allow nothing.
     let project = std::fs::canonicalize(fixture.althing.work_dir()).unwrap();
     for planted in [".althing/edits", ".local/state/althing/edits", "edits"] {
         fixture.althing.file(planted, format!("{}\n", project.display()));
@@ -102,7 +102,7 @@ fn always_is_remembered_for_this_project_in_the_users_own_state_only() {
     let mut terminal = open_screen(&fixture, &[]);
     terminal.keys("Buy butter, too\r");
     terminal.wait_for(QUESTION, LIMIT);
-    // The letter acts if no other letter follows.
+    // `p` allows this change and all later ones in the project. A letter acts only if no other letter follows.
     terminal.keys("p");
     let screen = terminal.wait_for("Finished: Wrote", LIMIT);
     assert!(screen.contains("always change files in"), "{screen}");

@@ -350,7 +350,7 @@ fn commands_that_people_know_from_other_programs_exist_or_are_explained() {
     terminal.wait_for("/cost", LIMIT);
     terminal.keys("\r");
     terminal.wait_for("/cst is not a command", LIMIT);
-    // The session that is left is empty, so it may be gone.
+    // The session that `/clear` leaves is empty, so its directory may be deleted.
     let sessions = || -> BTreeSet<_> {
         let dir = std::fs::read_dir(althing.state_dir().join("sessions"));
         dir.into_iter().flatten().flatten().map(|entry| entry.file_name()).collect()
@@ -526,7 +526,7 @@ fn the_theme_follows_the_background_that_the_terminal_reports() {
         if asks {
             terminal.keys_at_once("\x1b]11;rgb:fdfd/f6f6/e3e3\x1b\\");
         }
-        // The reply changes the colors, and is not typed.
+        // The terminal's reply changes the colors, and does not appear in the input.
         terminal.keys("ore").wait_for("before", LIMIT);
         let expected = if asks { light } else { dark };
         assert!(

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::mcp::Client;
 use super::support::{Fixture, LIMIT};
 
-/// Three judges rank `a` first, and no one else.
+/// Three judges rank only `a`.
 fn fixture() -> Fixture {
     let window = json!({"override_window_seconds": 600});
     Fixture::with(3, Script::parliament(), |team| team.rule("coordination", window))

@@ -13,8 +13,7 @@ fn found(althing: &Althing, args: &[&str]) -> Output {
     althing.new_command().env("ALTHING_STATE_DIR", "").args(args).spawn().wait(LIMIT)
 }
 
-/// The command of an ordinary user, which leaves the working directory to its owner. The home directory becomes that of
-/// the ordinary user.
+/// Runs Althing as an ordinary user, to whom the home directory is given. The working directory keeps its owner.
 fn as_ordinary_user(althing: &Althing, args: &[&str]) -> Output {
     for path in paths_below(&althing.home_dir()).into_iter().chain([althing.home_dir()]) {
         chown(path, Some(ORDINARY_ID), Some(ORDINARY_ID)).unwrap();
@@ -155,7 +154,7 @@ fn a_state_directory_that_others_may_write_to_is_made_private_with_a_notice() {
     for (name, mode) in [("", 0o700), ("events.jsonl", 0o600), ("token", 0o600), ("lock", 0o600)] {
         assert_eq!(session.join(name).metadata().unwrap().mode() & 0o777, mode, "{name}");
     }
-    // The user decides about a directory with a name.
+    // A state directory that the user names is used as it is, even if a group may write to it.
     let named = althing.work_dir().join("shared");
     std::fs::create_dir(&named).unwrap();
     std::fs::set_permissions(&named, PermissionsExt::from_mode(0o770)).unwrap();

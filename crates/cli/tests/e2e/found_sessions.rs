@@ -113,7 +113,7 @@ fn a_workspace_that_a_log_names_elsewhere_is_not_served() {
     assert!(planted.contains(&format!("\"workspace_path\":{}", json!(another))), "{planted}");
     std::fs::write(session.join("events.jsonl"), planted).unwrap();
     std::fs::remove_file(session.join("session.json")).unwrap();
-    // The session is this user's own, so that only the path in its log is at fault.
+    // The session is this user's own, so the only reason for a refusal is the path in its log.
     let mut client = Client::start(&here(), &["--offline"]);
     let run_id = format!("{}.r1", session.file_name().unwrap().to_str().unwrap());
     let uri = |path: &str| json!({"uri": format!("althing://runs/{run_id}/{path}")});
@@ -142,8 +142,8 @@ fn a_session_that_changed_since_it_was_accepted_must_be_accepted_again() {
     };
     assert!(undo(&["--diff", "--trust"]).stdout.contains("by the run"));
     assert!(undo(&["--diff"]).stdout.contains("by the run"), "it is still accepted");
-    // A changed version could write to any file, so its undo is refused. The refusal does not make the version
-    // accepted.
+    // The undo of a changed version could write to any file, so it is refused. A refused undo does not accept the
+    // version.
     std::fs::write(session.join("tasks/more"), "").unwrap();
     for _ in 0..3 {
         let refused = undo(&[]);
@@ -162,7 +162,7 @@ fn a_session_that_changed_since_it_was_accepted_must_be_accepted_again() {
     let accepted = here().env("HOME", &another).args(["undo", id, "--trust"]).spawn().wait(LIMIT);
     accepted.expect_code(0);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "before");
-    // What the user's own command changed in the session is no reason to ask again.
+    // The last undo itself changed the session. That is no reason to ask again.
     let again = undo(&[]);
     assert!(!again.stderr.contains("changed since"), "{}", again.stderr);
 }
@@ -186,7 +186,7 @@ fn trust_on_the_command_line_accepts_no_session_that_is_opened_later_on_the_scre
     terminal.keys("\r");
     terminal.wait_for("Use what was found here?", LIMIT);
     terminal.keys("\x1b");
-    // The screen shows the conversation from which the other one was to be opened.
+    // The screen returns to the conversation in which the user chose the other one.
     terminal.wait_for("you did not accept it", LIMIT);
     let screen = terminal.wait_for("the named one", LIMIT);
     assert!(!screen.contains("the planted one"), "{screen}");
@@ -202,7 +202,7 @@ fn a_session_planted_in_the_place_of_an_own_one_is_not_the_users() {
     let here = || fixture.althing.new_command().env("ALTHING_STATE_DIR", "");
     let state = fixture.althing.work_dir().join(".althing");
     let kept = fixture.althing.work_dir().join("kept");
-    // How the user's own session goes away, and whether the planted copy has its token.
+    // How the user's own session is deleted, and whether the copy that is planted in its place contains its token.
     for (how, with_token) in [("remove", true), ("prune", true), ("by hand", false)] {
         std::fs::write(&file, "before").unwrap();
         let args = ["--config", "team.yaml", "--automation", "--quick", "--context-path", &path, "task"];

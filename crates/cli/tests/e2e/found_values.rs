@@ -17,7 +17,8 @@ fn found_config(text: &str) -> String {
     json!({"agents": [{"id": "a", "backend": backend}]}).to_string()
 }
 
-/// A script in a directory of the user, and a directory of the same name as a mask with a script of somebody else.
+/// Makes a script in a directory of the user, and somebody else's script in a directory whose name is the mask
+/// `[secret]`.
 fn with_scripts() -> (Althing, PathBuf) {
     let althing = althing().env("OLLAMA_HOST", "127.0.0.1:9");
     let bin = althing.home_dir().canonicalize().unwrap().join("bin");

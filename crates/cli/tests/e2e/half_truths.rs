@@ -1,4 +1,4 @@
-//! What the screen says about runs, costs and limits is the whole truth.
+//! What the screen says about agents that dropped out, and about the budget of a conversation.
 
 use althing_testkit::{Fault, FaultMoment, Script};
 use serde_json::json;

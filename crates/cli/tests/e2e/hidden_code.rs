@@ -141,8 +141,8 @@ fn a_cli_agent_runs_no_code_that_the_git_config_of_a_foreign_directory_names() {
             std::fs::write(work.join(".git/inc"), included).unwrap();
             shell(line);
             let output = run(&althing, &one_task("claude"), options);
-            // With trust, the code runs: the plant is what it seems to be. (A sandbox protects everything in a directory
-            // that looks like a git directory, so the code cannot write there.)
+            // With `--trust` the code runs, which shows that the plant works. (It does not run in a directory that
+            // looks like a git directory: a sandbox protects everything in it, so the code cannot write there.)
             let runs = !options.is_empty() && !line.contains("commondir");
             assert_eq!(work.join("ran").exists(), runs, "{config:?} {options:?}: {output:?}");
         }

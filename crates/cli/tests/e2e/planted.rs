@@ -319,7 +319,8 @@ fn many_files_that_a_command_writes_to_packages_are_counted_and_undone() {
     assert_eq!(state_of(&project), before);
 }
 
-/// A CLI agent that writes files that run code later, also a `Makefile`, and another file into its working directory.
+/// A CLI agent that writes into its working directory: files that run code later, among them a `Makefile`, and an
+/// ordinary file.
 const PLANTING_CLAUDE: &str = r#"#!/usr/bin/env python3
 import json, os, sys
 sys.stdin.read()

@@ -249,7 +249,8 @@ fn with_approvals_a_permission_mode_decides_what_a_real_cli_agent_asks_and_can_w
         tasks.push(task);
     }
     althing.file("team.yaml", json!({"agents": agents}).to_string());
-    // One of each at a time: of two that make Codex's databases at the same time, one may fail.
+    // One CLI agent of each kind at a time: if two Codex processes create their databases at the same time, one may
+    // fail.
     let (first, second) = tasks.split_at(KINDS.len());
     let stages = json!([{"name": "a", "tasks": first}, {"name": "b", "tasks": second}]);
     althing.file("flow.yaml", json!({"name": "n", "goal": "g", "stages": stages}).to_string());

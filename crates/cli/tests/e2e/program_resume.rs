@@ -237,7 +237,7 @@ fn an_interactive_turn_that_was_cut_off_goes_on_in_its_conversation() {
     });
     let server = FakeModel::start_on_thread(script);
     let althing = with_programs(&dir, &server);
-    // One of each: of two that make Codex's databases at the same time, one may fail.
+    // One CLI agent of each kind: if two Codex processes create their databases at the same time, one may fail.
     let names = CLIS;
     let prompt = |name: &str| format!("{PROMPT} of {name}.");
     let task = |name: &str| json!({"id": name, "agent": name, "executionMode": "interactive", "prompt": prompt(name)});

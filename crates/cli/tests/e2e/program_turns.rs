@@ -1,5 +1,5 @@
-//! The turns of the real CLI agents in terminals: a finished turn is shown and reported like waiting, ends nothing by
-//! itself, and a person ends the program with one op or one key.
+//! The turns of the real CLI agents in terminals: a finished turn is shown and reported like waiting for the user, the
+//! program does not end by itself, and a person ends it with one op or one key.
 
 use std::time::Duration;
 

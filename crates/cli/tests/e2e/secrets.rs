@@ -31,7 +31,7 @@ const DOTENV: [(&str, &str); 8] = [
     ("TEAM_KEY", "canary-10-dotenv-key"),
     ("GREEN_HORSE", "canary-11-dotenv-used-as-a-key"),
     ("REFRESH_TOKEN", "canary-12-dotenv-token"),
-    // Other programs accept such names, and of a name that is set twice the last value.
+    // Other programs accept such names, and use the last value of a name that is set twice.
     ("team/token", "canary-23-dotenv-slash"),
     ("MY KEY", "canary-24-dotenv-space"),
     ("1PASSWORD_TOKEN", "canary-25-dotenv-digit"),

@@ -126,7 +126,8 @@ fn what_is_new_below_is_counted() {
     let screen = terminal.wait_gone("reply 1, line 29", LIMIT);
     assert!(!screen.contains("new"), "{screen}");
     gate.release_all();
-    // The next message, and its reply; the reply that was awaited has grown in its place.
+    // Two entries are new: the queued message and its reply. The reply that was already awaited is not counted; it
+    // takes the place of the waiting line.
     let screen = terminal.wait_for("↓ 2 new", LIMIT);
     assert!(!screen.contains("reply 2"), "the place is kept:\n{screen}");
 }

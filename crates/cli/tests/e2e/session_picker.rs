@@ -60,7 +60,7 @@ fn the_picker_filters_previews_and_resumes() {
         let mut terminal = offline(&althing, cols, rows);
         let screen = open_picker(&mut terminal);
         assert!(screen.contains("3 of 3"), "{screen}");
-        // A greeting says nothing, so its title continues with the reply.
+        // A greeting does not say what the conversation is about, so the reply is added to the title.
         assert!(screen.lines().any(|line| line.contains("hello – You wrote")), "{screen}");
         let directory = althing.work_dir();
         let name = directory.file_name().unwrap().to_str().unwrap();

@@ -168,7 +168,7 @@ impl Client {
     fn ask(&mut self, method: &str, params: &Value) -> Value {
         let request = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params});
         let answer = self.http("POST", &request.to_string());
-        // An event is one chunk, so its data is on one line.
+        // The server sends each event as one HTTP chunk, so the data of an event is on one line.
         let data = answer.lines().map(|line| line.strip_prefix("data: ").unwrap_or(line));
         let mut messages = data.filter_map(|line| serde_json::from_str::<Value>(line).ok());
         messages.find(|message| message["id"] == 7).unwrap_or_else(|| panic!("no answer: {answer}"))

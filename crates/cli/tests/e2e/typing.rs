@@ -278,7 +278,8 @@ fn what_was_typed_before_the_question_appeared_never_approves_a_run() {
         (screen, "1", "Write a message", "/reject\r"),
         (screen, "", "Type a message...", "\x1b"),
     ] {
-        // A whole line, and a line that is completed after the question appeared.
+        // What is typed before and after the question appears: a whole line before it, or a line that is completed
+        // after it.
         for (before, after) in [("y\r", ""), ("y", "\r"), ("a\r", ""), ("/approve", "\r"), ("\r", "")] {
             let gate = Gate::before_headers();
             let fixture = gated_proposal(&gate);
@@ -289,7 +290,7 @@ fn what_was_typed_before_the_question_appeared_never_approves_a_run() {
             terminal.keys("Compare them, all of you\r");
             gate.wait_waiting_blocking(1, LIMIT);
             terminal.keys(before);
-            // The terminal, or the screen, has received what was typed.
+            // Wait until the terminal echoes what was typed, or the screen shows it.
             let shown = before.trim_end();
             terminal.wait_until(LIMIT, "what was typed", |screen| {
                 shown.is_empty() || screen.split_whitespace().any(|word| word == shown)

@@ -410,7 +410,7 @@ fn the_mode_bar_and_tabs_can_be_clicked_and_are_locked_while_agents_work() {
 fn no_text_of_a_proposed_run_looks_like_a_row_of_its_question() {
     const COLUMNS: usize = 100;
     let (line, screen) = (&["chat", "--config", "team.yaml"][..], &["--config", "team.yaml"][..]);
-    // Where the text of the task begins, and the forged rows.
+    // `before` is the text in front of the task in the task's row, and `forged` the row that the task imitates.
     for (args, plain, ready, before, forged, after) in [
         (line, "", "", "  Task      ", "  May write nothing at all", "y approve"),
         (
@@ -437,7 +437,8 @@ fn no_text_of_a_proposed_run_looks_like_a_row_of_its_question() {
         terminal.wait_for(ready, LIMIT);
         terminal.keys("go\r");
         let shown = terminal.wait_for(after, LIMIT);
-        // The text of the screen has rows that the terminal broke in one line.
+        // In the screen's text, a line that the terminal wrapped is still one line. It is split into the rows on the
+        // screen.
         let rows = shown.lines().flat_map(|line| {
             let letters: Vec<char> = line.chars().collect();
             letters.chunks(COLUMNS).map(|row| row.iter().collect::<String>()).collect::<Vec<_>>()

@@ -373,7 +373,7 @@ fn the_cost_limit_of_a_workflow_applies_to_all_its_tasks_together() {
     }
     assert_eq!(task(3, 0)["status"], "PENDING", "{report}");
     assert!(!fixture.althing.work_dir().join("ran").exists());
-    // Without a task that was ended, the workflow itself says why it ended.
+    // If no task is running when the limit is reached, the error of the workflow says why it ended.
     let stages = ["a", "b", "c"].map(|id| vec![claude(id, "go")]);
     workflow(&fixture.althing, &stages);
     let command = fixture.command(&["workflow", "run", "flow.yaml", "--max-cost", "0.5"]);
@@ -545,7 +545,7 @@ fn a_script_can_answer_a_waiting_task_over_stdin() {
 
 #[test]
 fn a_program_in_a_terminal_that_ends_before_its_prompt_was_typed_has_failed() {
-    // A `claude` that shows nothing that is known, as after a release that must be updated first.
+    // A `claude` whose screen Althing does not recognize, such as a version that must be updated first.
     let althing = scripted_claude::install(&althing(), "#!/bin/sh\necho Please update\n");
     let key = "bash -c 'read -n 1 -p \"Press any key: \"; echo'";
     let cases = [

@@ -102,7 +102,8 @@ pub(crate) async fn listed_ollama_models(http: &HttpClient, base_url: &str) -> O
     Some(models.into_iter().filter(has_plain_name).collect())
 }
 
-/// Whether the name of a model consists of what names of models consist of. A server that was only found chose it.
+/// Whether a model's name contains only characters that are usual in names of models. A server that was only found
+/// chose the name, so it could be any text.
 fn has_plain_name(model: &LocalModel) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._:/@+- ".contains(c);
     !model.name.is_empty() && model.name.len() <= MAX_MODEL_NAME && model.name.chars().all(is_plain)

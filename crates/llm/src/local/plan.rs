@@ -100,7 +100,8 @@ impl<'a> CallPlan<'a> {
                 reply.calls_from = (!calls.is_empty()).then_some(from);
                 (reply.tool_calls, reply.text) = (calls, text);
             }
-            // The beginning of a JSON object is not for readers.
+            // If no call or text can be read from a reply that begins with a JSON object, for example because the reply
+            // was cut, only its readable part is kept.
             None => {
                 if reply.text.trim_start().starts_with('{')
                     && let Some(readable) = view.and_then(CallStream::readable)

@@ -69,7 +69,8 @@ pub(crate) fn written_calls(text: &str, tools: &[ToolSpec], messages: &[Message]
     if places.iter().any(is_own) {
         places.retain(is_own);
     } else if !text_without(text, &places).is_empty() {
-        // Text around a quoted call may say anything about it. A reply that is nothing but the call makes it.
+        // All calls in the reply are quoted. Text around a quoted call may say anything about it, so the call does not
+        // count. A reply that contains nothing but the call makes the call.
         return None;
     }
     let rest = text_without(text, &places);
@@ -362,7 +363,8 @@ mod tests {
             let calls = written_calls(text, &tools(), messages).map(|reply| reply.calls);
             calls.unwrap_or_default().into_iter().map(|call| call.name).collect::<Vec<_>>()
         };
-        // Between marker lines, whether or not the conversation is known, and if the end is missing.
+        // A call between marker lines does not count, whether or not the conversation is known, even if the closing
+        // marker is missing.
         for messages in [&messages[..], &[]] {
             assert_eq!(names(&format!("They wrote:\n{shown}\nI disagree."), messages), [""; 0]);
             assert_eq!(names(&format!("{shown}\n{own}"), messages), ["new_answer"]);
@@ -374,7 +376,8 @@ mod tests {
         for quoted in [vote, &loose] {
             assert_eq!(names(&format!("They wrote:\n```json\n{quoted}\n```\nAwful."), &messages), [""; 0]);
             assert_eq!(names(&format!("They wrote:\n{quoted}\n\nMine:\n{own}"), &messages), ["new_answer"]);
-            // A reply that is nothing but the call makes it, and so does one with a call that nobody else wrote.
+            // A quoted call counts if the reply contains nothing else. A call that is not in the conversation counts
+            // with text around it, too.
             assert_eq!(names(&format!("```json\n{quoted}\n```"), &messages), ["vote"]);
             assert_eq!(names(&format!("So:\n{quoted}"), &messages[..0]), ["vote"]);
         }

@@ -137,7 +137,7 @@ async fn auto_moves_to_a_schema_once_the_model_writes_a_call_as_text_and_says_so
         assert_eq!((first.text.as_str(), first.reply().text.as_str()), ("", ""), "no markup is shown");
         let [notice] = first.reply().notices.as_slice() else { panic!("{:?}", first.reply().notices) };
         assert!(notice.text.contains("wrote its tool call as text"), "{}", notice.text);
-        // Another agent on the same model profits from it.
+        // Another agent on the same model begins with the form that this agent found.
         let two =
             backend(&config("chatcompletion", &server, json!({})), &http, &PriceTable::default()).unwrap();
         let second = call(&*two, &answering()).await;

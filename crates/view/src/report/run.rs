@@ -54,7 +54,7 @@ pub struct RunReport {
     /// The answers in the order in which they were stored.
     #[serde(skip)]
     stored: Vec<AnswerLabel>,
-    /// The number of answers before the last restart, which agents are no longer shown.
+    /// The number of answers that were stored before the last restart. Agents are no longer shown these answers.
     #[serde(skip)]
     discarded: usize,
 }

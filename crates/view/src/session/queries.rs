@@ -114,7 +114,7 @@ impl SessionView {
         !self.streaming.is_empty() || (busy && self.chat_agent.is_some())
     }
 
-    /// Whether the chat agent waits until the user allows a change of files, or not.
+    /// Whether the chat agent waits for the user's decision about a change of files.
     pub fn awaits_edit_permission(&self) -> bool {
         let asks =
             |question: &Question| matches!(question.interaction.kind, InteractionKind::EditApproval { .. });

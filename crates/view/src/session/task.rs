@@ -137,7 +137,8 @@ impl TaskView {
                     self.started = at;
                 }
                 self.status = *status;
-                // The reason with a hint, from the end of the attempt, says more than the same reason alone.
+                // If the end of the attempt already gave this reason with a hint, it is not replaced by the reason
+                // without the hint.
                 let is_known = |why: &String| self.why.as_ref().is_some_and(|known| known.starts_with(why));
                 if !why.as_ref().is_some_and(is_known) {
                     self.why.clone_from(why);
