@@ -1,5 +1,6 @@
 //! In which order two judges read the two answers: what each order gives in each world. The product has two of these
-//! orders (`judge_order: rotated` and `config`); the others show that no order is better that hides the author.
+//! orders (`judge_order: rotated` and `config`). The other two show that no order that hides the author of an answer is
+//! better.
 
 use super::{DEFAULT, WORLDS, World, index_of, task};
 use althing_engine::tally::{self, Contender, Election};

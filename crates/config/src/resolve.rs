@@ -330,7 +330,8 @@ fn strategy(node: &Node) -> Option<FinalAnswerStrategy> {
     }
 }
 
-/// If Althing does not support the given word, the word that is used instead.
+/// The given word or, if Althing does not support that word, the word that is used instead. `None` if the key does not
+/// accept the word.
 pub(crate) fn word(section: &Section, key: &str, node: &Node) -> Option<&'static str> {
     let Kind::Choice(choices) = section.key(key)?.kind else { return None };
     let given = node.as_text()?;

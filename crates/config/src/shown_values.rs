@@ -57,7 +57,8 @@ pub(crate) fn other_entries(section: &Node, except: &[&str]) -> Option<String> {
     (!others.is_empty()).then(|| in_ticks(MAX_VALUES, &Json::Object(others).to_string()))
 }
 
-/// The host, because the rest of an address could be mistaken for it, and the address.
+/// The address after its host. The host is named separately, because another part of the address could be mistaken for
+/// it.
 pub(crate) fn address(url: &str) -> String {
     let host = shown(backends::host_of(url).unwrap_or(url));
     format!("{host} ({})", in_ticks(MAX_SHOWN, &leaf("", &without_password(url))))
@@ -126,7 +127,8 @@ fn cut_to(most: usize, text: &str) -> String {
 
 const MORE: &str = " more characters)";
 
-/// Whether a line may lack a part of its values. (A value can only make this true, not false.)
+/// Whether values in this line may have been cut off. True also for a value that itself contains the mark, but no value
+/// can make it false.
 pub(crate) fn is_shortened(line: &str) -> bool {
     line.contains(MORE)
 }

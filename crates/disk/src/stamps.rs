@@ -2,9 +2,9 @@
 
 use std::os::fd::AsFd;
 
-/// Whether every change of a file on this file system leaves another change time. On other file systems (tmpfs, FUSE,
-/// network and FAT file systems), contents must be compared: on tmpfs, a write through a shared mapping of the file
-/// changes no time stamp.
+/// Whether every change of a file on this file system gives the file a new change time (ctime). On other file systems
+/// (tmpfs, FUSE, network and FAT file systems), contents must be compared: on tmpfs, a write through a shared mapping
+/// of the file changes no time stamp.
 #[cfg(target_os = "linux")]
 pub fn has_reliable_stamps(file: impl AsFd) -> bool {
     use rustix::fs::FsWord;

@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(visible(&format!("e{}", "\u{301}".repeat(5))), "e\u{301}\u{301}\u{301}\\u{301}\\u{301}");
         assert_eq!(visible(" \u{301}x"), " \\u{301}x");
         assert_eq!(visible_line("a\n\tb\u{200b}"), "a␊␉b\\u{200b}");
-        // What other functions make of the result loses nothing.
+        // The other functions leave the result unchanged.
         for c in ('\0'..=char::MAX).filter(|c| !matches!(c, '\n' | '\t')) {
             let shown = visible_line(&format!("x{c}"));
             assert_eq!(text(&shown), shown, "{c:?}");

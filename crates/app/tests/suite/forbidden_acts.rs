@@ -326,7 +326,7 @@ impl World {
         Self { _dir: dir, base, run_dir, spec, sandbox, envs, env, chats, phase, notices }
     }
 
-    /// The directory is None for a member of the run.
+    /// The environment of an agent of this kind and, for a chat agent, the directory of its files.
     fn agent_env(&self, kind: Kind) -> (Option<&Path>, &Arc<dyn AgentEnv>) {
         let chat = match kind {
             ChatFileTools | ChatMcpServer => self.chats.first(),

@@ -39,7 +39,7 @@ pub(crate) struct Key {
     pub(crate) off: Option<&'static str>,
     /// For a key without effect: whether no value of it gives a warning.
     pub(crate) no_warning: bool,
-    /// For a key without effect: the words whose purpose Althing fulfills by itself, for which no warning is given.
+    /// For a key without effect: the values that cause no warning, because Althing by itself does what they are for.
     pub(crate) fulfilled: &'static [&'static str],
     /// Whether the value is passed to the model client, in `BackendConfig::params`.
     pub(crate) passed_on: bool,

@@ -145,7 +145,7 @@ impl Connection {
         answer
     }
 
-    /// The text follows the server's name. Waits briefly until the reason is known.
+    /// How the connection ended, phrased to follow the server's name. Waits briefly until the reason is known.
     pub(crate) async fn ending(&self) -> String {
         handshake::ending(&self.exit_reason, self.process.as_ref()).await
     }

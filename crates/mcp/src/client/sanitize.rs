@@ -46,7 +46,7 @@ pub(crate) fn message(mut value: Value, skipped_tools: &SkippedTools) -> Option<
     serde_json::from_value(value).ok()
 }
 
-/// This is for transports that parse messages themselves.
+/// Like [`messages`], but for transports that parse messages themselves: returns the repaired text.
 pub(crate) fn text(text: String, skipped_tools: &SkippedTools) -> String {
     if has_too_many_values(text.as_bytes()) {
         return refusal(text.as_bytes()).unwrap_or_default().to_string();
@@ -70,7 +70,7 @@ fn has_too_many_values(json: &[u8]) -> bool {
     count > limits::VALUES
 }
 
-/// What is read in place of a response with too many values: an error with the same id. `None` if the message is no
+/// The message that replaces a response with too many values: an error with the same id. `None` if the message is no
 /// response.
 fn refusal(json: &[u8]) -> Option<Value> {
     #[derive(Deserialize)]

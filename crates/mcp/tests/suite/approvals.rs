@@ -43,7 +43,7 @@ async fn an_approval_that_many_use_at_once_starts_one_run_at_most_and_never_anot
             let mut again = ask.clone();
             again["requestState"] = asked["requestState"].clone();
             again["inputResponses"] = json!({"approve": {"action": "accept", "content": {}}});
-            // One of every four callers asks for the approved run; its position rotates.
+            // Every fourth call asks for the approved run; which calls these are changes from round to round.
             if n % 4 != round % 4 {
                 again["arguments"]["task"] = json!(format!("say another {n}"));
             }

@@ -35,7 +35,7 @@ fn what_the_config_of_a_repository_names_is_found_even_if_it_is_missing() {
         ("[core]\neditor = ./not/there -w\n", &["not/there"]),
         ("[core]\neditor = node_modules/.bin/there\n", &[]),
         ("[core]\neditor = vim -u none\n[user]\nname = tools/x\n", &[]),
-        // A value is not changed, and `..` leaves the directory that a symlink leads to.
+        // Spaces in a value are kept, and `..` after a symlink means the directory above the symlink's target.
         ("[core]\nhooksPath = \"hooks \"\n", &["hooks "]),
         ("[core]\nhooksPath = link/../hooks\n", &["hooks", "link", "tools"]),
         ("[core]\nhooksPath = tools/hooks/../../new\n", &["new", "tools", "tools/hooks"]),

@@ -127,8 +127,8 @@ fn the_reply_of_a_model_is_noticed_before_its_first_tool_is_done_and_not_before_
         assert!(!replies(before), "{name}: {before}");
         assert!(replies(first), "{name}: {first}");
     }
-    // In recordings of real CLI agents, the sign comes before everything else that the model did, and not at all if
-    // the model could not be reached.
+    // In recordings of real CLI agents, the sign that the model replies comes before everything else that the model
+    // did. There is no sign if the model could not be reached.
     for name in RECORDED {
         let failed = if name == "claude" { "fail401-noretry" } else { "fail401" };
         for (case, is_reached) in [("final-new", true), (failed, false)] {

@@ -385,7 +385,7 @@ async fn a_chain_of_processes_in_a_container_does_not_outlive_its_command() {
     let daemon = TestDockerDaemon::start();
     let agent_files = AgentFixture::new();
     let containers = DockerClient::connect(&daemon.socket()).await.unwrap();
-    // With a part of a CPU only, the chain would often stand still while the processes are listed.
+    // If the container had only a part of a CPU, the chain would often pause, and its processes could be listed.
     let whole_cpu = ContainerSpec { cpus: None, ..spec(&agent_files) };
     let container = containers.start(whole_cpu, ContextAccess::ReadOnly).await.unwrap();
     let host = agent_files.host(Sandbox::Docker(Arc::clone(&container)));

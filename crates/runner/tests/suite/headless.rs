@@ -264,7 +264,7 @@ async fn a_turn_that_was_finished_before_an_interruption_is_read_without_a_searc
     let fixture = TaskFixture::new();
     let mut job = fixture.agent("claude", "say the answer");
     assert_eq!(fixture.run(&job).await.output, "the answer");
-    // The path of the last directory is so long that no search goes there.
+    // The path of the last directory is too long for a search, so a program that needs the search is refused.
     let deep = format!("{}/", "d".repeat(250)).repeat(14);
     std::fs::create_dir_all(fixture.path("work").join(deep)).unwrap();
     let refused = fixture.run(&fixture.agent("codex", "say hello")).await;

@@ -233,7 +233,7 @@ async fn a_call_that_was_cut_off_continues_in_its_conversation_with_only_what_is
     }
 }
 
-/// Its executable fails in a resumed conversation if the file `damaged` exists, and prints that file.
+/// An adapter whose executable, if the file `damaged` exists, prints that file and fails in a resumed conversation.
 #[derive(Debug)]
 struct DamagedConversation;
 

@@ -79,7 +79,7 @@ os.kill(child, signal.SIGKILL)
 print("tried")
 "#;
 
-/// What changes when anybody changes the mode or times of a file of the machine.
+/// The mode and the ctime of files of the machine. Every change of mode or times changes the ctime.
 fn own_files() -> BTreeMap<PathBuf, (u32, i64, i64)> {
     let devices = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
     let paths = ["/usr/bin/bwrap", HELPER].into_iter().chain(devices).map(PathBuf::from);

@@ -57,7 +57,7 @@ impl SessionFixture {
 
     fn job(&self, adapter: &str) -> ProgramJob {
         let path = format!("{}:/usr/bin:/bin", self.dir.path().display());
-        // Repositories in the working directory are searched for.
+        // The working directory must exist, because Althing searches it for repositories.
         let cwd = self.dir.path().join("work");
         std::fs::create_dir_all(&cwd).unwrap();
         let spec = serde_json::json!({

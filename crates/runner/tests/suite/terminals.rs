@@ -354,7 +354,8 @@ async fn a_prompt_for_a_program_that_ends_first_is_reported_as_not_sent() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_prompt_that_was_lost_before_a_slow_program_was_ready_is_typed_again() {
-    // What is typed before the program is ready is lost, or is only shown late; then it must not be typed again.
+    // A prompt that is typed before the program is ready is lost, and must be typed again; unless the program shows it
+    // later, because then it was not lost.
     for (shows, reads_again) in [("", true), ("echo \"> $lost\"; ", false)] {
         let script = format!(
             "stty -echo; IFS= read -r lost; {shows}echo Ready for your command; IFS= read -t 4 -r one; echo \"first:$one.\""
@@ -424,7 +425,8 @@ async fn a_trouble_that_comes_back_on_the_screen_is_reported_once() {
         program.until("the trouble is reported", |program| troubles(program).len() == count).await;
         program.typed("\r");
     }
-    // The question was read from the same screen as the trouble that came back.
+    // The question is on the same screen as the trouble that came back, so by now that trouble has been seen again,
+    // too.
     program.until("the question is reported", |program| !program.interactions().is_empty()).await;
     assert_eq!(troubles(&program), ["fake: one", "fake: two"]);
     program.typed("\r");

@@ -108,7 +108,7 @@ async fn no_program_that_does_not_ask_is_reported() {
             }
         }
     }
-    // Every look at a quiet screen comes at most five seconds after the one before.
+    // Althing looks at a quiet screen at least every five seconds, so it looks at each screen again in this time.
     let watched = Duration::from_secs(scale(7, 600) as u64);
     tokio::time::sleep(watched).await;
     for (row, program) in &started {

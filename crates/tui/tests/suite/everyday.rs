@@ -140,7 +140,7 @@ fn a_stopped_reply_keeps_its_words_and_says_who_stopped_it() {
     assert_eq!(screen.text().matches("stopped by you").count(), 1);
 }
 
-/// A host whose conversation's changes of files are undone or not.
+/// A host that says whether the chat agent's changes of files were undone.
 struct UndoHost(AtomicBool);
 
 impl TuiHost for UndoHost {

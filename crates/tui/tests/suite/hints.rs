@@ -91,7 +91,7 @@ fn no_hint_is_cut_at_any_width_and_the_way_out_stays() {
     }
 }
 
-/// A conversation with a finished run that changed so many files.
+/// A conversation with a finished run that changed this many files.
 fn finished(changed: usize) -> Script {
     let mut script = Script::default();
     script.chat(true);
@@ -139,7 +139,7 @@ fn while_a_search_is_typed_the_hint_says_what_its_keys_do() {
         screen.write(word);
         screen.press(KeyCode::Enter);
         assert!(screen.shows("n next"), "{}", screen.text());
-        // A search that is given up has no next place.
+        // After Esc there is no search, so nothing has a next place.
         screen.wait(2_000);
         screen.press(KeyCode::Char('/'));
         screen.press(KeyCode::Esc);
@@ -153,7 +153,8 @@ const EDITING: [(&str, KeyCode, &str); 3] = [
     ("plan", KeyCode::Tab, "enter approve"),
 ];
 
-/// Workflows, other questions, and a call that waits.
+/// A workflow, questions other than those of a proposed run, plan or budget, and a call that waits: each with its name
+/// and the hint that must stay.
 fn questions() -> Vec<(&'static str, Script, &'static str)> {
     let mut dialogs = Vec::new();
     let mut script = Script::default();

@@ -86,7 +86,7 @@ fn ctrl_c_rejects_what_a_box_asks() {
         assert!(screen.shows("Ctrl+C again leaves"), "{}", screen.text());
         screen.control('c');
         assert_eq!(screen.effects.last(), Some(&Effect::Leave(TuiExit::Quit)));
-        // A box that came just now is not answered, but Ctrl+C twice leaves.
+        // Ctrl+C does not answer a dialog that has just appeared, but a second Ctrl+C leaves.
         let mut script = Script::default();
         script.chat(true);
         let mut screen = TestScreen::showing(&script, 100, 30);

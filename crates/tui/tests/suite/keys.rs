@@ -226,7 +226,8 @@ fn ctrl_c_clears_then_cancels_then_leaves() {
     assert!(screen.shows("Ctrl+C again leaves"));
     screen.control('c');
     assert_eq!(screen.effects.last(), Some(&Effect::Leave(TuiExit::Quit)));
-    // When the run has ended, the message goes, and leaving is asked again.
+    // When the run has ended, the message that it is being stopped disappears. Another key between two Ctrl+C cancels
+    // leaving.
     let mut script = script::conversation();
     let mut screen = TestScreen::showing(&script, 80, 24);
     screen.control('c');

@@ -1,5 +1,5 @@
-//! Letters and digits that are shortcuts, and at the same time the start of a sentence: a sentence answers and changes
-//! nothing, in no dialog and while nobody writes; a letter alone does.
+//! Letters and digits that are shortcuts and can also begin a sentence: a sentence answers and changes nothing, in any
+//! dialog and wherever the focus is; a letter alone does.
 
 use super::support::{TestScreen, options};
 use crate::script::{self, Script};
@@ -161,7 +161,7 @@ fn a_letter_whose_box_is_gone_comes_before_the_letters_that_follow() {
     assert_eq!(screen.app.input.text(), "and");
 }
 
-/// A conversation that the person goes through, with the newest entry of each kind selected in turn.
+/// A conversation in which the person has moved up from the newest entry this many times.
 fn browsing(up: usize) -> TestScreen {
     let mut script = script::conversation();
     let mut result = Script::result("r2", "Replace JWT", RunStatus::Completed);

@@ -219,12 +219,13 @@ fn type_sentence(keys: &mut Keys, screen: &mut TestScreen, script: &mut Script, 
     pressed
 }
 
-/// An answer, a cancellation, an undo, or keys for a program. Leaving is harmful too; `Esc` may stop a reply.
+/// Whether an effect does harm: an answer, a cancellation, a retry, an undo, leaving, or keys for a program. Stopping a
+/// reply with Esc does no harm.
 fn is_harmful(effect: &Effect) -> bool {
     !is_harmless(effect) || matches!(effect, Effect::Submit(Op::Input { .. }))
 }
 
-/// Whether a dialog is open that comes only by a key.
+/// Whether a dialog is open that appears only if the person presses a key.
 fn is_opened_by_a_key(screen: &TestScreen) -> bool {
     ["esc later", "esc keep", "esc no"].iter().any(|hint| screen.shows(hint))
 }
@@ -244,10 +245,11 @@ fn sentences_answer_no_question_of_any_kind_that_comes_while_they_are_typed() {
         let mut screen = TestScreen::showing(&script, [80, 80, 160][keys.below(3)], 24);
         let mut number = 0;
         for round in 0..8 {
-            // What was typed is sent or cleared, and the person looks at the screen for a while.
+            // The person looks at the screen for a while, with an empty input, as after sending or clearing what was
+            // typed.
             screen.wait(1200 + keys.below(4000) as u64);
             screen.app.input.set("");
-            // What the person opened and does not answer, the person closes.
+            // The person closes a dialog that the person opened and does not answer.
             if is_opened_by_a_key(&screen) {
                 screen.press(KeyCode::Esc);
                 screen.wait(1200);

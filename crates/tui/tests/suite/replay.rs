@@ -1,4 +1,4 @@
-//! A recording is an engine like any other.
+//! Tests of `Replay`, which plays a recorded session to a front end as a running engine does.
 
 use super::support::TestScreen;
 use crate::script;

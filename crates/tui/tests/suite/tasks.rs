@@ -105,7 +105,7 @@ fn a_program_without_a_terminal_shows_text_tools_and_output() {
     assert_eq!(screen.ops.last(), Some(&Op::Cancel { task: "w1.ask".into() }));
 }
 
-/// For a workflow, the tasks panel is the lowest screen.
+/// The screen of a workflow. Below its other screens is the tasks panel, not a conversation.
 fn watching(script: &Script) -> TestScreen {
     let mut screen = TestScreen::with(TuiOptions { workflow: true, ..options() }, 100, 30);
     screen.feed(&script.items);

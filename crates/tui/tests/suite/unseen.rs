@@ -43,7 +43,7 @@ fn program_asks(text: &str, labels: &[&str], (width, height): (u16, u16)) -> Tes
     let mut screen = TestScreen::with(TuiOptions { workflow: true, ..options() }, width, height);
     screen.feed(&script.items);
     screen.press(KeyCode::Char('a'));
-    // The same key would answer the question only after a pause.
+    // `a` opened the question. As an answer, the same key counts only after a pause.
     screen.wait(1000);
     screen
 }

@@ -56,7 +56,7 @@ fn the_snapshots_of_an_agent_together_have_a_limit() {
         );
         assert!(!run.join("snapshots/agent1.3").exists());
     }
-    // What an earlier snapshot contains needs no space.
+    // Files that an earlier snapshot already contains do not count again.
     write(&one.path().join("file"), "small");
     let_time_pass(dir.path());
     assert_eq!(one.take_snapshot(label(1, 3)).unwrap().copied, 1);
