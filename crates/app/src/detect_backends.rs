@@ -172,7 +172,7 @@ fn describe_owner(base_url: &str, owner: Owner) -> String {
     format!("the model server at {address} is not used, because {who}; to use it, name it in {variable}")
 }
 
-/// Whose program serves a port of this machine. It would get the tasks.
+/// Whose program serves a port of this machine. The program would be sent the user's tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
     /// This user or a system account.

@@ -68,7 +68,8 @@ impl Environment {
                 (Ok(name), Ok(value)) => {
                     variables.insert(name, value);
                 }
-                // Texts that are not UTF-8 are read like this in outputs, too.
+                // A variable that is not UTF-8 is not used, only masked. Outputs of programs are converted to text in
+                // the same way, so the value is found in them.
                 (name, value) => {
                     let lossy = |text: Result<String, OsString>| {
                         text.unwrap_or_else(|text| text.to_string_lossy().into_owned())

@@ -1,6 +1,6 @@
-//! The common cost limit of all runs that one MCP server starts: without it, a client could launch run after run,
-//! each with its own budget. Calls that the limit does not allow are not made; this file starts no further runs, and
-//! cancels runs that other runs have made too expensive.
+//! The common cost limit of all runs that one MCP server starts: without it, a client could launch run after run, each
+//! with its own budget. The engine makes no model call that the limit does not allow. Once the limit is reached, no
+//! further run is started, and a running run is cancelled if other runs have spent something since it was started.
 
 use althing_engine::{CostAccount, OnRefusal};
 use althing_protocol::{EventStream, SessionId};

@@ -295,7 +295,7 @@ fn create_session(
     loop {
         let id = next();
         match store.create(&id) {
-            // The second kind: a session that is still running.
+            // The id is used: the session with this id has ended (`Exists`) or is still running (`OwnedElsewhere`).
             Err(error)
                 if matches!(error.kind, JournalErrorKind::Exists | JournalErrorKind::OwnedElsewhere) => {}
             created => return created.map(|owned| (id, owned)),
@@ -346,7 +346,8 @@ pub(crate) async fn start(
     Ok(StartedSession { id, orchestrator, envs, recorded: Vec::new() })
 }
 
-/// What is recorded is acted upon, and secrets are masked in it.
+/// The refusal of an op that contains a secret at `place`. Althing acts on the op as it is recorded, and secrets are
+/// masked in the record, so the op could not work.
 pub(crate) fn secret_in_op(place: &str) -> Failure {
     Failure::usage(format!(
         "`{place}` contains one of your secrets. Secrets are masked in the session's log, and Althing does not act on a \

@@ -274,7 +274,8 @@ impl Search {
         let is_unnamed = |row: &&RunsCode| unnamed_rows().any(|known| known == *row);
         let is_sealed = || SEALED_NAMES.iter().any(|known| name == *known);
         if let Some(row) = dir.row.filter(|row| kind.is_dir() && is_sealed() && is_unnamed(row)) {
-            // Althing itself writes there, and programs in a sandbox cannot.
+            // Of a directory such as `.althing`, only the creation is noted: Althing itself writes in it, and
+            // programs in a sandbox cannot.
             self.add_inode(&path, row);
             return;
         }

@@ -30,7 +30,8 @@ const SHORT_COMMAND: Duration = Duration::from_secs(10);
 /// File systems take the times of changes from a clock that advances once per tick, so a file that changed just after
 /// the start may carry a time that is this much before the start.
 const CLOCK_TICK: Duration = Duration::from_millis(20);
-/// How long a memory limit that was exceeded only by pages counted several times is not verified again.
+/// If the memory limit seems to be exceeded only because shared pages are counted several times, the exact memory is
+/// not measured again for this time.
 const VERIFY_PAUSE: Duration = Duration::from_secs(1);
 
 pub(crate) struct LimitWatch {
@@ -288,7 +289,8 @@ impl DiskWatch {
         } else if lost >= left / 2 {
             PAUSE_FACTOR
         } else {
-            // Measure anyway: other programs may have freed space, which hides how much this command has used.
+            // Even if little space was lost, measure now and then: other programs may have freed space, which hides how
+            // much this command has used.
             LONG_PAUSE_FACTOR
         };
         last.at.elapsed() >= last.took * pause

@@ -30,8 +30,9 @@ pub(crate) fn list(dir: &Path, max_entries: usize) -> Listing {
     listing
 }
 
-/// A directory of another user in which this user may open nothing hides nothing, and neither does one of root. No mode
-/// keeps root from listing a directory, only the kernel does (in /proc).
+/// Whether programs of this user may use files in a directory that could not be listed. Not for a directory of root or,
+/// if another user owns it, one that this user may not enter. If this user is root, only the kernel itself refuses a
+/// listing (in /proc), never the mode of a directory.
 fn hides_files(dir: &Path, error: &io::Error) -> bool {
     let user = rustix::process::geteuid();
     if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) || user.is_root() {

@@ -115,7 +115,7 @@ impl SessionEnvs {
             grant.protected_files.extend(code.config_files.into_iter().chain(files));
             grant
         };
-        // The search never panics; without its result, nothing is granted.
+        // If the search panicked, the agent would get the default grant, which grants nothing.
         tokio::task::spawn_blocking(protect).await.unwrap_or_default()
     }
 

@@ -350,7 +350,8 @@ impl EvalStop {
     }
 }
 
-/// Runs of an evaluation begin many times a second, and ids of the same second differ only in 16 bits.
+/// Many runs of an evaluation may begin in the same second. Ids of the same second differ only in 16 bits, so the next
+/// id may be in use already.
 fn unused_id(mut next: impl FnMut() -> SessionId, is_used: impl Fn(&SessionId) -> bool) -> SessionId {
     loop {
         let id = next();

@@ -370,7 +370,7 @@ fn contribute(
     }
 }
 
-/// Only in a quick run of a single agent, because nobody votes there.
+/// Whether an agent may answer in plain text: only in a quick run of a single agent, because nobody votes there.
 fn accepts_plain_text(state: &RunState) -> bool {
     state.spec.rules.skip_voting && state.members.len() == 1
 }

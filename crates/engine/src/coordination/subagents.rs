@@ -175,7 +175,8 @@ impl RunState {
         if !subagents.iter().all(|subagent| subagent.is_over()) {
             return RunToolAction::Wait;
         }
-        // Not the seed of the conversation: a marker line of its own would change the token of all its messages.
+        // With the conversation's seed, the marker lines of this result would contain the conversation's token. The
+        // conversation's token must not occur in any text, so all messages would get another one.
         let seed = self.spec.tie_break_seed ^ fnv1a(first.task.as_str());
         let text = text_with_markers(seed, |markers| {
             let mut text = String::new();

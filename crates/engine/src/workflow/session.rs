@@ -119,7 +119,8 @@ impl WorkflowSession {
         let state = self.tasks.get(&key.task)?;
         let spec = state.program.as_ref()?;
         let restart = spec.on_interrupt == Some(OnInterrupt::Restart);
-        // A program in a terminal begins its conversation with the prompt. Without a prompt, a person uses the program.
+        // A conversation in a terminal begins with the prompt. If the prompt was not sent, the program therefore starts
+        // without its conversation. Without a prompt, a person uses the program, and the conversation is resumed.
         let in_terminal = spec.mode == ExecutionMode::Interactive && !spec.prompt.trim().is_empty();
         let restart = restart || (in_terminal && state.turn == TurnProgress::NotBegun);
         let resume = |id: &String| ResumedConversation { id: id.clone(), turn: state.turn };

@@ -169,7 +169,7 @@ impl ClaudeCode {
             Some(PermissionMode::Default | PermissionMode::BypassPermissions) | None => "default",
         };
         let tools = match task.spec.options.permission_mode {
-            // In its mode `plan`, Claude Code asks before it writes.
+            // The mode `plan` alone does not prevent writing: in it, Claude Code asks a person, who could say yes.
             Some(PermissionMode::Plan) => Some(Self::allowed_among(task, READ_ONLY_TOOLS)),
             _ => Self::allowed_names(task).map(|names| names.join(",")),
         };

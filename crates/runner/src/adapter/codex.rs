@@ -268,8 +268,8 @@ impl AgentAdapter for Codex {
                     ),
                     &[("allow", "Yes, proceed", "y"), ("reject", "No", "\x1b")],
                 ),
-                // Without the changes, or with a part of the command, there are no answers: a person must not allow what
-                // is not shown.
+                // This pattern matches if the screen shows the question without the changes, or only a part of the
+                // command. It offers no answers: a person must not allow what is not shown.
                 AskPattern::new(
                     AskKind::Permission,
                     Pattern::screen(

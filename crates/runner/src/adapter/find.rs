@@ -24,8 +24,8 @@ pub struct AgentInstallation {
 
 /// Finds the executable and version of every adapter that has an executable. The version comes from the program's npm
 /// package, or else from running it with `--version` for at most `limit`. A program that is found only in a directory
-/// to which agents may write is not run. What programs print is stored in the directory `cache`, and they are not run again
-/// as long as they do not change, for a day.
+/// to which agents may write is not run. What a program prints is stored in the directory `cache`; for a day, the
+/// program is run again only if its file has changed.
 pub async fn find_agents(
     adapters: &Adapters,
     launcher: &GuardLauncher,

@@ -6,7 +6,8 @@ const MAX_READ: u64 = 8 * 1024 * 1024;
 
 /// The id of the first conversation that was begun by the last process that loaded the settings file `marker`.
 pub(super) fn conversation(log: &Path, marker: &Path) -> Option<String> {
-    // The agent can write to the directory of the log.
+    // The agent can write to the directory of the log and could put anything there, so only the end of a regular file
+    // is read.
     let bytes = althing_disk::read_end(log, MAX_READ).ok()?;
     begun(&String::from_utf8_lossy(&bytes), &marker.to_string_lossy())
 }

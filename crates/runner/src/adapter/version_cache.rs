@@ -10,7 +10,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const FILE: &str = "cli-versions.json";
 const MAX_BYTES: u64 = 1 << 20;
 const MAX_ENTRIES: usize = 100;
-/// A program that only starts another one stays the same when that one is updated.
+/// How long a stored version counts. The time is short because a change may not show: if a program only starts another
+/// one, its own file stays the same when the other one is updated.
 const MAX_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -8,7 +8,7 @@ use scan::{COPY, Step, copy_colored, plain_length, skip_string};
 
 /// A line of more bytes is returned before it ends.
 const LONGEST_LINE: usize = 64 * 1024;
-/// What follows in a string sequence (OSC, DCS and the like) of more bytes that has not ended is treated as text.
+/// If a string sequence (OSC, DCS and the like) has not ended after this many bytes, what follows is treated as text.
 const LONGEST_STRING: usize = 1024 * 1024;
 const MOST_SPACES: u32 = 500;
 

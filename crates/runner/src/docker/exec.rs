@@ -175,7 +175,8 @@ async fn stream_output(
             reached = &mut reached, if limit.is_none() && code.is_none() => {
                 limit = Some(reached);
                 if matches!(reached, ReachedLimit::Processes(_)) {
-                    // No process can be started to end the command, so the caller has to replace the container.
+                    // The command has used up the process limit, so no process can be started in the container to end
+                    // the command: the caller has to replace the container.
                     return Ok(CommandEnd { code: None, signal: None, timed_out, limit });
                 }
                 deadline = Instant::now();

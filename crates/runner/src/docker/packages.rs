@@ -27,7 +27,8 @@ const REPOSITORY: &str = "althing-packages";
 const LABEL: &str = "althing.packages";
 /// Part of each tag: change it when the same packages must be installed again in another way.
 const RECIPE: &str = "1";
-/// The time limit for all installations of an image together, and another time for storing the image.
+/// The time limit for all installations of an image together. Storing the image has a time limit of its own, of the
+/// same length.
 const TIME_LIMIT: Duration = Duration::from_secs(30 * 60);
 const MEASURE_INTERVAL: Duration = Duration::from_secs(2);
 const SHOWN_OUTPUT: usize = 2000;

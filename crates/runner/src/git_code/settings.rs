@@ -154,7 +154,8 @@ pub(super) fn named(setting: &Setting) -> Option<Named> {
         "core.hookspath" => Some(Named::Hooks(value())),
         "init.templatedir" => Some(Named::Template(value())),
         "include.path" | "includeif.path" => Some(Named::Config(value())),
-        // Git replaces the value at the start of an address by the name of the subsection.
+        // `url.NEW.insteadOf = OLD`: in an address that starts with OLD (the value), git replaces OLD by NEW (the
+        // subsection), so the address becomes a command if NEW begins with `ext::`.
         name if name.starts_with("url.")
             && setting.subsection.as_ref().is_some_and(|address| address.starts_with(COMMAND_ADDRESS)) =>
         {

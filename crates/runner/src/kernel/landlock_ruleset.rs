@@ -78,7 +78,8 @@ pub(super) fn scope() -> bool {
 
 /// Puts this process, and the programs that it executes, into a Landlock domain of their own: they cannot trace the
 /// processes outside, nor use what these have open, nor signal them. Has no effect if the kernel does not support
-/// that. A process in the domain may mount only if there are scopes, or if this is not `confined`.
+/// that. On a kernel without scopes, a domain needs rules for files, under which no process may mount; such a domain is
+/// therefore created only if `confined` is true.
 pub(crate) fn enter_own_domain(confined: bool) {
     let scoped = hard().scope(Scope::Signal).and_then(Ruleset::create);
     let entered = scoped.and_then(landlock::RulesetCreated::restrict_self);

@@ -52,8 +52,8 @@ pub(crate) fn terminal_read(group: Pid, terminal: (u64, u64)) -> TerminalRead {
                     Some(Wait::Poll) => polling = polling.or(Some((pid, thread))),
                     None => {}
                 },
-                // This also fails for a thread that has ended, which is no problem; but on a kernel without this
-                // file, no system call is ever shown.
+                // Reading also fails for a thread that has ended, which hides nothing. Something is hidden if the
+                // kernel refuses to show this thread's system call, or shows none at all because it lacks this file.
                 Err(error) => unseen |= error.kind() == io::ErrorKind::PermissionDenied || !shows_calls(),
             }
         }

@@ -240,7 +240,8 @@ impl App {
         }
         match key.code {
             KeyCode::Esc if self.completion.is_none() && !recently => self.modal_key(key),
-            // In a field of the dialog, Enter would answer the question.
+            // Tab moves the focus to a field of the dialog, where Enter would answer the question. So a Tab that
+            // follows other keys at once is ignored.
             KeyCode::Tab if self.completion.is_none() => {
                 if !self.is_left_over() {
                     self.modal_key(key);

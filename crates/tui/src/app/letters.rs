@@ -179,7 +179,8 @@ impl App {
                 (Answers, ALONE_MS, "cancels in a second")
             }
             (Modal::RunApproval { .. }, 'e' | 'm' | 'r') => (Changes, BRIEFLY_MS, ""),
-            // In the fields that `c` and `i` open, Enter answers the question.
+            // These letters wait as long as an answer does, because in the fields that `c` and `i` open, Enter answers
+            // the question.
             (Modal::PlanApproval { .. }, 'c' | 'e' | 'i') => (Changes, ALONE_MS, ""),
             (Modal::Confirm(_), 'y') => (Grants, ALONE_MS, "confirms in a second"),
             (Modal::Confirm(_), 'n') => (Answers, BRIEFLY_MS, ""),
@@ -249,7 +250,7 @@ impl App {
         let is_confirmation = matches!(self.modal, Some(Modal::Confirm(_)));
         let refuses_unread = matches!(self.modal, Some(Modal::Program { .. } | Modal::Trust { .. }));
         if refuses_unread && shortcut.effect == LetterEffect::Grants && !self.is_read() {
-            // The dialog says at once what must be read first.
+            // Not held back, so that the dialog says at once what must be read before this letter acts.
             return false;
         }
         // Above the input, the next letters show whether an approval dialog is meant. Any letter may close a

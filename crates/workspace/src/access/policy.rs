@@ -38,7 +38,8 @@ impl From<&Grant> for FilePolicy {
             start: grant.start.clone(),
             views: grant.roots(RootKind::View).map(|root| root.path.clone()).collect(),
             context: grant.context_paths(),
-            // As text, a protected path that is not UTF-8 is not exact.
+            // The context paths contain their protected paths, too, but as text, which is not exact for a path that is
+            // not UTF-8. So the exact paths are added here.
             protected: grant.roots(RootKind::Context).flat_map(|root| root.protected.clone()).collect(),
             state_dir: grant.state_dir.clone(),
             planning: grant.planning,
