@@ -138,7 +138,8 @@ impl AppContext {
         let Some(own) = self.environment.user_state_dir().filter(|_| !is_named) else {
             return state_dir.join(name);
         };
-        // Files of different state directories have the same names.
+        // Files of different state directories have the same names, so each state directory gets a directory of its
+        // own.
         real_path(&own).join(name).join(team::digest(&trust::one_line(&state_dir)))
     }
 

@@ -252,7 +252,7 @@ pub fn create_private_dir(dir: &Path) -> std::io::Result<()> {
     DirBuilder::new().recursive(true).mode(PRIVATE).create(dir)?;
     let mode = dir.metadata()?.permissions().mode() & 0o777;
     if dir.file_name().is_some_and(|name| name == APP_DIR) && mode != PRIVATE {
-        // Fails only if the directory belongs to another user, who then decides.
+        // A failure is ignored: the directory belongs to another user, or the file system is read-only.
         let _ = std::fs::set_permissions(dir, Permissions::from_mode(PRIVATE));
     }
     Ok(())

@@ -182,7 +182,8 @@ pub fn from_record(opened: &SessionOpened, is_own: bool, environment: &Environme
         return Err(Failure::usage(message)
             .hint(format!("restore {} as it was, or start a new session", opened.config_source)));
     }
-    // Who named the config is not recorded.
+    // The record does not say whether the user named the config, so one that Althing could also have found counts as
+    // found.
     let may_be_found =
         !is_own || path.is_some_and(|path| found_configs(Path::new(&opened.cwd)).contains(&path.into()));
     let origin = if may_be_found { ConfigOrigin::Found } else { ConfigOrigin::Named };

@@ -83,9 +83,8 @@ pub async fn processes_ended(owner: &Path) {
     wait_for(owner, |uses| *uses == Uses::default()).await;
 }
 
-/// Does some work in the background after the last process of an owner has ended and everything that its processes used
-/// has been removed.
-/// Without an async runtime, the work is never done.
+/// Does some work in the background after the last process of an owner has ended and everything that its processes
+/// used has been removed. Without an async runtime, the work is never done.
 pub(crate) fn after_end(owner: &Path, work: impl Future<Output = ()> + Send + 'static) {
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
         let pending = Pending::new(owner, |uses| &mut uses.reviews);

@@ -19,13 +19,14 @@ const LOOK_AT_FREE_SPACE: Duration = Duration::from_millis(50);
 /// One part in this many: the machine is almost out of memory when less than this part of it is available, and almost
 /// out of disk space when less than this part of what was free at the start is left.
 const LOW: u64 = 32;
-/// If the command may have used at least half of the remaining space since the last measurement of the disk, the next
-/// measurement waits this many times as long as the last one took.
+/// If the command may have used at least half, but not all, of the space that was left up to the limit at the last
+/// measurement of the disk, the next measurement waits this many times as long as the last one took. (If it may have
+/// used all, the next measurement begins at once.)
 const PAUSE_FACTOR: u32 = 20;
-/// Replaces [`PAUSE_FACTOR`] if the command can have used less than half of the space that was left up to the limit.
+/// Replaces [`PAUSE_FACTOR`] if less than half of that space was lost.
 const LONG_PAUSE_FACTOR: u32 = 100;
-/// During this time, the writable context paths are measured only if so much free space was lost that the limit may
-/// have been reached. Later they are always measured.
+/// For this time after the start of the command, the writable context paths are measured only if so much free space was
+/// lost that the limit may have been reached. Later, every measurement includes them.
 const SHORT_COMMAND: Duration = Duration::from_secs(10);
 /// File systems take the times of changes from a clock that advances once per tick, so a file that changed just after
 /// the start may carry a time that is this much before the start.

@@ -182,8 +182,8 @@ impl ProtectedWalk<'_> {
     }
 
     /// Files with more hard links than names to which commands can write: a write would also change a file elsewhere.
-    /// A directory of packages, which package managers link as a whole, and a directory with more than
-    /// [`MAX_LINKED_FILES`] such files are protected as a whole.
+    /// Such a file is protected alone. But a directory of packages that contains such a file (package managers link the
+    /// whole directory), and a directory with more than [`MAX_LINKED_FILES`] such files, are protected as a whole.
     fn linked_elsewhere(&self) -> Vec<PathBuf> {
         let open = |file: &&LinkedFile| file.paths.iter().filter(|path| self.is_open(path)).count() as u64;
         let outside = self.linked.values().filter(|file| open(file) < file.links);

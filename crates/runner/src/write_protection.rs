@@ -36,7 +36,7 @@ impl WriteProtection {
             .map(|rule| (rule.path.clone(), rule.mode.max(MountMode::ReadOnly)))
             .filter(|(path, _)| Some(path) != sandbox_paths.state_dir.as_ref())
             .collect();
-        // The state directory contains the workspaces of other agents.
+        // Read-only, because the state directory contains the workspaces of other agents.
         paths.extend(sandbox_paths.state_dir.map(|state| (state, MountMode::ReadOnly)));
         pin_ancestors(&mut paths);
         paths.sort_by_key(|(path, _)| path.components().count());

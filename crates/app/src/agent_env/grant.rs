@@ -80,8 +80,9 @@ impl SessionEnvs {
     }
 
     /// Makes paths inside the writable context paths unwritable: what git runs, Althing's own directories, the config,
-    /// workflow and server code in use, the settings of CLI agents, and the directories of `PATH`. A file among them
-    /// that the user named as a context path stays writable.
+    /// workflow and server code in use, the settings of CLI agents, and the directories of `PATH`. A file in use stays
+    /// writable if the user named it as a context path, and a directory with settings of CLI agents or of `PATH` if the
+    /// user named it or a path in it.
     pub(super) async fn protected(&self, mut grant: Grant) -> Grant {
         let own_dirs = self.own_dirs.clone();
         let mut unwritable_dirs = self.unwritable_dirs.clone();

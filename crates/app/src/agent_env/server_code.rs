@@ -142,8 +142,8 @@ impl ServerDirs<'_> {
         self.writable.iter().any(|root| path.starts_with(root))
     }
 
-    /// Whether agents may add files to a directory although it contains code of a server: it is in the agent's
-    /// workspace, or it is or contains a writable root.
+    /// Whether agents may add files to a directory although it contains code of a server: it is writable, and it cannot
+    /// be protected as a whole, because it is in the agent's workspace, or is or contains a writable root.
     fn is_exposed(&self, dir: &Path) -> bool {
         let dir = real_path(dir);
         let is_private = self.workspace.as_ref().is_some_and(|workspace| dir.starts_with(workspace));

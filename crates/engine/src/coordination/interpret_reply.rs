@@ -220,7 +220,8 @@ fn facts(
             vec![ended(AttemptOutcome::Presented { text: String::new(), rejected })]
         }
         ReplyMeaning::Evaluate(restart) => vec![ended(AttemptOutcome::Evaluated { restart })],
-        // The voter is asked again once nobody else judges, so that it judges all newer answers in one call.
+        // The voter is asked again once nobody else judges, or after `first_answer_wait`, so that it judges all newer
+        // answers in one call.
         ReplyMeaning::Stale(ballot) => vec![item(Item::StaleVote(ballot)), ended(AttemptOutcome::Voted)],
         ReplyMeaning::Refuse(errors) if attempt.faults + 1 >= MAX_TRIES => {
             let last = errors.into_iter().next().map_or_else(String::new, |(_, text)| text);

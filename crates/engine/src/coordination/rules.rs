@@ -343,7 +343,8 @@ impl Coordination {
         }
     }
 
-    /// A running call is not interrupted: it is paid for, and its answer or vote may count.
+    /// What the agent must be told before its next call; `None` if nothing. A running call is not interrupted for this:
+    /// it is paid for, and its answer or vote may count.
     fn next_notification(attempt: &MemberAttempt, revision: Revision) -> Option<Item> {
         // Tool results must directly follow their calls.
         if !attempt.open_calls().is_empty() {

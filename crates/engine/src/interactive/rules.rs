@@ -179,7 +179,7 @@ impl InteractiveSession {
         self.fact(Fact::AttemptStarted { attempt: self.attempts + 1, purpose, continues })
     }
 
-    /// One fact at a time: the open question, then the active run, then the attempt.
+    /// Ends what is open in the turn, one fact at a time: the open question, then the active run, then the attempt.
     fn stop_turn(&self, turn: &ChatTurn) -> Vec<Consequence> {
         if let Some(open) = &self.interaction {
             let decision = Decision::Reject { reason: Some("the turn was stopped".into()) };

@@ -2,8 +2,8 @@
 //! typing, and a program may end while the user types into its terminal. What was typed for something else never answers
 //! a question: `App::answer`, which gives all answers of dialogs, asks `is_left_over` first.
 //!
-//! Below an approval dialog is the input.
-//! While the input contains text it receives the keys, except `PgUp`, `PgDn`, Tab and, after a pause in typing, Esc.
+//! Below an approval dialog is the input. While the input contains text and has the focus, it receives the keys, except
+//! `PgUp`, `PgDn`, Tab and, after a pause in typing, Esc.
 //!
 //! A key that was already held down when the dialog appeared does not answer it. Terminals report a held key as many
 //! presses, so only a pause between two presses shows that the user let go.
@@ -102,7 +102,7 @@ impl App {
         self.stray_key.is_some_and(|(stray, at)| stray != key && self.now.since(at).0 < keys::TYPING_PAUSE_MS)
     }
 
-    /// Whether a key that would act on an opened panel belongs to a text that is being typed; then a message says so.
+    /// Whether a key that would act on an opened panel belongs to a text that is being typed; then a message is shown.
     pub(crate) fn is_stray_in_panel(&mut self, key: KeyEvent) -> bool {
         let acts = matches!(key.code, KeyCode::Char(_) | KeyCode::Enter) && !is_chord(key);
         let is_stray = acts && self.follows_stray(key.code);
@@ -129,8 +129,10 @@ impl App {
 
     /// Whether the current key or click came too soon to be meant for the open dialog; then a message says so. In a
     /// dialog that opened by itself, these are keys and clicks that follow others without a pause; in other dialogs,
-    /// the key that opened it. Letters and digits that are typed fast come too soon in every dialog, and so does every
-    /// key that follows a stray character. While a text field of the dialog has the focus, no key comes too soon.
+    /// the key that opened it. In every dialog, these keys come too soon: letters and digits that are typed fast, keys
+    /// that follow a stray character, keys that are pressed before the question was on the screen for [`AT_ONCE_MS`],
+    /// and an ignored key that is still held down. While a text field of the dialog has the focus, no key comes too
+    /// soon.
     pub(crate) fn is_left_over(&mut self) -> bool {
         // The user opens other dialogs with a click, and may answer them with a second click at once.
         if self.is_click_left_over && self.has_approval_box() {
