@@ -47,7 +47,7 @@ pub(crate) fn encoded(value: &str) -> Vec<String> {
         forms.extend(escaped_characters(value));
     }
     let url = in_url(value);
-    // HTML forms encode a space as a plus; hexadecimal digits may be upper or lower case.
+    // The URL encoding of web forms writes a space as a plus, and its hexadecimal digits may be upper or lower case.
     forms.extend([url.replace("%20", "+"), lower_escapes(&url), url]);
     forms.retain(|form| form.len() >= MIN_BYTES);
     forms.sort();

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// How often the request of one call is changed after the provider rejected a field.
+/// How many times at most the request of one call is changed because the provider rejected a field.
 const CORRECTIONS: u32 = 3;
 
 pub(crate) struct ApiBackend<W> {

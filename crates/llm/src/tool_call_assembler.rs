@@ -90,8 +90,8 @@ impl ToolCallAssembler {
         if name.is_empty() || slot.name.is_empty() {
             return SlotMatch::Known(at);
         }
-        // The provider reuses the index for the next call, sends the whole call again, or repeats the name on every
-        // fragment.
+        // The fragment names a tool although its call has a name already. The provider may reuse the index for the next
+        // call, send the whole call again, or repeat the name on every fragment.
         let other_id = !id.is_empty() && !slot.id.is_empty() && id != slot.id;
         let next_whole = arguments.trim_start().starts_with('{') && is_whole(&slot.arguments);
         if !other_id && next_whole && slot.name == name && slot.arguments == arguments && !id.is_empty() {

@@ -227,7 +227,7 @@ fn an_undo_does_not_follow_a_link_in_the_place_of_a_context_path() {
     assert_eq!(std::fs::read_to_string(docs.join("thesis")).unwrap(), "EVIL");
     let session = newest_session(&althing.state_dir()).unwrap();
     std::fs::remove_dir_all(&docs).unwrap();
-    // The files behind the link look like what the run left.
+    // The file behind the link has the content that the run wrote, so only the link is a reason to refuse the undo.
     std::fs::write(victim.join("thesis"), "EVIL").unwrap();
     symlink(&victim, &docs).unwrap();
     let undone = althing.new_command().arg("undo").arg(session.file_name().unwrap()).spawn().wait(LIMIT);

@@ -9,7 +9,8 @@ use super::support::{Fixture, Team, run, task_of, texts};
 
 const TEAMS: [usize; 5] = [1, 2, 3, 5, 8];
 
-/// A table in which plurality seems to be better somewhere, although it is not, may come up this often by chance.
+/// The probability that a test of a table fails by chance, because plurality seems to be better somewhere although it
+/// is not.
 const CHANCE: f64 = 0.01;
 
 /// A task is named `world/number`, for example `3/17`. Reports sort tasks by their names.

@@ -450,7 +450,7 @@ fn the_vote_says_how_to_override_it_at_forty_columns() {
     terminal.wait_for("Type a message...", LIMIT);
     terminal.keys("Compare three caches").keys("\r");
     terminal.wait_until(LIMIT, "the vote", |screen| {
-        // A narrow dialog shows its parts one after the other.
+        // A narrow dialog has several pages, so the screen shows only one of these words.
         screen.contains("Cancel") || screen.contains("Approve")
     });
     for _ in 0..3 {

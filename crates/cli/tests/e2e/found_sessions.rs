@@ -443,7 +443,7 @@ fn huge_files_in_found_sessions_cost_a_notice_and_no_memory() {
         let refused = here().args(args.iter().copied()).spawn().wait(LIMIT).expect_code(1);
         assert!(refused.stderr.contains("larger than 256 MB"), "{refused:?}");
     }
-    // The estimate of a run looks for past runs of this user.
+    // To estimate the cost of a run, Althing looks for past runs of this user, also among these sessions.
     here().args(["--offline", "--automation", "--continue", "go on"]).spawn().wait(LIMIT).expect_code(0);
 }
 

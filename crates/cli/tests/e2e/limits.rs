@@ -120,8 +120,8 @@ fn a_call_whose_input_alone_exceeds_the_cost_limit_is_not_made() {
     assert_eq!(fixture.server.request_count(), 0, "nothing was sent");
     assert!(output.stderr.contains("the run reached its cost limit ($0.0000 spent)"), "{}", output.stderr);
     assert!(output.stderr.contains("was not made"), "{}", output.stderr);
-    // A limit for one of the two calls: the other is not made, because the first is still running, and the reply of the
-    // first counts.
+    // The limit covers only one of the two calls: the second is not made, because the first is still running, and the
+    // reply of the first counts.
     let limit = format!("{:.4}", 1.5 * least_cost(&output.stderr));
     let gate = Gate::before_headers();
     let usual = || Action::gated(Action::Usual, &gate);

@@ -160,7 +160,7 @@ impl Doorway {
             Door::CommandLine => self.command_line(cells),
             Door::Message => by_strategy(cells, |strategy, cells| self.messages(strategy, cells)),
             Door::ChatAgent => {
-                // Written once, because a process reads it while the others are started.
+                // The config is written once, because a process may read it while other processes are started.
                 let backend =
                     json!({"type": "chatcompletion", "model": TALKER, "base_url": self.server.base_url()});
                 let rule = json!({"backend": backend});

@@ -180,7 +180,7 @@ fn each_permission_mode_and_list_of_tools_decides_what_a_real_cli_agent_can_writ
         "gemini_cli" => ["run_shell_command", "write_file"],
         _ => ["bash", "write"],
     };
-    // Each case: the options, and whether a command can write, and a tool for files.
+    // Each case: the options, and whether a command and a tool for files can write.
     let cases = |kind: &str| {
         let [shell, write] = denied(kind);
         let mode = |mode: &str| json!({ "permission_mode": mode });

@@ -91,7 +91,8 @@ else:
 }
 
 /// A run of a model and of the CLI agent `b`, which judges as `act` says. The model answers only after `b` has
-/// answered, and votes only after `b` has begun to stay, so that the time that a program needs to start is not silence.
+/// answered, and votes only after the program of `b` has called `stay`, so that the time in which a program starts does
+/// not count as silence.
 fn with_judge(act: &str, straggler_wait: f64, round_limit: u64) -> (Fixture, Value, String) {
     let (answers, votes) = (Gate::new(), Gate::new());
     let gates = (answers.clone(), votes.clone());

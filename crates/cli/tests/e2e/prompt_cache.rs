@@ -155,7 +155,7 @@ fn what_an_agents_calls_share_across_its_roles_is_measured() {
             for step in [("answer", "judge"), ("judge", "present")] {
                 let (shared, all) = steps[&step];
                 table.push(format!("| {team_kind} | {kind} | {} → {} | {shared} of {all} |", step.0, step.1));
-                // If more is shared one day, the page has to say so.
+                // If the roles share more one day, docs/performance.md has to say so.
                 assert!(shared < CACHED_FROM, "{}", table.join("\n"));
             }
         }

@@ -134,7 +134,8 @@ impl LocalCalls {
         })
     }
 
-    /// Returns the notice about the change; `None` if another call has moved already, or if the form cannot change.
+    /// Returns the notice about the change; `None` if another call has already changed the form, or if the form cannot
+    /// change.
     pub(crate) fn move_down(&self, from: CallForm, name: &str, why: &str) -> Option<Notice> {
         let below = from.below().filter(|_| self.adapts)?;
         let mut known = self.known();

@@ -246,7 +246,8 @@ async fn a_process_that_holds_the_pipe_does_not_block_the_call() {
         let mark = unique_seconds();
         let agent_files = AgentFixture::new();
         let host = agent_files.host(sandbox);
-        // The time limit of the call would give another result; the holders would hold the pipe for years.
+        // If the call waited for the two processes that hold its pipe open, it would reach its time limit and have
+        // another result.
         let command = format!("setsid sleep {mark} & (trap '' TERM HUP; sleep {mark}) & echo over");
         let outcome = run(&host, &command).await;
         assert_eq!(outcome.content, "exit code: 0\nover\n", "{kind:?}");

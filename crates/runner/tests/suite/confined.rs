@@ -19,7 +19,7 @@ async fn an_agent_with_full_permissions_writes_only_in_its_working_directory() {
     let end = fixture.run(&fixture.agent("claude", &inside)).await;
     assert!(end.ok && fixture.path("work/inside").exists(), "{end:?}");
     for path in ["outside", "work/.git/hook", "state/log"] {
-        // The path may be writable inside the private /tmp; only the real file matters.
+        // In the sandbox, the write may succeed in a private /tmp. Only the file outside matters.
         fixture.run(&fixture.agent("claude", &format!("touch {}", fixture.path(path).display()))).await;
     }
     assert_eq!(std::fs::read_to_string(fixture.path("outside")).unwrap(), "untouched");

@@ -52,8 +52,8 @@ const MACHINE: [&str; 12] = [
     "/",
 ];
 
-/// Files of the machine that sandboxes use. Their time of the last change shows every change of mode or times, also to
-/// the same value. (Writing to `/dev/tty` changes its time, too.)
+/// Files of the machine that sandboxes use. Every change of their mode or times changes their ctime, even a change to
+/// the same value. (`/dev/tty` is left out, because writing to it changes its ctime, too.)
 const SHARED_FILES: [&str; 6] =
     ["/usr/bin/bwrap", "/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
@@ -234,7 +234,8 @@ fn look(dir: &Path, changing: &[PathBuf], seen: &mut BTreeMap<PathBuf, String>) 
         }
         let text =
             if data.is_file() { std::fs::read_to_string(&path).unwrap_or_default() } else { String::new() };
-        // The time of a directory changes when a placeholder or an output file is created in it.
+        // The time of a directory is not compared, because a placeholder or an output file that is created in it
+        // changes that time.
         let time = if data.is_dir() { 0 } else { data.mtime_nsec() };
         seen.insert(path.clone(), format!("{:o} {} {time} {text}", data.mode(), data.nlink()));
         if data.is_dir() {

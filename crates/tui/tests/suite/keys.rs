@@ -112,7 +112,7 @@ fn the_other_names_of_commands_complete() {
     let mut screen = idle();
     screen.send_line("/usa");
     assert!(screen.shows("Cost so far"), "{}", screen.text());
-    // A command that discards something is taken only in full, also by another name.
+    // A command that discards something must be written in full, also under another name.
     let mut screen = idle();
     screen.send_line("/rese");
     assert!(screen.effects.is_empty() && screen.shows("write /reset in full"), "{}", screen.text());

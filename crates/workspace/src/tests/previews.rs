@@ -119,7 +119,8 @@ async fn a_preview_shows_characters_that_a_terminal_hides() {
     let diff = &hidden_name.files[0];
     assert!(diff.path.ends_with("/a\\u{202e}\\u{200b}.txt") && diff.note.is_some(), "{diff:?}");
 
-    // The visible form and the character itself differ; line ends are shown where they differ.
+    // A character and the text of its escape are different contents, although both are shown alike. Line ends are shown
+    // only where they differ.
     let old = fixture.workspace().join("old.txt");
     for (before, after, shown) in [
         ("a\\u{200b}\n", "a\u{200b}\n", "-a\\u{200b}\n+a\\u{200b}\n"),
