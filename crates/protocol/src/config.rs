@@ -69,7 +69,8 @@ pub struct Config {
 /// How the user is notified while the terminal does not have the focus, besides the terminal's own notifications.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NotifyConfig {
-    /// The program to start, and its arguments; the text of the notification follows, and is on stdin as JSON. Empty: none.
+    /// The program to start, and its arguments. Althing adds the text of the notification as the last argument, and
+    /// writes it as JSON to the program's stdin. Empty: no program is started.
     pub command: Vec<String>,
     /// The address that gets the text as JSON.
     pub webhook: Option<String>,

@@ -33,7 +33,8 @@ pub enum Diversity {
     /// Nothing but the agents themselves.
     #[default]
     Off,
-    /// Each agent is told to approach the task in another way.
+    /// The prompt of each agent names an approach to the task, a different one for each agent as far as there are
+    /// enough.
     Approaches,
 }
 

@@ -24,7 +24,7 @@ pub struct KnownCosts {
 /// What past runs used, all together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PastRuns {
-    /// The number of agents that took part, summed over the runs; 0 if there were no runs.
+    /// The number of agents that took part, summed over the runs. 0 if there were no runs with model calls.
     pub agents: u64,
     /// What the runs used.
     pub usage: Usage,

@@ -85,7 +85,7 @@ pub struct CoordinationSummary {
     pub strategy: FinalAnswerStrategy,
     /// Whether a person chose a presenter other than the winner.
     pub overridden: bool,
-    /// The largest number of attempts to answer or judge of any agent.
+    /// The number of attempts to answer or judge of the agent that made the most of them.
     pub rounds: u32,
     /// How often the run started over after its final answer was rejected.
     #[serde(default, skip_serializing_if = "is_zero")]

@@ -358,7 +358,7 @@ pub struct SubagentOf {
     pub call: String,
     /// The number of the task within the call, counted from 1.
     pub nth: u32,
-    /// Whether the agent continues its work while the subagent works.
+    /// Whether the agent that started the subagent continues its work while the subagent works.
     #[serde(default)]
     pub background: bool,
     /// The workspace of the agent that started the subagent, readable by the subagent.

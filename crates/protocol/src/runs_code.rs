@@ -228,7 +228,7 @@ const OTHERS: &[RunsCode] = &[
 ];
 
 /// Whether a directory is a git directory, whatever its name. Git runs the hooks in such a directory and the programs
-/// that its config names. `has` says whether it has an entry of a name.
+/// that its config names. `has` says whether the directory has an entry with the given name.
 pub fn is_git_dir(has: impl Fn(&str) -> bool) -> bool {
     // With a `commondir`, `objects` and `refs` are in the directory that it names.
     has("HEAD") && (has("commondir") || (has("objects") && has("refs")))

@@ -21,7 +21,8 @@ const SECRET_WORDS: &[&str] = &["key", "token", "pat", "pwd", "pass", "dsn", "co
 /// A name with such a last word never means a secret, because the value is only a location.
 const LOCATION_WORDS: &[&str] = &["file", "path", "dir", "directory", "sock", "socket"];
 
-/// Values of names with such a last word describe a secret; no effect if the name contains one of `SECRET_PARTS`.
+/// If a name ends with one of these words, its value only describes a secret. A name that contains one of
+/// `SECRET_PARTS` means a secret even if it ends with one of these words.
 const DESCRIPTION_WORDS: &[&str] = &[
     "type",
     "kind",
