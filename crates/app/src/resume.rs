@@ -143,8 +143,8 @@ pub(crate) async fn resume(
     Ok(StartedSession { id: id.clone(), orchestrator, envs, recorded })
 }
 
-/// Writes result files that are missing, for example because the disk was full when the session ended. Leaves a
-/// session alone that the user neither started nor accepted.
+/// Writes result files that are missing, for example because the disk was full when the session ended. Does nothing for
+/// a session that the user neither started nor accepted.
 pub fn write_missing_files(id: &SessionId, recorded: &[Arc<Event>], app: &AppContext) -> Result<(), Failure> {
     let task_dir = |task: &TaskId| app.task_dir(id, task).display().to_string();
     let mut files = althing_engine::result_files(id, recorded, &task_dir)
@@ -194,7 +194,8 @@ fn warn_of_changes(spec: &WorkflowSpec, app: &AppContext) {
     ));
 }
 
-/// Sessions that cannot be read are skipped, unless there are no others.
+/// The newest session that is neither over nor in use, else the newest of all. Sessions that cannot be read are
+/// skipped, unless there are no others.
 fn newest_open(store: &dyn SessionStore, app: &AppContext) -> Result<Option<SessionSummary>, JournalError> {
     let (mut newest, mut unreadable) = (None, None);
     for id in store.ids()? {

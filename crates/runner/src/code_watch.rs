@@ -104,8 +104,9 @@ impl CodeWatch {
         Self { roots, elsewhere, before: before.unwrap_or_default() }
     }
 
-    /// `None` if no file that runs code later was created or changed and the search was as complete as the first one.
-    /// Misses what a process of the program that is still running writes later.
+    /// `None` if no file that runs code later was created or changed, the search was as complete as the first one, and
+    /// the directories where any file counts were searched completely. Misses what a process of the program that is
+    /// still running writes later.
     pub(crate) async fn written(self) -> Option<WrittenCode> {
         let (roots, elsewhere) = (self.roots.clone(), self.elsewhere);
         let Ok(now) = tokio::task::spawn_blocking(move || search(&roots, &elsewhere)).await else {
@@ -323,7 +324,7 @@ impl Search {
             for name in ["config", "config.worktree"] {
                 self.add_config(dir.join(name), row);
             }
-            // Git never changes the `commondir` of a worktree.
+            // Git never changes the `commondir` of a worktree, so any change of it is reported.
             self.add_file(dir.join("commondir"), row);
             self.add_code_of_git(dir.join("hooks"));
         }

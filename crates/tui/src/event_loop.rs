@@ -466,7 +466,8 @@ impl EventLoop {
         tokio::task::spawn_blocking(move || work(&*host)).await.map_err(io::Error::other)
     }
 
-    /// Does not ask the terminal for the cursor position, because its reply would mix with the keys.
+    /// Clears the terminal and draws everything again. Does not ask the terminal for the cursor position, because its
+    /// reply would mix with the keys.
     fn clear_and_redraw(&mut self) -> io::Result<()> {
         execute!(io::stdout(), Clear(ClearType::All))?;
         self.terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;

@@ -49,7 +49,7 @@ pub struct AgentNotes {
     pub dir: String,
     /// The short-term notes, which are included with their text.
     pub short_term: Vec<FileExcerpt>,
-    /// The long-term notes: path and first line of each.
+    /// The long-term notes: path and summary of each.
     pub long_term: Vec<(String, String)>,
 }
 

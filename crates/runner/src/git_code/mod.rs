@@ -126,7 +126,7 @@ fn code_in(roots: &[PathBuf], repositories: impl Iterator<Item = Repository>, us
     }
     let CodePaths { found, config_files, git_dirs, unknown, .. } = paths;
     // A `.git` may lead to a root or to a directory outside the roots, which are not protected. Any other git
-    // directory is protected as a whole.
+    // directory is protected as a whole, so the paths in it are left out.
     let git_dirs: Vec<PathBuf> =
         git_dirs.into_iter().filter(|dir| !roots.contains(dir) && found.contains(dir)).collect();
     let is_in_repository = |path: &PathBuf| {

@@ -49,8 +49,8 @@ pub(crate) fn unnamed_rows() -> impl Iterator<Item = &'static RunsCode> {
     UNNAMED.iter().map(|(_, row)| row)
 }
 
-/// Whether a program of this adapter may run the code of a row. Only CLI agents with settings, and the user's own
-/// adapters, which may start a CLI agent, run code that settings do not name.
+/// Whether a program of this adapter may run the code of a row. Code that the settings of a CLI agent do not name is
+/// run only by that CLI agent, or by the user's own adapters, which may start it.
 pub(crate) fn concerns(row: &RunsCode, adapter: &str) -> bool {
     let owner = UNNAMED.iter().find(|(_, unnamed)| unnamed == row).map(|(owner, _)| *owner);
     let is_user_defined = || adapter != "command" && AGENT_KINDS.iter().all(|kind| kind.adapter != adapter);

@@ -133,8 +133,9 @@ impl App {
         }
     }
 
-    /// Ctrl+C while a dialog is open: clears the text field that has the focus; if there is nothing to clear, closes the
-    /// dialog as Esc does. In a dialog that opened by itself, Ctrl+C again leaves, as it does without a dialog.
+    /// Ctrl+C while a dialog is open: drops a letter that waits, or clears the text field that has the focus; if there
+    /// is neither, closes the dialog as Esc does. In an approval dialog, Ctrl+C again leaves, as it does without a
+    /// dialog. In the question about trust, Ctrl+C declines at once.
     fn interrupt_dialog(&mut self) {
         let was_leaving = std::mem::take(&mut self.leaving);
         if matches!(self.modal, Some(Modal::Trust { .. })) {

@@ -20,7 +20,7 @@ pub(crate) struct Noticed {
     live_runs: BTreeSet<TaskId>,
     workflow_works: bool,
     questions: BTreeSet<InteractionId>,
-    /// Texts for the user's `notify`, and when they are due. A key removes them.
+    /// Texts for the user's `notify`, and when they are due. Any event of the terminal, such as a key, removes them.
     waiting: Vec<(Timestamp, String)>,
 }
 
@@ -63,7 +63,7 @@ impl App {
         self.note_presence();
     }
 
-    /// The user is at the terminal, so nothing more needs to be reported.
+    /// Called for every event of the terminal: the user is there, so what waits need not be reported.
     pub(crate) fn note_presence(&mut self) {
         self.noticed.waiting.clear();
     }

@@ -24,11 +24,11 @@ const MAX_SHORT_TERM: usize = 16 * 1024;
 /// The maximum length of a summary, in characters.
 const MAX_SUMMARY: usize = 200;
 
-/// Concurrent calls of `save` could delete each other's copies.
+/// Held during `save`, because concurrent calls could delete each other's copies.
 static SAVING: Mutex<()> = Mutex::new(());
 
-/// A link in the place of a directory of the store (`memory`, the agent's directory, the directory of one kind of
-/// notes) may lead to any directory of the user.
+/// Fails if a link is in the place of a directory of the store (`memory`, the agent's directory, or the directory of
+/// one kind of notes), because the link may lead to any directory of the user.
 fn refuse_links(path: &Path) -> Result<(), DiskError> {
     let link = path.ancestors().take(3).find(|dir| dir.is_symlink());
     link.map_or(Ok(()), |link| Err(DiskError::Link { path: link.to_owned() }))

@@ -77,8 +77,8 @@ pub(crate) fn preview(job: &Job<'_>, tool: &str, args: &Args) -> Result<EditPrev
     })
 }
 
-/// The content of a file; None if the file does not exist. For a link or a file that is too large, the content is
-/// replaced by the reason why it is not read, after a NUL byte, so that it is not compared as text.
+/// The content of a file; None if the file does not exist. If it is too large or is no regular file (such as a link),
+/// the content is replaced by the reason why it is not read, after a NUL byte, so that it is not compared as text.
 fn current_content(resolved: &ResolvedPath<'_>) -> Result<Option<Vec<u8>>, Refusal> {
     if resolved.found.is_none() {
         return Ok(None);
