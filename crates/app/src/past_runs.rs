@@ -14,8 +14,8 @@ const SESSIONS: usize = 8;
 /// Logs above this size are not read, so that a conversation starts quickly.
 const MAX_LOG_BYTES: u64 = 1 << 20;
 
-/// Adds what past runs of the team's models used. The estimate is a service: if the sessions cannot be read, there are
-/// no past runs.
+/// Adds what past runs of the team's models used. A launch does not need the estimate, so if the sessions cannot be
+/// read, there are simply no past runs.
 pub(crate) fn add(team: &mut TeamSpec, app: &AppContext) {
     let models = models(&team.members);
     let Some(costs) = &mut team.costs else { return };

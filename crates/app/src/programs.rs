@@ -23,8 +23,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Programs in a sandbox cannot write to the `protected` paths, nor to code that git runs for the session's
-/// directories. If the team is simulated, no program is started.
+/// What runs the programs of a workflow's tasks. Programs in a sandbox cannot write to the `protected` paths, nor to
+/// code that git runs for the session's directories. If the team is simulated, no program is started.
 pub(crate) fn assemble(
     custom: Vec<CustomAdapter>,
     protected: ProtectedPaths,

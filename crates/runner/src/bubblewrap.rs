@@ -80,7 +80,7 @@ impl Bubblewrap {
                 MountMode::Writable => args.bind("--bind", &rule.path),
             }
         }
-        // A read-only mount does not prevent a connection to a socket file.
+        // A read-only mount does not prevent a connection to a socket file, so `/dev/null` is mounted over it.
         for path in sockets {
             args.flags(&["--ro-bind"]);
             args.path("/dev/null", path);
@@ -152,9 +152,9 @@ fn system(args: &mut Args) {
     for path in ETC {
         args.bind("--ro-bind-try", Path::new(path));
     }
-    // The kernel lets root write to /proc/sys even without capabilities.
+    // `/proc` becomes read-only, because the kernel lets root write to /proc/sys even without capabilities.
     args.flags(&["--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev"]);
-    // `/dev` is a file system in memory without a size limit.
+    // `/dev` is a file system in memory without a size limit, so it becomes read-only; `/dev/shm` gets a limit.
     args.flags(&["--size", TMP_BYTES, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]);
     args.flags(&["--size", TMP_BYTES, "--tmpfs", "/tmp", "--symlink", "../tmp", "/var/tmp"]);
 }

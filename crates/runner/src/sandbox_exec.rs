@@ -17,7 +17,8 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, Stdio};
 
 pub(crate) fn start(guarded_command: &GuardedCommand, input: Option<OwnedFd>) -> io::Result<Pid> {
-    // A controlling terminal can only be acquired from within the new session, between fork and exec.
+    // A sandbox process does what must happen between fork and exec: it drops rights, acquires a controlling terminal
+    // (possible only from within the new session), and prepares bubblewrap.
     let is_prepared = guarded_command.restrictions.is_some()
         || guarded_command.input == Input::Terminal
         || guarded_command.in_bubblewrap;

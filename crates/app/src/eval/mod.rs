@@ -145,7 +145,7 @@ impl Eval {
         }
         let id: String = team::digest(&identity).chars().take(16).collect();
         let record = RefCell::new(Record::open(&id, app)?);
-        // The tasks are in the outer loop, so that a stopped evaluation has compared all teams on the same tasks.
+        // The teams are in the innermost loop, so that a stopped evaluation has compared all teams on the same tasks.
         let mut cells = Vec::new();
         for repeat in 1..=request.repeat {
             for task in &tasks {

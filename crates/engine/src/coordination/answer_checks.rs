@@ -68,8 +68,8 @@ impl Sources<'_> {
     }
 }
 
-/// If the author `acts` (has tools), its text may refer to files and report failures, so refusals, announcements,
-/// missing code and talk about answers are accepted.
+/// Why a presentation is weak; `None` if it is accepted. If the author `acts` (has tools), its text may refer to files
+/// and report failures, so refusals, announcements, missing code and talk about answers are accepted.
 pub(crate) fn of_presentation(text: &str, sources: &Sources<'_>, acts: bool) -> Option<Weakness> {
     let no_answer = no_answer(text, sources);
     if acts {

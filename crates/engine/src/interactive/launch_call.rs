@@ -70,8 +70,8 @@ impl InteractiveSession {
         }])
     }
 
-    /// The team for a turn, with the paths that the user granted in the message (these paths need no further approval)
-    /// and with what the conversation's runs have cost.
+    /// The team for a turn, with the paths that the user granted in the message (these paths need no further approval),
+    /// with what the conversation's runs have cost, and with what is left of the budget as the cost limit of a run.
     pub(super) fn team(&self, turn: &ChatTurn) -> Cow<'_, TeamSpec> {
         let mut team = Cow::Borrowed(&self.spec.team);
         if let Some(message) = turn.message.as_ref().filter(|message| !message.grants.is_empty())
