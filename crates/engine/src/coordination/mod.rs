@@ -322,7 +322,7 @@ impl Coordination {
         member.end(number, outcome);
         if let AttemptOutcome::Failed { error, kind: Some(BackendErrorKind::CostLimit), .. } = outcome {
             self.state.refused_call = Some(error.clone());
-            // The run ends at its limit. It is not said to have a presentation that failed.
+            // The run ends at its limit, so its presentation does not count as failed.
             if matches!(purpose, Some(Purpose::Present { .. })) {
                 return;
             }

@@ -76,7 +76,7 @@ pub fn resolve_launch(
     }
     let mut rules = team.rules.clone().with(&modes.overrides());
     overrides::apply(&mut rules, &team.rules, &resolved.coordination_overrides)?;
-    // In a planning run nobody acts, not even the presenter.
+    // With `plan_first`, the agents plan and the presenter acts. In a planning run nobody acts, not even the presenter.
     rules.plan_first &= !planning;
     team::add_prompts(&mut members, &resolved.agent_system_prompts)?;
     let (context_paths, unapproved_paths) = paths::resolve(team, &resolved.context_paths, consent)?;

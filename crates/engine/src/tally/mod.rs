@@ -99,9 +99,11 @@ impl Count {
 /// Borda: on each ballot, a candidate gets a point for each candidate that the ballot ranks lower or does not rank.
 /// Plurality: only the first choice gets a point. If conclusions are merged, candidates with the same conclusion are
 /// counted as one, at the place of the best-ranked of them; among those with the winning conclusion, their own points
-/// decide. A tie goes to the candidate that beats the others of the tie in direct comparison (Borda only), then to the
-/// one with more points from others, and at last to a pseudo-random number from the seed, which is fair across runs and
-/// the same on every replay. If nobody voted, the newest answer wins, because its author knew the most.
+/// decide. A tie goes to the candidate with the most direct comparisons won, minus those lost, against the others of
+/// the tie (Borda only), then to the one with more points from others, and at last to a pseudo-random number from the
+/// seed, which is fair across runs and the same on every replay. If nobody voted, the newest answer wins, because its
+/// author knew the most. With [`Rule::unanimity`], if all agents gave equal conclusions, nothing is counted and the
+/// seed draws the winner.
 pub fn count(election: &Election, rule: Rule) -> Count {
     if rule.unanimity && election.agrees() {
         return unanimous(election);

@@ -112,7 +112,7 @@ fn plan<'a>(job: &Job<'a>, ops: Vec<PatchOp>) -> Result<Vec<PlannedChange<'a>>, 
     Ok(plan.changes)
 }
 
-/// The files of a patch may make a git directory together, although each of them alone would not.
+/// Fails if the files of a patch make a git directory together, although each of them alone would not.
 fn refuse_git_dirs(plans: &[PlannedChange<'_>]) -> Result<(), Refusal> {
     let mut added: BTreeMap<PathBuf, BTreeSet<OsString>> = BTreeMap::new();
     let is_context = |plan: &&PlannedChange<'_>| matches!(plan.resolved.root.role, RootRole::Context(_));

@@ -77,7 +77,7 @@ fn is_marker(inner: &str) -> bool {
         is_agent(name, true) || name.strip_prefix("vote for ").is_some_and(|of| is_agent(of, false));
     let is_capital = |c: char| c.is_ascii_uppercase() || c == ' ' || c == '_';
     let is_end = named.starts_with("END OF ") && name.chars().all(is_capital);
-    // Some names continue: "message of the user, word for word".
+    // More words may follow a name: "message of the user, word for word".
     let is_named =
         |usual: &&str| name.strip_prefix(usual).is_some_and(|rest| !rest.starts_with(char::is_alphabetic));
     is_answer || is_end || UNUSUAL_NAMES.contains(&name) || (has_token && USUAL_NAMES.iter().any(is_named))
@@ -96,7 +96,8 @@ fn cut_off_marker(text: &str) -> Option<&str> {
     (is_begun && inner.len() <= MAX_MARKER_BYTES && !inner.contains(['>', '\n'])).then_some(marker)
 }
 
-/// Markers inside code, and markers that a source contains, do not count.
+/// Whether the text contains a marker, complete or cut off at the end. Markers inside code, and markers that a source
+/// contains, do not count.
 pub(super) fn has_marker(text: &str, sources: &Sources<'_>) -> bool {
     let prose = without_code(text);
     let markers: BTreeSet<&str> = tags(&prose).filter(|inner| is_marker(inner)).collect();
