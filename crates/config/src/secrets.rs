@@ -69,7 +69,7 @@ pub fn secrets_in_variable(name: &str, value: &str) -> Vec<Secret> {
 const FOUND_SECRET_BYTES: usize = 8;
 /// A shorter value that was found is not masked if it lacks a digit or a letter.
 const FOUND_WORD_BYTES: usize = 20;
-/// A shorter value that was found may not contain `/`.
+/// A shorter value that was found is not used as a secret if it contains `/`.
 const FOUND_BASE64_BYTES: usize = 32;
 
 /// Whether a value that somebody else may have set may be used as a secret: one word that is neither an address nor a

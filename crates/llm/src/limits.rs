@@ -36,8 +36,8 @@ pub const WAITING_SHOWN: Duration = Duration::from_secs(5);
 pub const LOADING_WAIT: Duration = Duration::from_secs(1);
 pub const KEEP_ALIVE: Duration = Duration::from_secs(90);
 
-/// Key: `max_retries`, which can only lower this number. The number of retries of a rate-limited call is limited only
-/// if the key is set.
+/// The most retries of a failed call. Key: `max_retries`, which can only lower this number. The number of retries of a
+/// rate-limited call is limited only if the key is set.
 pub const MAX_RETRIES: u32 = 4;
 /// The limit after failures where retrying is slow or rarely helps: no connection, a timeout, an empty reply.
 pub const MAX_SLOW_RETRIES: u32 = 2;
