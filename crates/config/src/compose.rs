@@ -97,7 +97,10 @@ impl<'text> Builder<'text> {
                     let problem = Problem::new("the file contains more than one YAML document");
                     return Err(ComposeError {
                         span,
-                        problem: problem.hint("keep one document: remove the line `---`"),
+                        problem: problem.hint(
+                            "a second document begins at this `---`: delete the line if what follows belongs to \
+                             this config, or move what follows into a file of its own",
+                        ),
                     });
                 }
                 Ok(())

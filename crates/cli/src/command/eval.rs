@@ -179,8 +179,8 @@ fn explanation(report: &EvalReport) -> Vec<String> {
             count(needed, "task")
         ),
         None => format!(
-            "There is no difference between the rows. To show a difference of 2 points, if 8 % of the tasks are answered \
-             differently, would take about {}.",
+            "There is no difference between the rows. To show that one row is right 2 percentage points more often \
+             than another, if exactly one of the two is right in 8 % of the tasks, takes about {}.",
             count(tasks_needed(0.08, 0.02), "task")
         ),
     };

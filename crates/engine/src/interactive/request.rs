@@ -111,7 +111,7 @@ impl InteractiveSession {
         let build = |markers: Markers<'_>| {
             let mut text = "The earlier conversation, summarized:\n".to_owned();
             markers.enclose(&mut text, "summary", &earlier.summary);
-            text.push_str("These messages and facts of it are kept word for word:\n");
+            text.push_str("These messages and facts of the earlier conversation are kept word for word:\n");
             for message in &earlier.preserved {
                 let goal = self.goal.as_ref().is_some_and(|goal| goal.seq == message.seq);
                 let who = match (goal, message.by_user) {

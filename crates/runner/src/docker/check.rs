@@ -16,7 +16,7 @@ pub(super) async fn check(
     let inspected = docker.inspect_container(id, None::<InspectContainerOptions>).await?;
     let pid = inspected.state.and_then(|state| state.pid).unwrap_or_default();
     if pid <= 0 {
-        return Err(DockerError::Unchecked { why: "the container ended at once".to_owned() });
+        return Err(DockerError::EndedAtOnce);
     }
     let compare = move || {
         let unchecked = |error: std::io::Error| DockerError::Unchecked { why: error.to_string() };

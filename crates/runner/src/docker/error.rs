@@ -38,6 +38,9 @@ pub enum DockerError {
         /// Why the check is not possible.
         why: String,
     },
+    /// The container ended before Althing could check its mounts.
+    #[error("the Docker container ended right after its start, so no command ran in it")]
+    EndedAtOnce,
     /// Packages of the config could not be installed.
     #[error("the {kind} packages could not be installed in the Docker image {image}: {why}")]
     Packages {
@@ -67,6 +70,12 @@ impl DockerError {
             Self::Changed(_) => "find out which program replaces the path, and try again".to_owned(),
             Self::Unchecked { .. } => {
                 "use a daemon that runs directly on this machine as root, or run commands without Docker"
+                    .to_owned()
+            }
+            Self::EndedAtOnce => {
+                "run `docker run --rm --entrypoint /bin/sh IMAGE -c 'sleep 1'` with the image of the config: if that \
+                 fails, choose another with command_line_docker_image; if it works, the container probably had too \
+                 little memory, so raise command_line_docker_memory_limit"
                     .to_owned()
             }
             Self::Packages { .. } => {

@@ -44,8 +44,8 @@ fn main() {
     let (Some(program), Some(directory)) = (arguments.next(), arguments.next()) else {
         panic!("say which program, and where the pictures go: pictures PROGRAM DIRECTORY");
     };
-    std::fs::create_dir_all(&directory).expect("the directory can be made");
-    let program = program.canonicalize().expect("the program is there");
+    std::fs::create_dir_all(&directory).expect("could not create the directory for the pictures");
+    let program = program.canonicalize().expect("could not find the program");
     conversation(&program, &directory);
     workflow(&program, &directory);
 }
@@ -53,7 +53,7 @@ fn main() {
 fn take(terminal: &Terminal, directory: &Path, name: &str) {
     let picture = terminal.with_screen(svg::picture);
     let file = directory.join(format!("{name}.svg"));
-    std::fs::write(&file, picture).expect("the picture can be written");
+    std::fs::write(&file, picture).expect("could not write the picture");
     println!("{}", file.display());
 }
 
