@@ -62,7 +62,8 @@ pub(crate) fn kill_below(enclosure: Enclosure, mut on_reaped: impl FnMut(Pid, Wa
         if left == Left::Nothing || start.elapsed() > KILL_TIMEOUT {
             return;
         }
-        // Processes that are left later are only slow to die.
+        // Processes that are still left after `SPIN_FOR` do not escape by forking but are slow to die, so the loop may
+        // sleep.
         let may_fork = enclosure == Enclosure::None && start.elapsed() < SPIN_FOR;
         if left == Left::Running && !may_fork {
             std::thread::sleep(Duration::from_millis(1));

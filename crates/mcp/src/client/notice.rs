@@ -1,4 +1,4 @@
-//! Notices about an MCP server for people. They contain no keys, no URL queries and no unprintable text; everything
+//! Notices for people about an MCP server. They contain no keys, no URL queries and no unprintable text; everything
 //! quoted from a server passes through [`quote`].
 
 use super::limits;

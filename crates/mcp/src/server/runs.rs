@@ -15,8 +15,8 @@ pub trait RunService: Send + Sync {
         Box::pin(async { launch })
     }
 
-    /// Why the run needs a person's approval, because it needs more access than runs have without it; `None` if it
-    /// needs none, or if an approval would not help.
+    /// The reason why the run needs a person's approval: it would get more access than a run may have without one.
+    /// `None` if no approval is needed, or if the run would be refused even with one.
     fn needs_approval<'a>(&'a self, launch: &'a LaunchRun) -> BoxFuture<'a, Option<String>> {
         let _ = launch;
         Box::pin(async { None })
