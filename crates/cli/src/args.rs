@@ -97,7 +97,7 @@ pub struct Options {
     #[arg(long, global = true, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
     pub orchestrator_timeout: Option<u64>,
 
-    /// Cost limit of the run, of a whole workflow, or of all runs of `althing mcp`; a run that reaches it ends with what it has (exit 3)
+    /// Cost limit of the run, which then ends with what it has (exit 3); of a whole workflow, which then fails (exit 2); or of all runs of `althing mcp` or `althing eval` together
     #[arg(long, global = true, value_name = "USD", value_parser = parse_dollars)]
     pub max_cost: Option<f64>,
 

@@ -172,7 +172,8 @@ pub trait Journal: Send {
 
 /// The session's log, for readers.
 pub trait JournalReader: Send + Sync {
-    /// The events after `after`, up to and including `up_to`. Never blocks the thread that polls the future.
+    /// The durable events after `after`, at most up to and including `up_to`. Inside a Tokio runtime, the read does not
+    /// block the thread that polls the future.
     fn read(&self, after: Seq, up_to: Seq) -> BoxFuture<'_, Result<Vec<Arc<Event>>, JournalError>>;
 }
 

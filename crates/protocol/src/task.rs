@@ -132,8 +132,8 @@ pub enum AttemptOutcome {
 }
 
 impl AttemptOutcome {
-    /// Whether the usage in this `AttemptEnded` must be added to that of the attempt's replies; if false, it is their
-    /// sum.
+    /// Whether the usage of an `AttemptEnded` with this outcome comes on top of that of the attempt's replies;
+    /// otherwise it is the sum of the replies' usage.
     pub fn has_own_usage(&self) -> bool {
         matches!(self, Self::Failed { .. } | Self::Exited { .. })
     }

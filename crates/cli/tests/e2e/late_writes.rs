@@ -69,8 +69,8 @@ fn ended((kind, sandbox, end): (Kind, SandboxName, End)) -> Result<(), String> {
     let program = world.althing.home_dir().join("bin/claude");
     std::fs::write(&program, stubborn_claude(&command)).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-    // A command or a server ends its call itself, and leaves processes behind that continue writing.
     let line = match end {
+        // The call of a command or of an MCP server ends by itself, and leaves processes behind that continue writing.
         End::Answered => format!("({command}) > /dev/null 2>&1 < /dev/null & sleep 0.3"),
         End::Cancelled | End::TimeLimit => command,
     };

@@ -101,7 +101,10 @@ fn the_report_explains_votes_that_were_not_counted_and_names_that_only_agents_kn
     let shown = told(&fixture, &["show", "latest"]);
     let line =
         shown.lines().find(|line| line.contains("forgets Stilton")).unwrap_or_else(|| panic!("{shown}"));
-    assert!(line.contains("c (agent3)") && line.contains("no: a newer answer had arrived"), "{line}");
+    assert!(
+        line.contains("c (agent3)") && line.contains("no: the voter had not seen a newer answer"),
+        "{line}"
+    );
     assert!(shown.contains("b (agent2)") && shown.contains("known as"), "{shown}");
     let diff = shown
         .split("What the final answer changed")
@@ -112,7 +115,10 @@ fn the_report_explains_votes_that_were_not_counted_and_names_that_only_agents_kn
     let run = &json_of(&told(&fixture, &["show", "latest", "--json"]))["report"]["runs"][0];
     let ballots = run["decision"]["ballots"].as_array().unwrap();
     let reasons: Vec<&Value> = ballots.iter().map(|ballot| &ballot["not_counted_because"]).collect();
-    assert_eq!(reasons.iter().filter(|reason| ***reason == json!("a newer answer had arrived")).count(), 1);
+    assert_eq!(
+        reasons.iter().filter(|reason| ***reason == json!("the voter had not seen a newer answer")).count(),
+        1
+    );
     assert_eq!(reasons.iter().filter(|reason| reason.is_null()).count(), 3, "{ballots:?}");
 }
 

@@ -23,7 +23,7 @@ pub(crate) static ROOT: Section = Section {
         key("agent", Kind::Section(&AGENT), "The only agent, instead of `agents`.").before_trust(),
         key("orchestrator", Kind::Section(&ORCHESTRATOR), "How the agents coordinate.").before_trust(),
         key("timeout_settings", Kind::Section(&TIMEOUTS), "Time limits of a run.").before_trust(),
-        key("ui", Kind::Section(&UI), "How a run is shown.").before_trust(),
+        key("ui", Kind::Section(&UI), "How progress is shown.").before_trust(),
         key("notify", Kind::Section(&NOTIFY), "How you are notified when something asks you or a run ends while the terminal does not have the focus, in addition to the terminal's own notifications. Only in your own config (`~/.config/althing/config.yaml`) or in one that you name with `--config`; in a config that is found in the working directory it has no effect."),
         key("prices", Kind::Map(&Kind::Section(&PRICE)), "Prices by model name, for models whose price Althing does not know or whose price is different for you."),
         key("adapters", ADAPTERS, "Descriptions of CLI agents that Althing does not know, by name, for use as `agent` in tasks of workflows."),
@@ -60,9 +60,9 @@ static TIMEOUTS: Section = Section {
 #[rustfmt::skip] // a table: one key a line
 static UI: Section = Section {
     name: "ui",
-    about: "How a run is shown.",
+    about: "How progress is shown.",
     keys: &[
-        key("display_type", Kind::Choice(&[word("textual_terminal"), word("rich_terminal"), word("simple")]), "How a run is shown: `simple` is plain progress; the others are the full screen.").before_trust(),
+        key("display_type", Kind::Choice(&[word("textual_terminal"), word("rich_terminal"), word("simple")]), "How progress is shown: with `simple`, a workflow, or a run without the screen, prints plain lines; with the other values, a workflow opens the screen, and a run without the screen redraws one line per agent. Conversations ignore this key.").before_trust(),
         key("type", Kind::Text, "An older spelling of `display_type`.").before_trust(),
         alternative("logging_enabled", Kind::Bool, "Whether a run is logged.", "every run is logged").off("true").before_trust(),
         alternative("automation_mode", Kind::Bool, "Whether the run works without a person.", "use `--automation`").before_trust(),

@@ -368,8 +368,8 @@ impl Coordination {
         let interrupts_others = !self.state.spec.rules.disable_injection;
         match item {
             Item::Answer(answer) => {
-                // The voters did not know the new answer. A vote of another agent for the author stands: the voter
-                // already preferred the author's older answer.
+                // A new answer makes all votes invalid, because the voters did not know it. Only other agents' votes for
+                // its author stand: these voters already preferred the author's older answer.
                 for member in self.state.members.iter_mut().filter(|_| interrupts_others) {
                     let by_author = member.agent.id == answer.agent;
                     member.vote = member.vote.take().filter(|vote| vote.target == answer.agent && !by_author);

@@ -157,7 +157,7 @@ fn write_options(text: &mut String, task: &Task<'_>, temperament: Temperament) {
         ],
         Temperament::Skeptic => [
             "fails first when the load or the team grows",
-            "fails where the need differs from everyone's",
+            "fails where your needs are unusual",
             "fails when nobody has time to keep it up",
         ],
         Temperament::Builder => [

@@ -32,7 +32,7 @@ const RECIPE: &str = "1";
 const TIME_LIMIT: Duration = Duration::from_secs(30 * 60);
 const MEASURE_INTERVAL: Duration = Duration::from_secs(2);
 const SHOWN_OUTPUT: usize = 2000;
-/// The capabilities that package managers need to give files to their owners and to change the user.
+/// The capabilities that package managers need to set the owners and modes of files and to run steps as another user.
 const CAPABILITIES: [&str; 6] = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "SETGID", "SETUID"];
 
 const SYSTEM: &str = r#"

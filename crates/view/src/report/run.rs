@@ -107,10 +107,10 @@ pub struct BallotReport {
     pub not_counted_because: Option<&'static str>,
 }
 
-const OVERTAKEN: &str = "a newer answer had arrived";
+const OVERTAKEN: &str = "the voter had not seen a newer answer";
 const REPLACED: &str = "the agent voted again later";
 const STARTED_OVER: &str = "the run started over";
-const INVALID: &str = "a newer answer arrived later";
+const INVALID: &str = "a newer answer arrived after the vote";
 const UNANIMOUS: &str = "all agents concluded the same";
 
 impl RunReport {
@@ -385,7 +385,7 @@ mod tests {
     #[test]
     fn every_vote_that_was_not_counted_has_a_reason() {
         for (rule, counted, expected) in [
-            (DecidedBy::Borda, vec![ballot("b", "a")], [Some("a newer answer arrived later"), None]),
+            (DecidedBy::Borda, vec![ballot("b", "a")], [Some("a newer answer arrived after the vote"), None]),
             (DecidedBy::Unanimous, vec![], [Some("all agents concluded the same"); 2]),
         ] {
             let mut decision = DecisionReport {

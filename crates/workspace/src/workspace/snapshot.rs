@@ -113,8 +113,8 @@ impl Workspace {
     ) -> io::Result<WorkspaceSnapshot> {
         let path = self.snapshot_dir(label);
         let target = snapshots.make_dir(temporary, 0o700)?;
-        // The time by the file system's own clock. A file that changed shortly before it or later may change again
-        // without a new stamp.
+        // The start of the snapshot by the file system's own clock. A file with a stamp shortly before this time, or
+        // later, may change again without getting a new stamp, so its stamp does not show that it is unchanged.
         let started = target.stat_self()?.stamp.ctime;
         let source = ConfinedDir::open(&self.path)?;
         let mut issues = Vec::new();
