@@ -350,6 +350,9 @@ impl TuiHost for LocalHost {
 
     fn diff(&self, run: &TaskId) -> Result<String, String> {
         let dir = self.app.task_dir(self.own_session()?, run);
+        if althing_workspace::is_unlisted(&dir) {
+            return Err("what the run changed is not listed yet: let it end, or resume it".into());
+        }
         let changed = althing_workspace::review(&dir).map_err(|error| error.to_string())?;
         Ok(changed.iter().map(crate::show::diff).collect())
     }

@@ -22,6 +22,11 @@ thread_local! {
 pub(crate) struct Cancellation(Arc<AtomicBool>);
 
 impl Cancellation {
+    #[cfg(test)]
+    pub(crate) fn set() -> Self {
+        Self(Arc::new(AtomicBool::new(true)))
+    }
+
     pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

@@ -6,6 +6,7 @@ mod access;
 mod agent_files;
 mod confine;
 mod context;
+mod digest;
 mod exclusive;
 mod guidance;
 mod manifest;
@@ -25,7 +26,7 @@ pub use agent_files::{AgentFiles, AgentFilesOptions, run_blocking};
 pub use confine::{ConfinedDir, PathContents, read_confined_path};
 pub use context::{
     ChangedFile, ContextSnapshot, FileContent, UndoCoverage, UndoError, UndoLimits, UndoReport, is_undone,
-    last_task_with_changes, review, undo, undo_unless_stopped, write_change_list,
+    is_unlisted, last_task_with_changes, review, undo, undo_unless_stopped, write_change_list,
 };
 pub use guidance::{Document, Memory, Notes, Skill, Skills, find_skills, project_instructions};
 pub use plans::{PlanLock, PlanStore, PlanStoreError, StoredPlan, TaskProgress};

@@ -1,12 +1,9 @@
-//! Copies and hashes sparse files without reading or writing their holes, and limits the size of a copy: a file with
-//! a hole of 4 TiB costs an agent nothing to create.
+//! Copies sparse files without reading or writing their holes, and limits the size of a copy: a file with a hole of
+//! 4 TiB costs an agent nothing to create.
 
-use crate::confine::FileStat;
 use crate::exclusive::{self, Cancellation};
-use althing_text::hex;
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
-use sha2::{Digest, Sha256};
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,9 +26,6 @@ impl Default for CopyLimits {
 
 /// Files up to this size in bytes are copied in one pass; larger files are copied extent by extent.
 const SMALL: u64 = 256 << 10;
-/// Files up to this size in bytes have a plain SHA-256 digest; in larger files, blocks of zeros are skipped.
-const PLAIN_DIGEST: u64 = 1 << 30;
-const BLOCK: u64 = 64 << 10;
 /// How many bytes are copied between two checks for cancellation.
 const PART: u64 = 32 << 20;
 /// The length in bytes of the test hole that shows whether holes take space on a file system.
@@ -39,6 +33,10 @@ const PROBE: u64 = 1 << 20;
 
 pub(crate) fn limit_error(what: String) -> io::Error {
     io::Error::new(io::ErrorKind::FileTooLarge, what)
+}
+
+pub(crate) fn is_over_limit(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::FileTooLarge
 }
 
 pub(crate) fn size_text(bytes: u64) -> String {
@@ -72,8 +70,8 @@ impl CopyLimits {
     }
 }
 
-/// How many bytes may still be copied; shared by the threads that copy one directory. Holes count only where they
-/// take space.
+/// How many bytes may still be copied or hashed; shared by the threads that copy one directory. Holes count only where
+/// they take space.
 #[derive(Debug)]
 pub(crate) struct CopyBudget {
     remaining: AtomicU64,
@@ -87,11 +85,24 @@ impl CopyBudget {
         Self { remaining, limit: limits.data, cancellation: exclusive::cancellation() }
     }
 
-    pub(crate) fn spent(&self) -> u64 {
-        self.limit.saturating_sub(self.remaining.load(Ordering::Relaxed))
+    #[cfg(test)]
+    pub(crate) fn cancelled() -> Self {
+        Self { cancellation: Cancellation::set(), ..Self::default() }
     }
 
-    fn spend(&self, bytes: u64) -> io::Result<()> {
+    pub(crate) fn spent(&self) -> u64 {
+        self.limit.saturating_sub(self.remaining())
+    }
+
+    pub(crate) fn remaining(&self) -> u64 {
+        self.remaining.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancellation.is_set()
+    }
+
+    pub(crate) fn spend(&self, bytes: u64) -> io::Result<()> {
         let spent = self
             .remaining
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |remaining| remaining.checked_sub(bytes));
@@ -107,7 +118,7 @@ impl CopyBudget {
     fn copy_bytes(&self, from: &File, to: &mut File, length: u64) -> io::Result<()> {
         let mut left = length;
         while left > 0 {
-            if self.cancellation.is_set() {
+            if self.is_cancelled() {
                 return Err(exclusive::cancelled_error());
             }
             let part = left.min(PART);
@@ -135,7 +146,7 @@ pub(crate) enum HoleDetection {
 }
 
 impl HoleDetection {
-    fn next_data(self, file: &File, at: u64, size: u64) -> io::Result<Option<(u64, u64)>> {
+    pub(crate) fn next_data(self, file: &File, at: u64, size: u64) -> io::Result<Option<(u64, u64)>> {
         if at >= size {
             return Ok(None);
         }
@@ -225,43 +236,4 @@ fn holes_are_free(file: &File) -> io::Result<bool> {
     let blocks = rustix::fs::fstat(file)?.st_blocks;
     file.set_len(0)?;
     Ok(u64::try_from(blocks).unwrap_or(u64::MAX).saturating_mul(512) < PROBE)
-}
-
-/// Copies with different holes have the same digest. A file above 1 GiB with more data than the copy limit is
-/// identified by size, times and inode only.
-pub(crate) fn digest(file: &mut File) -> io::Result<String> {
-    let stat = rustix::fs::fstat(&*file)?;
-    let size = stat.st_size.cast_unsigned();
-    let mut buffer = vec![0; BLOCK as usize];
-    let mut hash = Sha256::new();
-    if size <= PLAIN_DIGEST {
-        loop {
-            match file.read(&mut buffer)? {
-                0 => return Ok(hex(&hash.finalize())),
-                n => hash.update(buffer.get(..n).unwrap_or_default()),
-            }
-        }
-    }
-    hash.update(size.to_le_bytes());
-    let (mut at, mut data) = (0, 0);
-    while let Some((start, end)) = HoleDetection::Seek.next_data(file, at, size)? {
-        data += end - start;
-        if data > CopyLimits::default().data {
-            let stamp = FileStat::from_stat(&stat).stamp;
-            return Ok(format!("stamp-{}-{}-{}-{}", stamp.size, stamp.mtime, stamp.ctime, stamp.ino));
-        }
-        // Blocks start at fixed offsets, so that the digest does not depend on where the holes are.
-        at = at.max(start / BLOCK * BLOCK);
-        while at < end {
-            file.seek(io::SeekFrom::Start(at))?;
-            buffer.clear();
-            (&*file).take(BLOCK).read_to_end(&mut buffer)?;
-            if buffer.iter().any(|byte| *byte != 0) {
-                hash.update(at.to_le_bytes());
-                hash.update(&buffer);
-            }
-            at += BLOCK;
-        }
-    }
-    Ok(format!("blocks-{}", hex(&hash.finalize())))
 }

@@ -10,7 +10,7 @@ use althing_app::{resume, trust};
 use althing_protocol::{Seq, SessionId, TaskId};
 use althing_text::count;
 use althing_text::sanitize;
-use althing_workspace::{UndoError, UndoReport};
+use althing_workspace::{UndoError, UndoReport, is_unlisted};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -48,7 +48,10 @@ fn undo(run: &str, only_show: bool, app: &AppContext) -> Result<Exit, Failure> {
             UndoError::Changed { .. } => Some(format!(
                 "`althing undo {run} --diff` shows what the run changed; correct these files by hand"
             )),
-            UndoError::NotClosed { .. } | UndoError::Done { .. } | UndoError::Stopped => None,
+            UndoError::NotClosed { .. } => {
+                Some(format!("`althing resume {session}` continues the run, which then lists its changes"))
+            }
+            UndoError::Done { .. } | UndoError::Stopped => None,
             UndoError::Disk(_) => Some("solve this, then run the same command again".into()),
             UndoError::Unfinished { report, .. } => {
                 print_report(report);
@@ -133,7 +136,9 @@ fn review(run_dir: &Path) -> Result<Exit, Failure> {
         let text = diff(one);
         print(text.strip_suffix('\n').unwrap_or(&text));
     }
-    if changed.is_empty() {
+    if is_unlisted(run_dir) {
+        show::notice("what the run changed is not listed yet: let it end, or resume it");
+    } else if changed.is_empty() {
         show::notice("the run changed no file in context paths");
     }
     Ok(Exit::Answered)

@@ -4,10 +4,11 @@
 
 use super::preimages::Preimages;
 use super::snapshot::ContextSnapshot;
-use super::state::{PathState, RecordedChange};
+use super::state::{CurrentState, PathState, RecordedChange};
 use crate::access::{Refusal, ResolvedPath, RootRole};
 use crate::confine::{ConfinedDir, TreeNode};
 use crate::manifest::ManifestEntry;
+use crate::sparse::CopyBudget;
 use crate::tools::ChangeObserver;
 use crate::workspace::split_path;
 use althing_disk::files::{Durability, create_dirs};
@@ -72,7 +73,7 @@ impl EditJournal {
         let dir = root.open().map_err(failed())?;
         let known = records.after.iter().position(|after| after.root == n && after.path == path);
         if let Some(left) = known.and_then(|at| records.after.get(at)) {
-            if left.state == PathState::of(&dir, &path).map_err(failed())? {
+            if CurrentState::of(&dir, &path).and_then(|now| now.is(&left.state)).map_err(failed())? {
                 return Ok(());
             }
             self.preimages.forget(n, &path).map_err(failed())?;
@@ -93,7 +94,7 @@ impl EditJournal {
     fn record_after(&self, records: &mut EditRecords, resolved: &ResolvedPath<'_>) -> Result<(), DiskError> {
         let Some(FileLocation { root: n, path }) = locate(&records.before, resolved) else { return Ok(()) };
         let Some(root) = records.before.roots.get(n) else { return Ok(()) };
-        let state = root.open().and_then(|dir| PathState::of(&dir, &path));
+        let state = root.open().and_then(|dir| PathState::of(&dir, &path, &CopyBudget::default()));
         let state = state.map_err(DiskError::io("access", &resolved.real))?;
         let change = match (root.entry(&path).is_some(), &state) {
             (true, PathState::Absent) => Some(FileChange::Deleted),

@@ -15,8 +15,14 @@ mod write_tracker;
 pub use change_list::write_change_list;
 pub(crate) use edit_journal::EditJournal;
 pub(crate) use path_lock::PathLock;
+#[cfg(test)]
+pub(crate) use preimages::Preimages;
 pub use preimages::{UndoCoverage, UndoLimits};
 pub use review::{ChangedFile, FileContent, review};
 pub use snapshot::ContextSnapshot;
-pub use undo::{UndoError, UndoReport, is_undone, last_task_with_changes, undo, undo_unless_stopped};
+#[cfg(test)]
+pub(crate) use state::RecordedChange;
+pub use undo::{
+    UndoError, UndoReport, is_undone, is_unlisted, last_task_with_changes, undo, undo_unless_stopped,
+};
 pub(crate) use write_tracker::WriteTracker;

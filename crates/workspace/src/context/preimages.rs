@@ -89,6 +89,19 @@ impl Preimages {
         }
     }
 
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.dir.join(name).exists()
+    }
+
+    fn remove(&self, names: &[&str]) -> io::Result<()> {
+        let here = ConfinedDir::open(&self.dir)?;
+        for name in names.iter().filter(|name| self.has(name)) {
+            here.remove_file(OsStr::new(name))?;
+            rustix::fs::fsync(here.reopen_readable()?)?;
+        }
+        Ok(())
+    }
+
     /// Continues after an interruption: the first recorded state is the one that counts.
     pub(crate) fn begin(
         &self,
@@ -97,6 +110,8 @@ impl Preimages {
         limits: UndoLimits,
     ) -> Result<(ContextSnapshot, Coverage), DiskError> {
         create_dirs(&RealDisk, &self.dir, Durability::Synced)?;
+        // If the run writes again, what was listed and undone earlier is not everything any more.
+        self.remove(&["after", "undone", "undo"]).map_err(self.io("clear"))?;
         let before = if let Some(before) = self.read::<ContextSnapshot>("before")? {
             before
         } else {

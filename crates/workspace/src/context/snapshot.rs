@@ -228,7 +228,10 @@ impl ContextSnapshot {
         for (root, entries) in snapshot.roots.iter_mut().zip(scanned) {
             root.entries = entries.map_err(DiskError::io("access", &root.dir()))?;
         }
-        add_digests(&mut snapshot.roots);
+        if let Err(error) = add_digests(&mut snapshot.roots) {
+            let dir = snapshot.roots.first().map(TrackedPath::dir).unwrap_or_default();
+            return Err(DiskError::io("access", &dir)(error));
+        }
         snapshot.wait_for_clock_tick();
         Ok(snapshot)
     }
@@ -287,7 +290,7 @@ impl ContextSnapshot {
             // If the directory could not be opened before the scan, a context path that contains it was not
             // accessible.
             changes.extend(root.mode_change(n, mode_now.or_else(|| mode(root))));
-            compare_contents(root, &mut now);
+            compare_contents(root, &mut now).map_err(DiskError::io("access", &root.dir()))?;
             let start = changes.len();
             diff(n, &root.entries, &now, &mut changes);
             let git_dirs = git_dirs(&now);

@@ -1,8 +1,9 @@
 //! The exact state of a file in a context path. An undo compares states to detect changes by somebody else.
 
 use crate::confine::{ConfinedDir, FileKind, is_concurrent_change, is_denied};
+use crate::digest::{ComparedFile, digest, is_stamp};
 use crate::manifest::{path_from_text, path_to_text};
-use crate::sparse::digest;
+use crate::sparse::CopyBudget;
 use crate::workspace::split_path;
 use althing_protocol::FileChange;
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,7 @@ use std::path::{Path, PathBuf};
 pub(crate) enum PathState {
     Absent,
     File {
+        /// See `digest.rs`.
         sha256: String,
         mode: u32,
     },
@@ -58,48 +60,88 @@ mod as_text {
 }
 
 impl PathState {
-    /// An empty path means `root` itself. If `path` is not a directory any more, returns its current state.
-    pub(crate) fn dir_mode(root: &ConfinedDir, path: &Path) -> io::Result<Self> {
-        if path.as_os_str().is_empty() {
-            return Ok(Self::DirMode { mode: root.stat_self()?.mode });
-        }
-        let (above, name) = split_path(path);
-        match root.open_dir_path(above).and_then(|dir| dir.stat(name)) {
-            Ok(Some(found)) if found.kind == FileKind::Dir => Ok(Self::DirMode { mode: found.mode }),
-            _ => Self::of(root, path),
-        }
-    }
-
     /// If the run took away the permission to read a file, the owner gets it back first.
-    pub(crate) fn left_by_run(root: &ConfinedDir, path: &Path, has_new_mode: bool) -> io::Result<Self> {
+    pub(crate) fn left_by_run(
+        root: &ConfinedDir,
+        path: &Path,
+        has_new_mode: bool,
+        budget: &CopyBudget,
+    ) -> io::Result<Self> {
         if has_new_mode {
-            return Self::dir_mode(root, path);
+            return CurrentState::dir_mode(root, path)?.record(budget);
         }
-        let denied = match Self::of(root, path) {
+        let denied = match Self::of(root, path, budget) {
             Err(error) if is_denied(&error) => error,
             state => return state,
         };
         let (above, name) = split_path(path);
         root.open_dir_path(above).and_then(|dir| dir.unlock_file(name)).map_err(|_| denied)?;
-        Self::of(root, path)
+        Self::of(root, path, budget)
     }
 
+    pub(crate) fn of(root: &ConfinedDir, path: &Path, budget: &CopyBudget) -> io::Result<Self> {
+        CurrentState::of(root, path)?.record(budget)
+    }
+
+    /// Whether the state identifies a file without its content, because the budget did not suffice.
+    pub(crate) fn has_only_stamp(&self) -> bool {
+        matches!(self, Self::File { sha256, .. } if is_stamp(sha256))
+    }
+}
+
+/// The current state of a path. A file is read only when the state is compared or recorded.
+pub(crate) enum CurrentState {
+    File(ComparedFile),
+    Other(PathState),
+}
+
+impl CurrentState {
     /// No link is followed, not even in parent directories.
     pub(crate) fn of(root: &ConfinedDir, path: &Path) -> io::Result<Self> {
         let (above, name) = split_path(path);
         let dir = match root.open_dir_path(above) {
-            Err(e) if is_concurrent_change(&e) => return Ok(Self::Absent),
+            Err(e) if is_concurrent_change(&e) => return Ok(Self::Other(PathState::Absent)),
             dir => dir?,
         };
-        Ok(match dir.stat(name)?.map(|found| found.kind) {
-            None => Self::Absent,
-            Some(FileKind::Dir) => Self::Dir,
-            Some(FileKind::Special) => Self::Special,
-            Some(FileKind::Link) => Self::Link { text: path_to_text(Path::new(&dir.read_link(name)?)) },
-            Some(FileKind::File) => {
-                let (mut file, found) = dir.open_file(name)?;
-                Self::File { sha256: digest(&mut file)?, mode: found.mode }
+        Ok(Self::Other(match dir.stat(name)?.map(|found| found.kind) {
+            None => PathState::Absent,
+            Some(FileKind::Dir) => PathState::Dir,
+            Some(FileKind::Special) => PathState::Special,
+            Some(FileKind::Link) => PathState::Link { text: path_to_text(Path::new(&dir.read_link(name)?)) },
+            Some(FileKind::File) => return Ok(Self::File(ComparedFile::new(dir.open_file(name)?))),
+        }))
+    }
+
+    /// An empty path means `root` itself. If `path` is not a directory any more, returns its current state.
+    pub(crate) fn dir_mode(root: &ConfinedDir, path: &Path) -> io::Result<Self> {
+        if path.as_os_str().is_empty() {
+            return Ok(Self::Other(PathState::DirMode { mode: root.stat_self()?.mode }));
+        }
+        let (above, name) = split_path(path);
+        match root.open_dir_path(above).and_then(|dir| dir.stat(name)) {
+            Ok(Some(found)) if found.kind == FileKind::Dir => {
+                Ok(Self::Other(PathState::DirMode { mode: found.mode }))
             }
-        })
+            _ => Self::of(root, path),
+        }
+    }
+
+    pub(crate) fn is(&self, state: &PathState) -> io::Result<bool> {
+        match (self, state) {
+            (Self::File(file), PathState::File { sha256, mode }) => {
+                Ok(file.mode() == *mode && file.is(sha256, &CopyBudget::default())?)
+            }
+            (Self::File(_), _) => Ok(false),
+            (Self::Other(now), state) => Ok(now == state),
+        }
+    }
+
+    fn record(self, budget: &CopyBudget) -> io::Result<PathState> {
+        match self {
+            Self::File(file) => {
+                Ok(PathState::File { sha256: digest(file.file(), budget)?, mode: file.mode() })
+            }
+            Self::Other(state) => Ok(state),
+        }
     }
 }

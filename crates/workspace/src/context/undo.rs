@@ -7,8 +7,9 @@ use super::snapshot::{ContextSnapshot, TrackedPath};
 use super::state::{PathState, RecordedChange};
 use super::undo_step::{UndoStep, Unfinished, remove_created, restore, was_dir};
 use crate::confine::{ConfinedDir, FileKind, is_concurrent_change};
+use crate::digest::digest;
 use crate::manifest::path_to_text;
-use crate::sparse::digest;
+use crate::sparse::CopyBudget;
 use crate::workspace::split_path;
 use althing_disk::DiskError;
 use althing_disk::names::TASKS;
@@ -44,8 +45,8 @@ pub enum UndoError {
         /// The run's directory.
         run_dir: PathBuf,
     },
-    /// The run has not closed its context paths.
-    #[error("{} has not finished with its context paths: let it end, or resume it", author(run_dir))]
+    /// The run has not closed its context paths, so nobody knows yet what it changed.
+    #[error("what {} changed is not listed yet: let it end, or resume it", author(run_dir))]
     NotClosed {
         /// The run's directory.
         run_dir: PathBuf,
@@ -263,17 +264,34 @@ fn sync_dirs(steps: &[UndoStep<'_>]) -> Result<(), DiskError> {
     Ok(())
 }
 
-/// The task of a session that changed files last. A task that was undone is returned only if all tasks with changes
-/// were undone.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    Undone,
+    Unlisted,
+    Listed,
+}
+
+/// Whether the run in `run_dir` may have changed files that are not listed yet, because it has not closed its context
+/// paths.
+pub fn is_unlisted(run_dir: &Path) -> bool {
+    let preimages = Preimages::of(run_dir);
+    preimages.has("before") && !preimages.has("after")
+}
+
+/// The task of a session that changed files last. If there is none, or all were undone, a task whose changes are not
+/// listed yet is returned before one that was undone.
 pub fn last_task_with_changes(session_dir: &Path) -> Option<TaskId> {
     let tasks = std::fs::read_dir(session_dir.join(TASKS)).ok()?;
     let changed = tasks.filter_map(Result::ok).filter_map(|task| {
-        let preimages = Preimages::of(&task.path());
+        let (preimages, name) = (Preimages::of(&task.path()), task.file_name().into_string().ok()?);
+        let changed_at = |record: &str| std::fs::metadata(preimages.dir.join(record))?.modified();
+        if is_unlisted(&task.path()) {
+            return Some((Rank::Unlisted, changed_at("before").ok()?, name));
+        }
         let after = preimages.read::<Vec<RecordedChange>>("after").ok()??;
-        let at = std::fs::metadata(preimages.dir.join("after")).and_then(|data| data.modified()).ok()?;
         let undone = preimages.read::<bool>("undone").ok()?.is_some();
-        let name = task.file_name().into_string().ok()?;
-        (!after.is_empty()).then_some((!undone, at, name))
+        let rank = if undone { Rank::Undone } else { Rank::Listed };
+        (!after.is_empty()).then_some((rank, changed_at("after").ok()?, name))
     });
     changed.max().map(|(.., name)| TaskId::from(name.as_str()))
 }
@@ -317,14 +335,14 @@ fn plan<'a>(
         };
         let step = UndoStep { root, after, wanted };
         let now = step.now()?;
-        if step.is_done(&now) {
+        if step.is_done(&now)? {
             if report.resumed {
                 report.earlier.push(step.path());
             }
             gone.push(step);
             continue;
         }
-        if !step.is_left_by_run(&now) {
+        if !step.is_left_by_run(&now)? {
             foreign.push(step.path());
         }
         steps.push(step);
@@ -341,7 +359,7 @@ fn pre_image(
     let name = split_path(&after.path).1;
     let mode = root.entry(&after.path).map_or(0o644, |entry| entry.mode);
     let state = match kind {
-        FileKind::File => dir.open_file(name).and_then(|(mut file, _)| digest(&mut file)),
+        FileKind::File => dir.open_file(name).and_then(|(file, _)| digest(&file, &CopyBudget::default())),
         FileKind::Link => dir.read_link(name).map(|text| path_to_text(Path::new(&text))),
         FileKind::Dir | FileKind::Special => return Ok(None),
     };

@@ -3,7 +3,7 @@
 
 use super::preimages::Preimages;
 use super::snapshot::TrackedPath;
-use super::state::{PathState, RecordedChange};
+use super::state::{CurrentState, PathState, RecordedChange};
 use crate::confine::{ConfinedDir, FileKind, MAX_PATH};
 use crate::manifest::path_from_text;
 use crate::sparse::{CopyBudget, HoleDetection};
@@ -43,35 +43,36 @@ impl UndoStep<'_> {
     }
 
     /// Whether the step is already done, possibly by an interrupted undo.
-    pub(super) fn is_done(&self, now: &PathState) -> bool {
+    pub(super) fn is_done(&self, now: &CurrentState) -> Result<bool, DiskError> {
         // If the run replaced a directory with a file, the file's step is done once the directory is there again.
-        *now == self.wanted
-            || (self.after.change == FileChange::New
-                && *now == PathState::Dir
-                && was_dir(self.root, &self.after.path))
+        if self.after.change == FileChange::New
+            && matches!(now, CurrentState::Other(PathState::Dir))
+            && was_dir(self.root, &self.after.path)
+        {
+            return Ok(true);
+        }
+        now.is(&self.wanted).map_err(self.io("read"))
     }
 
     /// If this is false, an undo would destroy somebody else's work.
-    pub(super) fn is_left_by_run(&self, now: &PathState) -> bool {
-        // If the run replaced a file with a directory, an interrupted undo may already have removed the directory.
-        *now == self.after.state
-            || (self.after.state == PathState::Dir && *now == PathState::Absent)
-            || self.is_made_writable(now)
-    }
-
-    fn is_made_writable(&self, now: &PathState) -> bool {
-        match (&self.after.state, now) {
-            (PathState::DirMode { mode: left }, PathState::DirMode { mode: now }) => *now == left | 0o700,
+    pub(super) fn is_left_by_run(&self, now: &CurrentState) -> Result<bool, DiskError> {
+        let is_partly_undone = match (&self.after.state, now) {
+            // If the run replaced a file with a directory, an interrupted undo may already have removed the directory.
+            (PathState::Dir, CurrentState::Other(PathState::Absent)) => true,
+            (PathState::DirMode { mode: left }, CurrentState::Other(PathState::DirMode { mode: now })) => {
+                *now == left | 0o700
+            }
             _ => false,
-        }
+        };
+        Ok(is_partly_undone || now.is(&self.after.state).map_err(self.io("read"))?)
     }
 
     pub(super) fn is_mode(&self) -> bool {
         matches!(self.wanted, PathState::DirMode { .. })
     }
 
-    pub(super) fn now(&self) -> Result<PathState, DiskError> {
-        let state = if self.is_mode() { PathState::dir_mode } else { PathState::of };
+    pub(super) fn now(&self) -> Result<CurrentState, DiskError> {
+        let state = if self.is_mode() { CurrentState::dir_mode } else { CurrentState::of };
         self.root.open().and_then(|dir| state(&dir, &self.after.path)).map_err(self.io("access"))
     }
 }

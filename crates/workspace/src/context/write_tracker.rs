@@ -3,15 +3,20 @@
 
 use super::change_list::write_change_list;
 use super::preimages::{Coverage, Preimages, UndoCoverage, UndoLimits};
-use super::snapshot::{ContextSnapshot, TrackedPath};
+use super::snapshot::{ContextSnapshot, PathChange, TrackedPath};
 use super::state::{PathState, RecordedChange};
 use crate::access::{ReadOnlyReason, Refusal, ResolvedPath, RootRole};
+use crate::exclusive::cancelled_error;
+use crate::sparse::{CopyBudget, CopyLimits};
 use crate::tools::ChangeObserver;
 use althing_disk::DiskError;
 use althing_protocol::{ContextPath, FileChange, FileWrite, GIT_DIR, MAX_NAMED_FILES, package_dir};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// How many bytes of changed files are hashed before the changes are recorded for the first time.
+const HASHED_FIRST: u64 = 64 << 20;
 
 #[derive(Debug)]
 pub(crate) struct WriteTracker {
@@ -67,6 +72,19 @@ impl WriteTracker {
 
     /// Returns what changed since the paths were first opened.
     pub(crate) fn close(&self) -> Result<Vec<FileWrite>, DiskError> {
+        let limits = CopyLimits::default();
+        self.close_within(
+            &CopyBudget::new(limits.with_data(HASHED_FIRST)),
+            &CopyBudget::new(limits.with_data(limits.data - HASHED_FIRST)),
+        )
+    }
+
+    /// For each budget, see [`Self::record`].
+    pub(crate) fn close_within(
+        &self,
+        first: &CopyBudget,
+        rest: &CopyBudget,
+    ) -> Result<Vec<FileWrite>, DiskError> {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).take();
         let before = match open {
             Some(before) => before,
@@ -76,35 +94,48 @@ impl WriteTracker {
                 None => return Ok(Vec::new()),
             },
         };
-        let (mut after, mut writes) = (Vec::new(), Vec::new());
-        for changed in before.changes()? {
-            let Some(root) = before.roots.get(changed.root) else { continue };
-            if changed.is_placeholder && self.is_for_protected(root, &changed.path) {
-                continue;
-            }
-            let path = root.display_change(&changed);
-            let has_new_mode = changed.is_dir && changed.change == FileChange::Modified;
-            // One file that cannot be read must not hide the other changes.
-            let state = match &changed.error {
-                Some(_) => PathState::Unreadable,
-                None => root
-                    .open()
-                    .and_then(|dir| PathState::left_by_run(&dir, &changed.path, has_new_mode))
-                    .unwrap_or(PathState::Unreadable),
-            };
-            writes.push((changed.to_write(path), changed.must_be_named()));
-            after.push(RecordedChange {
-                root: changed.root,
-                path: changed.path,
-                change: changed.change,
-                state,
-                in_git_dir: changed.in_git_dir,
-            });
-        }
-        self.preimages.write("after", &after)?;
+        let mut changes = before.changes()?;
+        changes.retain(|changed| {
+            let root = before.roots.get(changed.root);
+            root.is_some_and(|root| !(changed.is_placeholder && self.is_for_protected(root, &changed.path)))
+        });
+        let after = self.record(&before, &changes, first, rest)?;
+        let named = |changed: &PathChange| {
+            let path = before.roots.get(changed.root).map(|root| root.display_change(changed))?;
+            Some((changed.to_write(path), changed.must_be_named()))
+        };
+        let writes = changes.iter().filter_map(named).collect();
         let writes = count_packages(&before, &after, writes);
         write_change_list(&writes, &self.run_dir)?;
         Ok(writes)
+    }
+
+    /// Records the changes for an undo. Files are hashed as far as `first` lasts, and the changes are recorded; then
+    /// other files are hashed as far as `rest` lasts, and the changes are recorded again. So a long or interrupted
+    /// hashing does not hide the changes. Files that exceed both budgets are identified by their stamps.
+    fn record(
+        &self,
+        before: &ContextSnapshot,
+        changes: &[PathChange],
+        first: &CopyBudget,
+        rest: &CopyBudget,
+    ) -> Result<Vec<RecordedChange>, DiskError> {
+        let mut after = Vec::new();
+        for changed in changes {
+            let state = state_of(before, changed, first)?;
+            let (root, path, change) = (changed.root, changed.path.clone(), changed.change);
+            after.push(RecordedChange { root, path, change, state, in_git_dir: changed.in_git_dir });
+        }
+        self.preimages.write("after", &after)?;
+        if !after.iter().any(|after| after.state.has_only_stamp()) {
+            return Ok(after);
+        }
+        let unhashed = |(_, after): &(&PathChange, &mut RecordedChange)| after.state.has_only_stamp();
+        for (changed, after) in changes.iter().zip(&mut after).filter(unhashed) {
+            after.state = state_of(before, changed, rest)?;
+        }
+        self.preimages.write("after", &after)?;
+        Ok(after)
     }
 
     /// Whether a protected path, or a directory above one, would be here.
@@ -120,6 +151,27 @@ impl WriteTracker {
 
     pub(crate) fn is_empty(&self) -> bool {
         !self.paths.iter().any(|path| path.writable)
+    }
+}
+
+/// Fails only if the operation was cancelled: one file that cannot be read must not hide the other changes.
+fn state_of(
+    before: &ContextSnapshot,
+    changed: &PathChange,
+    budget: &CopyBudget,
+) -> Result<PathState, DiskError> {
+    let has_new_mode = changed.is_dir && changed.change == FileChange::Modified;
+    let (Some(root), None) = (before.roots.get(changed.root), &changed.error) else {
+        return Ok(PathState::Unreadable);
+    };
+    let state = if budget.is_cancelled() {
+        Err(cancelled_error())
+    } else {
+        root.open().and_then(|dir| PathState::left_by_run(&dir, &changed.path, has_new_mode, budget))
+    };
+    match state {
+        Err(error) if budget.is_cancelled() => Err(DiskError::io("access", &root.dir())(error)),
+        state => Ok(state.unwrap_or(PathState::Unreadable)),
     }
 }
 

@@ -4,7 +4,8 @@
 
 use super::{DELIVERABLES, ProjectError, ProjectWorkspace};
 use crate::confine::{ConfinedDir, FileKind, FileStat};
-use crate::sparse::{CopyBudget, HoleDetection, digest};
+use crate::digest::{ComparedFile, digest};
+use crate::sparse::{CopyBudget, HoleDetection};
 use althing_disk::DiskError;
 use althing_disk::names::is_plain_name;
 use althing_protocol::{RunsCode, SEALED_NAMES, git_dir_row, is_git_dir, runs_code};
@@ -13,7 +14,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The file that maps the path of each delivered file to its SHA-256.
+/// The file that maps the path of each delivered file to its digest.
 const RECORD: &str = ".delivered.json";
 const MAX_FILES: usize = 10_000;
 /// The maximum total size of a delivery, in bytes.
@@ -122,14 +123,17 @@ impl Delivery<'_> {
             }
         };
         let existing = existing_at(to, name)?;
-        let ours = |sha: &String| self.record.get(&shown) == Some(sha);
+        let ours = |now: &ComparedFile| match self.record.get(&shown) {
+            Some(recorded) => is_same(now, recorded),
+            None => Ok(false),
+        };
         match existing {
-            Existing::File(now) if now == sha => to.remove_file(&staged)?,
+            Existing::File(now) if is_same(&now, &sha)? => to.remove_file(&staged)?,
             Existing::Nothing => {
                 to.rename(&staged, name)?;
                 self.report.copied.push(shown.clone());
             }
-            Existing::File(now) if ours(&now) => {
+            Existing::File(now) if ours(&now)? => {
                 to.rename(&staged, name)?;
                 self.report.copied.push(shown.clone());
             }
@@ -155,7 +159,7 @@ impl Delivery<'_> {
             let beside = OsString::from(format!("{stem}.{}{suffix}{end}", self.run));
             match existing_at(to, &beside)? {
                 Existing::Nothing => return Ok(beside),
-                Existing::File(existing) if existing == sha => return Ok(beside),
+                Existing::File(existing) if is_same(&existing, sha)? => return Ok(beside),
                 Existing::File(_) | Existing::Other => {}
             }
         }
@@ -176,14 +180,18 @@ pub(crate) fn why_protected(path: &Path) -> Option<String> {
 
 enum Existing {
     Nothing,
-    File(String),
+    File(ComparedFile),
     Other,
+}
+
+fn is_same(file: &ComparedFile, digest: &str) -> io::Result<bool> {
+    file.is(digest, &CopyBudget::default())
 }
 
 fn existing_at(dir: &ConfinedDir, name: &OsStr) -> io::Result<Existing> {
     match dir.stat(name)?.map(|found| found.kind) {
         None => Ok(Existing::Nothing),
-        Some(FileKind::File) => digest(&mut dir.open_file(name)?.0).map(Existing::File),
+        Some(FileKind::File) => Ok(Existing::File(ComparedFile::new(dir.open_file(name)?))),
         Some(FileKind::Dir | FileKind::Link | FileKind::Special) => Ok(Existing::Other),
     }
 }
@@ -202,6 +210,6 @@ fn stage(from: &ConfinedDir, to: &ConfinedDir, name: &OsStr) -> io::Result<(OsSt
         )?;
         file.sync_data()
     })?;
-    let sha = digest(&mut to.open_file(&staged)?.0)?;
+    let sha = digest(&to.open_file(&staged)?.0, &CopyBudget::default())?;
     Ok((staged, sha, found))
 }

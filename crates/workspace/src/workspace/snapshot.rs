@@ -7,13 +7,13 @@ use super::manifest_files::{
 };
 use super::{TEMP_PREFIX, Workspace};
 use crate::confine::{CLOCK_TICK, ConfinedDir, FileKind, FileStat, MAX_PATH, TreeNode, TreeWalk, WalkStep};
+use crate::digest::{ComparedFile, digest};
 use crate::manifest::ManifestEntry;
-use crate::sparse::{CopyLimits, digest, limit_error, size_text};
+use crate::sparse::{CopyBudget, CopyLimits, limit_error, size_text};
 use althing_disk::{DiskError, has_reliable_stamps};
 use althing_protocol::AnswerLabel;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -74,6 +74,7 @@ struct SnapshotWork<'w> {
     /// Whether every change of a file in the workspace leaves another stamp.
     are_stamps_reliable: bool,
     copier: Copier,
+    compared: CopyBudget,
     copied: AtomicU64,
     shared: AtomicU64,
     entries: Mutex<Vec<ManifestEntry>>,
@@ -140,6 +141,7 @@ impl Workspace {
             started,
             are_stamps_reliable: has_reliable_stamps(&source),
             copier: Copier::with_limits(limits),
+            compared: CopyBudget::new(CopyLimits { data: u64::MAX, ..limits }),
             copied: AtomicU64::new(0),
             shared: AtomicU64::new(0),
             entries: Mutex::new(Vec::new()),
@@ -305,14 +307,21 @@ impl EarlierManifest {
     }
 
     /// Compares the content of a file whose stamp does not say whether it changed.
-    fn has_same_content(&self, node: &TreeNode, name: &OsStr, from: &ConfinedDir) -> bool {
+    fn has_same_content(
+        &self,
+        node: &TreeNode,
+        name: &OsStr,
+        from: &ConfinedDir,
+        budget: &CopyBudget,
+    ) -> bool {
         let is_like = self.entries.get(&node.path).is_some_and(|entry| entry.is_like(node));
         if !is_like || node.found.kind != FileKind::File || node.found.stamp.size > MAX_COMPARED {
             return false;
         }
         let earlier = self.dir.open_dir_path(split_path(&node.path).0).and_then(|dir| dir.open_file(name));
-        let content = |opened: io::Result<(File, FileStat)>| digest(&mut opened?.0);
-        content(earlier).is_ok_and(|earlier| content(from.open_listed(name)).is_ok_and(|now| now == earlier))
+        let earlier = earlier.and_then(|(file, _)| digest(&file, budget));
+        let is_same = |now, earlier: String| ComparedFile::new(now).is(&earlier, budget);
+        from.open_listed(name).and_then(|now| is_same(now, earlier?)).unwrap_or(false)
     }
 }
 
@@ -365,7 +374,7 @@ impl SnapshotWork<'_> {
     /// Returns false if the caller has to copy the file.
     fn link_to_earlier(&self, node: &TreeNode, name: &OsStr, from: &ConfinedDir, to: &ConfinedDir) -> bool {
         let is_same = |before: &&EarlierManifest| {
-            before.is_unchanged(node) || before.has_same_content(node, name, from)
+            before.is_unchanged(node) || before.has_same_content(node, name, from, &self.compared)
         };
         let Some(before) = self.before.filter(is_same) else { return false };
         let above = before.dir.open_dir_path(split_path(&node.path).0);
