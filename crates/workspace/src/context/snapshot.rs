@@ -336,9 +336,7 @@ fn diff(root: usize, before: &[ManifestEntry], now: &[ManifestEntry], changes: &
             }
         }
         match old.next_if(|(_, old)| old.path == entry.path).map(|(_, old)| old) {
-            None if is_leaf(now, at) && !named_git(entry) => {
-                changes.push(written(entry, None, FileChange::New));
-            }
+            None if is_leaf(now, at) => changes.push(written(entry, None, FileChange::New)),
             None => {}
             Some(old) if old.kind == FileKind::Dir && entry.kind == FileKind::Dir => {
                 let is_changed =

@@ -138,8 +138,12 @@ impl WriteTracker {
         Ok(after)
     }
 
-    /// Whether a protected path, or a directory above one, would be here.
+    /// Whether a protected path, or a directory above one, would be here. A sandbox also protects a missing `.git`
+    /// directly in a context path.
     fn is_for_protected(&self, root: &TrackedPath, path: &Path) -> bool {
+        if path == Path::new(GIT_DIR) {
+            return true;
+        }
         let path = root.dir().join(path);
         let protected = self.paths.get(root.number).map(|context| context.protected.as_slice());
         protected.unwrap_or_default().iter().any(|part| root.dir().join(part).starts_with(&path))

@@ -8,7 +8,7 @@ use crate::sparse::{CopyBudget, CopyLimits};
 use crate::{UndoCoverage, UndoError, is_unlisted, last_task_with_changes, undo};
 use serde_json::Value;
 use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 
 fn tracker(fixture: &RunFixture) -> WriteTracker {
     let state_dir = fixture.base.join("project/.althing");
@@ -149,6 +149,31 @@ fn hashing_stops_when_it_is_cancelled() {
     let file = File::open(&path).unwrap();
     let error = digest(&file, &CopyBudget::cancelled()).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::Interrupted);
+}
+
+#[tokio::test]
+async fn a_new_empty_git_directory_is_listed_and_removed() {
+    let mut fixture = RunFixture::writable();
+    fixture.coverage = UndoCoverage::Everything;
+    let at = |path: &str| fixture.base.join("project").join(path);
+    let set_mode =
+        |path: &str, mode| fs::set_permissions(at(path), fs::Permissions::from_mode(mode)).unwrap();
+    let files = fixture.files(0);
+    files.open_context().await.unwrap();
+    for dir in ["src/.git", "made/.git", "placeholder/.git", ".git"] {
+        fs::create_dir_all(at(dir)).unwrap();
+    }
+    set_mode("src/.git", 0o000);
+    set_mode("placeholder/.git", 0o1555);
+    // The placeholder of a sandbox.
+    set_mode(".git", 0o1555);
+    let writes = files.close_context().await.unwrap();
+    let listed: Vec<&str> = writes.iter().map(|write| write.path.as_str()).collect();
+    let expected = ["made/.git/", "placeholder/.git/", "src/.git/"];
+    assert_eq!(listed, expected.map(|path| fixture.at(&format!("project/{path}"))));
+    undo(&fixture.run).unwrap();
+    assert!(!at("src/.git").exists() && !at("made").exists() && !at("placeholder").exists());
+    assert!(at(".git").exists());
 }
 
 #[tokio::test]

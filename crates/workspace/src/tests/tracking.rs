@@ -52,15 +52,16 @@ fn the_snapshot_records_every_file_of_writable_paths_without_content() {
     );
 }
 
-// Where an agent may not create a repository, the sandbox of a running command contains an empty directory `.git`.
 #[test]
-fn a_new_git_directory_is_listed_only_if_it_contains_something() {
+fn a_new_git_directory_is_listed_whether_it_is_empty_or_not() {
     let dir = tempfile::tempdir().unwrap();
     let base = dir.path().join("project");
     write(&base.join("same.txt"), "before");
     let taken = ContextSnapshot::take(&[context(&base, true, &[])], None).unwrap();
     fs::create_dir(base.join(".git")).unwrap();
-    assert_eq!(taken.compare().unwrap(), []);
+    let listed = taken.compare().unwrap();
+    assert_eq!(listed.len(), 1, "{listed:?}");
+    assert!(listed[0].path.ends_with("project/.git/"), "{listed:?}");
     write(&base.join(".git/hooks/pre-commit"), "planted");
     let listed = taken.compare().unwrap();
     assert_eq!(listed.len(), 1, "{listed:?}");
