@@ -5,7 +5,7 @@
 use super::preimages::Preimages;
 use super::snapshot::{ContextSnapshot, TrackedPath};
 use super::state::{PathState, RecordedChange};
-use super::undo_step::{UndoStep, Unfinished, remove_created, restore, was_dir};
+use super::undo_step::{UndoStep, Unfinished, remove_created, restore, untouched_names, was_dir};
 use crate::confine::{ConfinedDir, FileKind, is_concurrent_change};
 use crate::digest::digest;
 use crate::manifest::path_to_text;
@@ -174,7 +174,7 @@ fn change_files(
     is_stopped: &dyn Fn() -> bool,
 ) -> Result<(), Unfinished> {
     remove_created((steps, gone), done, is_stopped)?;
-    let mut restored = BTreeMap::new();
+    let mut restored = untouched_names(gone);
     let changed = steps.iter().enumerate().filter(|(_, step)| step.after.change != FileChange::New);
     for (n, step) in changed.filter(|(_, step)| !step.is_mode()) {
         if is_stopped() {

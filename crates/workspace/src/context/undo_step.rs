@@ -128,8 +128,23 @@ pub(super) fn remove_created(
     Ok(())
 }
 
-/// The restored files that had several names, by the device and inode that they had before the run.
+/// Files that may have had several names, by the device and inode that they had before the run: those that were
+/// restored, and those that the run left alone under another name.
 pub(super) type RestoredFiles<'a> = BTreeMap<(u64, u64), (ConfinedDir, &'a OsStr)>;
+
+/// The names in `gone` (steps that are already done) that still belong to the same file as before the run.
+pub(super) fn untouched_names<'a>(gone: &'a [UndoStep<'_>]) -> RestoredFiles<'a> {
+    let untouched = |step: &'a UndoStep<'_>| {
+        let PathState::File { .. } = step.wanted else { return None };
+        let before = step.root.entry(&step.after.path)?.stamp;
+        let (above, name) = split_path(&step.after.path);
+        let dir = step.root.open().and_then(|root| root.open_dir_path(above)).ok()?;
+        let now = dir.stat(name).ok()??.stamp;
+        let file = (before.dev, before.ino);
+        ((now.dev, now.ino) == file).then_some((file, (dir, name)))
+    };
+    gone.iter().filter_map(untouched).collect()
+}
 
 pub(super) fn restore<'a>(
     preimages: &Preimages,

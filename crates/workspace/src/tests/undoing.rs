@@ -130,6 +130,31 @@ async fn the_mode_of_a_directory_and_all_names_of_a_file_are_restored() {
 }
 
 #[tokio::test]
+async fn a_restored_name_of_a_file_is_linked_to_the_name_that_the_run_left_alone() {
+    for changed_later in [false, true] {
+        let mut fixture = RunFixture::writable();
+        fixture.coverage = UndoCoverage::Everything;
+        let at = |path: &str| fixture.base.join("project").join(path);
+        write(&at("first.txt"), "before");
+        fs::hard_link(at("first.txt"), at("second.txt")).unwrap();
+        let files = fixture.files(0);
+        files.open_context().await.unwrap();
+        fs::remove_file(at("first.txt")).unwrap();
+        fs::write(at("first.txt"), "by a command").unwrap();
+        files.close_context().await.unwrap();
+        if changed_later {
+            // A copy with the same content takes the place of the name that was left alone.
+            fs::copy(at("second.txt"), at("copy")).unwrap();
+            fs::rename(at("copy"), at("second.txt")).unwrap();
+        }
+        undo(&fixture.run).unwrap();
+        let [first, second] = ["first.txt", "second.txt"].map(|path| fs::metadata(at(path)).unwrap().ino());
+        assert_eq!(first == second, !changed_later);
+        assert_eq!(fs::read_to_string(at("first.txt")).unwrap(), "before");
+    }
+}
+
+#[tokio::test]
 async fn the_mode_of_the_context_path_itself_is_listed_and_restored() {
     for left in [0o777, 0o000, 0o2755] {
         let mut fixture = RunFixture::writable();
