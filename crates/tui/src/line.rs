@@ -128,6 +128,44 @@ pub fn wrap_text(tone: Tone, text: &str, most: usize) -> Vec<Line> {
     out
 }
 
+/// Wraps text that a person has to judge. Every row that continues a line starts with `mark`, so that no part of a line
+/// looks like a line of its own. Spaces stay; only without a mark, one space at the end of a full row is dropped.
+pub fn wrap_whole(tone: Tone, text: &str, most: usize, mark: &str) -> Vec<Line> {
+    let may_drop = mark.is_empty();
+    // Without room for the mark and a wide letter, there is no mark.
+    let mark = if most >= cells(mark) + 2 { mark } else { "" };
+    let mut out = Vec::new();
+    for line in sanitize::text(text).lines() {
+        let (mut row, mut start) = (String::new(), "");
+        let (mut used, mut is_continued) = (0, false);
+        for (unit, wide) in units(line) {
+            if used + wide > most && !row.is_empty() {
+                let drops = may_drop && unit == " " && !row.ends_with(' ');
+                let room = most.saturating_sub(cells(mark) + wide);
+                let rest = if drops { String::new() } else { row.split_off(last_word(&row, room)) };
+                out.push(Line::of(tone, start).with(tone, &row));
+                (row, start, is_continued) = (rest, mark, true);
+                used = cells(start) + cells(&row);
+                if drops {
+                    continue;
+                }
+            }
+            row.push_str(unit);
+            used += wide;
+        }
+        if !row.is_empty() || !is_continued {
+            out.push(Line::of(tone, start).with(tone, &row));
+        }
+    }
+    out
+}
+
+/// Where the last word of a row begins, if it has at most `room` columns; else the end of the row.
+fn last_word(row: &str, room: usize) -> usize {
+    let start = row.rfind(' ').map_or(row.len(), |space| space + 1);
+    if cells(row.get(start..).unwrap_or_default()) <= room { start } else { row.len() }
+}
+
 #[derive(Default)]
 struct Wrapper {
     most: usize,
@@ -260,10 +298,16 @@ mod tests {
             "⸻ a".repeat(30),
         ];
         for text in &texts {
-            for most in 4..60_u16 {
+            for (most, mark) in
+                (4..60_u16).flat_map(|most| [None, Some(""), Some("↳ ")].map(|mark| (most, mark)))
+            {
                 let letters: String = sanitize::text(text).chars().filter(|c| *c != ' ').collect();
                 let mut drawn = String::new();
-                for line in wrap_text(Tone::Plain, text, most.into()) {
+                let lines = match mark {
+                    None => wrap_text(Tone::Plain, text, most.into()),
+                    Some(mark) => wrap_whole(Tone::Plain, text, most.into(), mark),
+                };
+                for line in lines {
                     assert!(line.width() <= most.into(), "{:?} at {most}", line.text());
                     let area = ratatui::layout::Rect::new(0, 0, most, 1);
                     let mut buffer = ratatui::buffer::Buffer::empty(area);
@@ -272,12 +316,34 @@ mod tests {
                     canvas.line(0, 0, most, &line);
                     drawn.extend(buffer.content.iter().map(ratatui::buffer::Cell::symbol));
                 }
-                drawn.retain(|c| c != ' ');
+                drawn.retain(|c| !matches!(c, ' ' | '↳'));
                 // A mark whose cluster had to be taken apart may be missing, but no letter.
                 let visible = |c: &char| unicode_width::UnicodeWidthChar::width(*c) != Some(0);
                 let (drawn, letters): (String, String) =
                     (drawn.chars().filter(visible).collect(), letters.chars().filter(visible).collect());
                 assert_eq!(drawn, letters, "at {most}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_text_to_judge_keeps_its_spaces_and_marks_every_row_that_continues_a_line() {
+        let wrapped = |text: &str, most| texts(&wrap_whole(Tone::Plain, text, most, "↳ "));
+        assert_eq!(wrapped("one two three\n  four", 9), ["one two ", "↳ three", "  four"]);
+        assert_eq!(wrapped("abcdefghij", 5), ["abcde", "↳ fgh", "↳ ij"]);
+        let unmarked = |text: &str, most| texts(&wrap_whole(Tone::Plain, text, most, ""));
+        assert_eq!(unmarked("one two   three ", 7), ["one two", "  three"]);
+        assert_eq!(unmarked("one two ", 7), ["one two"]);
+        for spaces in 0..40 {
+            for most in 1..30 {
+                let text = format!("ls{}rm 日本 -rf", " ".repeat(spaces));
+                let rows = wrapped(&text, most);
+                let mark = if most > 3 { "↳ " } else { "" };
+                let strip = |(n, row): (usize, &String)| {
+                    row.strip_prefix(if n > 0 { mark } else { "" }).map(str::to_owned)
+                };
+                let joined: Option<String> = rows.iter().enumerate().map(strip).collect();
+                assert_eq!(joined, Some(text), "{most}: {rows:?}");
             }
         }
     }

@@ -5,6 +5,7 @@ use super::request_text::whole_input;
 use super::{ProtocolStep, StructuredProtocol, list, option, text};
 use crate::adapter::{Exit, OutputParser, ProgramOutcome, Stream};
 use althing_protocol::{Ask, AskKind};
+use althing_text::sanitize::visible_line;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -45,7 +46,7 @@ impl ClaudeControl {
         } else {
             Ask {
                 about: AskKind::Permission,
-                text: format!("{tool}: {}", whole_input(&input)),
+                text: format!("{}: {}", visible_line(&tool), whole_input(&input)),
                 options: vec![option("allow", "Allow"), option("reject", "Deny")],
                 native: Some(id.clone()),
             }

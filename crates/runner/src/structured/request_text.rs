@@ -2,6 +2,7 @@
 //! a call allows all of its input.
 
 use super::{list, text};
+use althing_text::sanitize::visible_line;
 use serde_json::Value;
 
 const FIRST_KEYS: [&str; 6] = ["command", "file_path", "path", "url", "pattern", "description"];
@@ -15,6 +16,11 @@ pub(super) fn indented(value: &str) -> String {
     value.replace('\n', "\n  ")
 }
 
+/// `key: value`. The key is one line, and nothing in it is hidden: agents choose the keys of some inputs, too.
+pub(super) fn field(key: &str, value: &str) -> String {
+    format!("{}: {}", visible_line(key), indented(value))
+}
+
 /// A tool's whole input: first its command, path, URL or the like, then a line for each other key. Input without any
 /// of [`FIRST_KEYS`] is shown as JSON.
 pub(super) fn whole_input(input: &Value) -> String {
@@ -23,26 +29,34 @@ pub(super) fn whole_input(input: &Value) -> String {
         return input.to_string();
     };
     let others = fields.iter().filter(|(key, _)| *key != first);
-    let others = others.map(|(key, value)| format!("\n{key}: {}", indented(&plain(value))));
+    let others = others.map(|(key, value)| format!("\n{}", field(key, &plain(value))));
     [indented(text(input, &format!("/{first}")))].into_iter().chain(others).collect()
 }
 
 /// The title of a tool call over ACP, and what its content and its input add to the title.
 pub(super) fn acp_call(call: &Value) -> String {
     let title = text(call, "/title");
-    let mut lines = vec![if title.is_empty() { "The agent wants to use a tool." } else { title }.to_owned()];
+    let mut lines = vec![indented(if title.is_empty() { "The agent wants to use a tool." } else { title })];
+    let mut add = |key: &str, value: &str| {
+        if !value.is_empty() {
+            lines.push(field(key, value));
+        }
+    };
     for content in list(call, "/content") {
         match text(content, "/type") {
-            "diff" => lines.push(diff(content)),
-            _ => lines.push(text(content, "/content/text").to_owned()),
+            "diff" => add("changed file", &diff(content)),
+            _ => add("text", text(content, "/content/text")),
         }
     }
-    lines.extend(list(call, "/locations").map(|location| text(location, "/path").to_owned()));
+    for location in list(call, "/locations") {
+        add("location", &visible_line(text(location, "/path")));
+    }
     let fields = call.pointer("/rawInput").and_then(Value::as_object);
-    let fields = fields.into_iter().flatten().map(|(key, value)| (key, plain(value)));
-    lines.extend(fields.filter(|(_, value)| value != title).map(|(key, value)| format!("{key}: {value}")));
-    lines.retain(|line| !line.is_empty());
-    let lines: Vec<String> = lines.iter().map(|line| indented(line)).collect();
+    for (key, value) in fields.into_iter().flatten().map(|(key, value)| (key, plain(value))) {
+        if value != title {
+            add(key, &value);
+        }
+    }
     lines.join("\n")
 }
 
@@ -51,15 +65,15 @@ fn diff(content: &Value) -> String {
         let lines = text(content, pointer).lines().map(|line| format!("\n{mark}{line}"));
         lines.collect::<String>()
     };
-    format!("{}{}{}", text(content, "/path"), marked("-", "/oldText"), marked("+", "/newText"))
+    format!("{}{}{}", visible_line(text(content, "/path")), marked("-", "/oldText"), marked("+", "/newText"))
 }
 
 pub(super) fn codex_changes(item: &Value) -> String {
     let change = |change: &Value| {
         let kind = change.pointer("/kind/type").or_else(|| change.pointer("/kind"));
         let kind = kind.map(plain).unwrap_or_default();
-        let path = text(change, "/path").replace('\n', "␊");
-        indented(format!("{kind} {path}\n{}", text(change, "/diff")).trim())
+        let what = format!("{} {}", visible_line(&kind), visible_line(text(change, "/path")));
+        indented(format!("{what}\n{}", text(change, "/diff")).trim())
     };
     list(item, "/changes").map(change).collect::<Vec<_>>().join("\n")
 }
@@ -90,11 +104,11 @@ pub(super) fn codex_request(params: &Value, what: &str, cwd: &str) -> String {
         let is_expected = value.is_null() || expected.contains(&(key, value.as_str().unwrap_or_default()));
         if !is_expected && !CODEX_OTHER_KEYS.contains(&key.as_str()) {
             let label = if key == "cwd" { "in the directory" } else { key };
-            request = format!("{request}\n{label}: {}", indented(&plain(value)));
+            request = format!("{request}\n{}", field(label, &plain(value)));
         }
     }
     match text(params, "/reason") {
         "" => request,
-        reason => format!("{request}\nThe agent's reason: {}", indented(reason)),
+        reason => format!("{request}\n{}", field("The agent's reason", reason)),
     }
 }

@@ -125,7 +125,10 @@ fn a_request_for_permission_shows_everything_that_it_would_permit() {
         "rawInput": {"command": "Edit", "mode": 511}});
     let request = serde_json::json!({"id": 4, "method": "session/request_permission",
         "params": {"toolCall": call, "options": []}});
-    assert_eq!(asked(&mut acp, &request), "Edit\n/w/a.sh\n  -ls\n  +EVIL\n/w/b\nmode: 511");
+    assert_eq!(
+        asked(&mut acp, &request),
+        "Edit\nchanged file: /w/a.sh\n  -ls\n  +EVIL\nlocation: /w/b\nmode: 511"
+    );
 }
 
 #[test]
@@ -170,6 +173,46 @@ fn the_reason_of_a_model_is_never_a_part_of_what_it_asks_to_do() {
         "params": {"toolCall": call, "options": []}});
     let mut acp = Acp::new("gemini", "p", "/w", None);
     assert_eq!(asked(&mut acp, &request), "List\n  command: true\ncommand: rm -r /\n  echo");
+}
+
+#[test]
+fn no_name_and_no_path_in_a_request_adds_a_line_of_its_own() {
+    let forged = "x\nmode: read-only\u{2028}\u{200b}";
+    let shown = "x␊mode: read-only\\u{2028}\\u{200b}";
+    let input = serde_json::json!({"command": "ls", forged: "1\n2"});
+    let request = serde_json::json!({"type": "control_request", "request_id": "q",
+        "request": {"subtype": "can_use_tool", "tool_name": forged, "input": input}});
+    let mut claude = ClaudeControl::new("p", Box::new(IgnoreOutput));
+    assert_eq!(asked(&mut claude, &request), format!("{shown}: ls\n{shown}: 1\n  2"));
+    let request = serde_json::json!({"method": "item/commandExecution/requestApproval", "id": 3,
+        "params": {"itemId": "i", "command": "ls", forged: "1\n2"}});
+    let codex = asked(&mut AppServer::new("p", "/w", None, None), &request);
+    assert_eq!(codex, format!("ls\n{shown}: 1\n  2"));
+    let mut codex = AppServer::new("p", "/w", None, None);
+    let change = serde_json::json!({"path": forged, "kind": forged, "diff": "-ls"});
+    let item = serde_json::json!({"type": "fileChange", "id": "i", "changes": [change]});
+    let started = serde_json::json!({"method": "item/started", "params": {"item": item}});
+    codex.receive(&started, &mut ProtocolStep::default());
+    let request =
+        serde_json::json!({"method": "item/fileChange/requestApproval", "id": 3, "params": {"itemId": "i"}});
+    assert_eq!(asked(&mut codex, &request), format!("{shown} {shown}\n  -ls"));
+    let content = serde_json::json!([{"type": "diff", "path": forged, "oldText": "", "newText": "new"},
+        {"type": "content", "content": {"type": "text", "text": "mode: read-only\nls"}}]);
+    let call = serde_json::json!({"title": "Edit", "content": content, "locations": [{"path": forged}],
+        "rawInput": {forged: "1\n2"}});
+    let request = serde_json::json!({"id": 4, "method": "session/request_permission",
+        "params": {"toolCall": call, "options": []}});
+    let lines = [
+        "Edit",
+        &format!("changed file: {shown}"),
+        "  +new",
+        "text: mode: read-only",
+        "  ls",
+        &format!("location: {shown}"),
+        &format!("{shown}: 1"),
+        "  2",
+    ];
+    assert_eq!(asked(&mut Acp::new("gemini", "p", "/w", None), &request), lines.join("\n"));
 }
 
 #[test]
@@ -222,7 +265,7 @@ fn gemini_and_opencode_ask_over_acp_and_get_their_answer() {
         ("opencode", "RUN_TOOL:touch acp_o.txt", "allow", "touch acp_o.txt"),
     ] {
         let more = match program {
-            "gemini" => "\n[current working directory /home/user/work/repo] (Run a test command)",
+            "gemini" => "\ntext: [current working directory /home/user/work/repo] (Run a test command)",
             _ => "",
         };
         let mut structured_protocol = Acp::new(program, prompt, "/home/user/work/repo", None);

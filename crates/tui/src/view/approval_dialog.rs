@@ -1,7 +1,7 @@
 //! Draws the approval dialog of a run or a plan, and the dialogs for the presenter, for questions of programs, for
 //! interrupted programs, for the budget and for confirmations.
 
-use super::dialog::{self, DialogText, LABEL};
+use super::dialog::{self, DialogText, LABEL, ROW_MARK};
 use super::modal::buttons;
 use super::{chooser, count, fitting_hints, program_dialog};
 use crate::app::{App, ConfirmedAction, Field, Modal, approval_members};
@@ -52,7 +52,8 @@ fn paths(label: &str, paths: &[String], end: &str, width: usize) -> Vec<Line> {
         last.to_mut().push_str(end);
     }
     if shown.len() < MANY_PATHS {
-        return dialog::value(label, &shown.join(", "), width);
+        let together = dialog::entry(&shown.join(", "), dialog::value_width(width), 2);
+        return dialog::labeled(label, together, width);
     }
     let entries = shown.iter().flat_map(|path| dialog::entry(path, dialog::value_width(width), 2));
     dialog::labeled(label, entries.collect(), width)
@@ -380,9 +381,7 @@ fn edit_lines(file: &FileDiff, width: usize) -> Vec<Line> {
             Some(b'@') => Tone::Accent,
             _ => Tone::Plain,
         };
-        let wrapped = line::wrap_text(tone, text, width.saturating_sub(2).max(2)).into_iter().enumerate();
-        // The further rows of a line are indented, so that none of them looks like a line of its own.
-        lines.extend(wrapped.map(|(row, line)| if row == 0 { line } else { line.indented(2) }));
+        lines.extend(line::wrap_whole(tone, text, width, ROW_MARK));
     }
     lines
 }

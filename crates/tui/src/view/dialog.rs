@@ -11,6 +11,9 @@ use ratatui::layout::Rect;
 
 pub const LABEL: usize = 10;
 
+/// The start of a row that continues a line of a text that somebody else wrote.
+pub const ROW_MARK: &str = "↳ ";
+
 /// From this width on, labels are beside their values instead of above them.
 const LEAST_BESIDE: usize = 24;
 
@@ -56,11 +59,11 @@ pub fn value_width(width: usize) -> usize {
 }
 
 pub fn value(label: &str, text: &str, width: usize) -> Vec<Line> {
-    labeled(label, line::wrap_text(Tone::Plain, text, value_width(width)), width)
+    labeled(label, line::wrap_whole(Tone::Plain, text, value_width(width), ""), width)
 }
 
 pub fn first_line(label: &str, text: &str, width: usize) -> Vec<Line> {
-    let wrapped = line::wrap_text(Tone::Plain, text, value_width(width));
+    let wrapped = line::wrap_whole(Tone::Plain, text, value_width(width), "");
     let more = wrapped.len().saturating_sub(1);
     let mut lines = labeled(label, wrapped.into_iter().take(1).collect(), width);
     if more > 0
@@ -73,7 +76,7 @@ pub fn first_line(label: &str, text: &str, width: usize) -> Vec<Line> {
 
 /// The further lines of an entry are indented, so that none of them looks like another entry.
 pub fn entry(text: &str, width: usize, indent: usize) -> Vec<Line> {
-    let wrapped = line::wrap_text(Tone::Plain, text, width.saturating_sub(indent).max(2));
+    let wrapped = line::wrap_whole(Tone::Plain, text, width.saturating_sub(indent).max(2), "");
     let indented = |(n, line): (usize, Line)| if n == 0 { line } else { line.indented(indent) };
     wrapped.into_iter().enumerate().map(indented).collect()
 }

@@ -1,6 +1,6 @@
 //! Draws the dialog of a program's question.
 
-use super::dialog::{self, DialogText};
+use super::dialog::{self, DialogText, ROW_MARK};
 use super::fitting_hints;
 use crate::app::{App, Modal, Target};
 use crate::line::{self, Line};
@@ -29,13 +29,13 @@ pub fn draw(
     let name =
         task.map_or("A program", |id| app.model.task(id).map_or(id.as_str(), |task| task.name.as_str()));
     let title = format!("{} {what}", line::cut(name, width.saturating_sub(line::width(what) + 1)));
-    let mut lines = line::wrap_text(Tone::Plain, &ask.text, width);
+    let mut lines = line::wrap_whole(Tone::Plain, &ask.text, width, ROW_MARK);
     lines.push(Line::default());
     let mut options = Vec::new();
     for (n, option) in ask.options.iter().enumerate() {
         let tone = if n == chosen { Tone::Bold } else { Tone::Plain };
         let label = format!("{} {}", n + 1, sanitize::line(&option.label));
-        for wrapped in line::wrap_text(tone, &label, width.saturating_sub(2)) {
+        for wrapped in line::wrap_whole(tone, &label, width.saturating_sub(2), ROW_MARK) {
             options.push((lines.len(), n));
             lines.push(wrapped.indented(2));
         }

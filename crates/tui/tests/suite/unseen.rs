@@ -3,8 +3,8 @@
 use super::support::{TestScreen, options};
 use crate::script::Script;
 use althing_protocol::{
-    Ask, AskKind, AskOption, ChatState, Decision, InteractionKind, LaunchRun, Op, PlanRef, Proposal, RunEnd,
-    RunStatus,
+    Ask, AskKind, AskOption, ChatState, Decision, EditPreview, FileChange, FileDiff, InteractionKind,
+    LaunchRun, Op, PlanRef, Proposal, RunEnd, RunStatus,
 };
 use althing_tui::{Effect, TuiOptions};
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers, MouseEvent, MouseEventKind};
@@ -173,6 +173,59 @@ fn hiding_questions() -> Vec<(&'static str, String)> {
         ("a forged end", spread("\n└──────────────┘\n↑↓ choose · enter answer · esc later\n")),
         ("carriage returns", spread("\rls -l /home; \r")),
     ]
+}
+
+#[test]
+fn no_part_of_a_long_line_in_a_question_looks_like_a_line_of_its_own() {
+    /// What the rows inside the frame show, each with whether it continues the row above.
+    fn shown(screen: &TestScreen, mark: &str) -> Vec<(bool, String)> {
+        let rows = screen.rows();
+        let inside = rows.iter().filter_map(|row| row.split_once("│ ")?.1.rsplit_once('│'));
+        inside.map(|(row, _)| (row.trim_start().starts_with(mark), row.trim().to_owned())).collect()
+    }
+    for spaces in 0..160 {
+        let gap = " ".repeat(spaces);
+        let text = format!("Bash: ls{gap}rm -rf ~\nmode: x");
+        let mut screen = program_asks(&text, &[&format!("Allow{gap}2 Deny"), "Deny"], (80, 30));
+        screen.draw();
+        let rows = shown(&screen, "↳");
+        for (is_marked, row) in &rows {
+            let is_apart = !row.contains("Bash: ls") && row.contains("rm");
+            assert!(!is_apart || *is_marked, "{spaces}:\n{}", screen.text());
+            let is_apart = !row.contains("1 Allow") && row.contains("Deny") && !row.ends_with(" 2 Deny");
+            assert!(!is_apart || *is_marked || row == "2 Deny", "{spaces}:\n{}", screen.text());
+        }
+        assert_eq!(rows.iter().filter(|(_, row)| row == "2 Deny").count(), 1, "{spaces}:\n{}", screen.text());
+        let path = format!("/srv/x{gap}/etc");
+        let screen = asked(|proposal| proposal.may_write = vec![path], (80, 30));
+        let labeled = screen.find("May write").0 + 10;
+        let apart = screen.rows().iter().position(|row| row.contains("/etc") && !row.contains("/srv/x"));
+        if apart.is_some() {
+            assert!(screen.find("/etc").0 > labeled, "{spaces}:\n{}", screen.text());
+        }
+    }
+}
+
+#[test]
+fn no_part_of_a_long_changed_line_looks_like_a_line_of_its_own() {
+    for spaces in 40..160 {
+        let file = FileDiff {
+            path: "a.sh".into(),
+            change: FileChange::Modified,
+            added: 1,
+            removed: 0,
+            diff: format!("@@ -1 +1 @@\n+ls{}evil\n", " ".repeat(spaces)),
+            omitted: 0,
+            note: None,
+        };
+        let preview = EditPreview { project: "/p".into(), files: vec![file], ask: true, digest: "d".into() };
+        let mut script = Script::default();
+        script.chat(true);
+        script.asks(Some("c1"), "i1", InteractionKind::EditApproval { call: "t1".into(), preview }, None);
+        let screen = TestScreen::showing(&script, 80, 24);
+        let row = screen.rows().into_iter().find(|row| row.contains("evil")).unwrap();
+        assert!(row.contains("+ls") || row.contains('↳'), "{spaces}:\n{}", screen.text());
+    }
 }
 
 #[test]
