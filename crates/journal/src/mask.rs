@@ -8,9 +8,9 @@ use crate::{free_text, structure};
 use aho_corasick::AhoCorasick;
 use althing_protocol::{AnswerLabel, Event, Op};
 use althing_text::sanitize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write};
 
 /// The minimum length of a secret in bytes. Shorter values are not masked: they occur in ordinary words.
@@ -88,8 +88,8 @@ const FOREIGN_FIELDS: &[&str] = &[
     "agent_system_prompts",
 ];
 
-/// In these objects, even the keys come from a model, a program or a user.
-const FOREIGN_KEY_OBJECTS: &[&str] = &["coordination_overrides", "agent_system_prompts", "env"];
+/// In these objects and everything below them, even the keys come from a model, a program or a user.
+const FOREIGN_KEY_OBJECTS: &[&str] = &["coordination_overrides", "agent_system_prompts", "env", "parameters"];
 
 #[derive(Clone, Default)]
 pub(crate) enum Search {
@@ -329,9 +329,8 @@ impl Masker {
                 }
             }
             Value::Object(fields) => {
-                if FOREIGN_KEY_OBJECTS.contains(&position.field) {
-                    let masked = std::mem::take(fields).into_iter();
-                    *fields = masked.map(|(key, value)| (self.mask_text(&key).into_owned(), value)).collect();
+                if position.has_foreign_keys {
+                    *fields = self.with_masked_keys(std::mem::take(fields));
                 }
                 for (name, value) in fields.iter_mut() {
                     self.mask_value(value, position.enter(name));
@@ -339,6 +338,32 @@ impl Masker {
             }
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
+    }
+
+    /// A masked key that is already taken gets a number, so that no value is lost.
+    fn with_masked_keys(&self, fields: Map<String, Value>) -> Map<String, Value> {
+        let (mut kept, mut masked) = (Map::new(), Vec::new());
+        for (key, value) in fields {
+            match self.mask_text(&key) {
+                Cow::Owned(key) => masked.push((key, value)),
+                Cow::Borrowed(_) => drop(kept.insert(key, value)),
+            }
+        }
+        let mut last: BTreeMap<String, usize> = BTreeMap::new();
+        for (key, value) in masked {
+            let number = last.entry(key.clone()).or_insert(0);
+            let mut free = key.clone();
+            *number += 1;
+            while *number > 1 || kept.contains_key(&free) {
+                free = format!("{key}-{number}");
+                if !kept.contains_key(&free) {
+                    break;
+                }
+                *number += 1;
+            }
+            kept.insert(free, value);
+        }
+        kept
     }
 }
 
@@ -354,6 +379,8 @@ struct FieldPosition<'a> {
     field: &'a str,
     /// Whether everything here comes from a model, a program or a user.
     is_foreign: bool,
+    /// Whether that is also true for the keys.
+    has_foreign_keys: bool,
     /// Whether strings that may be words of the log format stay unmasked.
     keep_format_words: bool,
 }
@@ -363,8 +390,10 @@ impl<'a> FieldPosition<'a> {
         // The ids of a workflow stage's tasks become part of Althing's task ids, so they are not masked.
         let parent = if self.field == "tasks" && self.parent == "stages" { "stages" } else { self.field };
         let of_stage = field == "tasks" && self.field == "stages";
-        let is_foreign = self.is_foreign || (FOREIGN_FIELDS.contains(&field) && !of_stage);
-        Self { parent, field, is_foreign, keep_format_words: self.keep_format_words }
+        let has_foreign_keys = self.has_foreign_keys || FOREIGN_KEY_OBJECTS.contains(&field);
+        let is_foreign =
+            self.is_foreign || has_foreign_keys || (FOREIGN_FIELDS.contains(&field) && !of_stage);
+        Self { parent, field, is_foreign, has_foreign_keys, keep_format_words: self.keep_format_words }
     }
 
     fn is_own_value(self, text: &str) -> bool {

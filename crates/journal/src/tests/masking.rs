@@ -174,7 +174,7 @@ fn a_secret_that_equals_a_format_word_breaks_no_event() {
 }
 
 fn briefed(text: &str) -> Item {
-    let parameters = json!({"type": text, "agent": {"enum": [text]}});
+    let parameters = json!({"type": text, "properties": {text: {"enum": [text], "default": {text: text}}}});
     let tool = ToolSpec { name: text.into(), description: text.into(), parameters };
     let replaced_paths = vec![(text.into(), text.into())];
     Item::Briefed(Briefing { system: text.into(), tools: vec![tool], replaced_paths })
@@ -309,6 +309,34 @@ fn every_text_of_every_fact_is_masked_but_for_our_own_ids() {
         let masked = json_of(&masker.mask_event((*event).clone()));
         assert_eq!(leaks(&masked), Vec::<String>::new(), "{masked}");
     }
+}
+
+#[test]
+fn secrets_in_keys_of_foreign_objects_are_masked_and_every_value_stays() {
+    let with_keys = |keys: [&str; 6]| {
+        let fields: serde_json::Map<String, Value> =
+            keys.into_iter().zip(1..).map(|(key, n)| (key.to_owned(), Value::from(n))).collect();
+        let parameters = json!({"type": "object", "properties": fields});
+        let tool = ToolSpec { name: "t".into(), description: "d".into(), parameters };
+        let briefing = Briefing { system: "s".into(), tools: vec![tool], replaced_paths: Vec::new() };
+        (*event(1, Some("r1.a1"), Fact::ItemAdded { attempt: 1, item: Item::Briefed(briefing) })).clone()
+    };
+    let (one, two) = (format!("x {}", CANARIES[0]), format!("x {}", CANARIES[1]));
+    let masked =
+        masker().mask_event(with_keys([&one, &two, "x [secret]-2", CANARIES[2], CANARIES[3], "path"]));
+    let Fact::ItemAdded { item: Item::Briefed(briefing), .. } = masked.fact else { unreachable!() };
+    let properties = briefing.tools[0].parameters["properties"].as_object().unwrap();
+    let mut found: Vec<(&str, i64)> =
+        properties.iter().map(|(key, n)| (key.as_str(), n.as_i64().unwrap())).collect();
+    let keys: Vec<&str> = properties.keys().map(String::as_str).collect();
+    assert!(keys.contains(&"x [secret]-2") && keys.contains(&"x [secret]-3"), "{keys:?}");
+    assert!(
+        keys.contains(&"[secret]") && keys.contains(&"[secret]-2") && keys.contains(&"x [secret]"),
+        "{keys:?}"
+    );
+    found.sort_by_key(|(_, n)| *n);
+    assert_eq!(found.iter().map(|(_, n)| *n).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
+    assert_eq!((found[2], found[5]), (("x [secret]-2", 3), ("path", 6)), "other keys stay");
 }
 
 #[test]
