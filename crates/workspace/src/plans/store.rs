@@ -5,7 +5,7 @@ use super::progress::{self, ProgressByTask, TaskProgress};
 use super::{PlanStoreError, markdown};
 use althing_disk::files::{Durability, create_dirs, remove_tree, replace, sync_dir};
 use althing_disk::names::{is_plain_name, new_session_id};
-use althing_disk::{Disk, DiskError, DiskLock, Lock, RealDisk};
+use althing_disk::{Disk, DiskError, DiskLock, EntryKind, Lock, RealDisk};
 use althing_plan::{Plan, plan_from_json};
 use althing_protocol::{PlanRef, PlanStatus, PlanTask, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -119,7 +119,7 @@ impl PlanStore {
                             | io::ErrorKind::NotADirectory
                     ) =>
                 {
-                    let there = StoredPlan::read(&dir).ok();
+                    let there = is_plan(&dir).then(|| StoredPlan::read(&dir).ok()).flatten();
                     if let Some(there) = there.filter(|there| there.header.run.as_deref() == Some(run)) {
                         return Ok(Placed::Earlier(Box::new(there)));
                     }
@@ -140,7 +140,7 @@ impl PlanStore {
             return StoredPlan::read(&self.dir.join(newest));
         }
         let named = self.dir.join(which);
-        let dir = if is_plain_name(which) && named.is_dir() { named } else { PathBuf::from(which) };
+        let dir = if is_plain_name(which) && is_plan(&named) { named } else { PathBuf::from(which) };
         if !dir.join("plan.json").is_file() {
             return Err(missing());
         }
@@ -153,10 +153,17 @@ impl PlanStore {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Vec::new(),
             names => names.map_err(DiskError::io("list", &self.dir))?,
         };
-        ids.retain(|id| is_plain_name(id) && self.dir.join(id).join("plan.json").is_file());
+        ids.retain(|id| is_plain_name(id) && is_plan(&self.dir.join(id)));
         ids.sort();
         Ok(ids)
     }
+}
+
+/// Links are not followed: in a state directory that somebody else made, they could lead to any plan of the user.
+fn is_plan(dir: &Path) -> bool {
+    let file = dir.join("plan.json");
+    matches!(DISK.kind(dir), Ok(Some(EntryKind::Dir)))
+        && matches!(DISK.kind(&file), Ok(Some(EntryKind::File { .. })))
 }
 
 impl StoredPlan {

@@ -25,6 +25,28 @@ fn problems(tasks: Vec<PlanTask>) -> Vec<PlanProblem> {
 const AT: Timestamp = Timestamp(1_763_200_000_000);
 
 #[test]
+fn a_link_in_the_place_of_a_plan_is_no_plan_and_neither_is_one_in_the_place_of_its_file() {
+    let (dir, elsewhere) = (temp(), temp());
+    let (store, other) = (PlanStore::of(dir.path()), PlanStore::of(elsewhere.path()));
+    let made = other.create("goal", chain(), "s1.r1", AT).unwrap();
+    let plans = dir.path().join("plans");
+    fs::create_dir_all(&plans).unwrap();
+    std::os::unix::fs::symlink(made.dir(), plans.join("plan-x")).unwrap();
+    fs::create_dir(plans.join("plan-y")).unwrap();
+    std::os::unix::fs::symlink(made.dir().join("plan.json"), plans.join("plan-y/plan.json")).unwrap();
+    assert_eq!(store.ids().unwrap(), Vec::<String>::new());
+    for which in ["latest", "plan-x", "plan-y"] {
+        assert!(matches!(store.load(which), Err(PlanStoreError::NotFound { .. })), "{which}");
+    }
+    let named = plans.join("plan-x");
+    assert_eq!(
+        store.load(named.to_str().unwrap()).unwrap().id(),
+        made.id(),
+        "a path that the user names may be a link"
+    );
+}
+
+#[test]
 fn a_plan_is_parsed_in_the_forms_that_models_write() {
     let block = r#"{"tasks": [{"id": "a", "description": "Do a", "verification": "it runs"}]}"#;
     let expected = "it runs";
