@@ -87,7 +87,7 @@ impl PartialReply {
     fn count(&self, input_estimate: u64) -> TokenCounts {
         let reasoning = estimate_tokens(&self.reasoning);
         let output = estimate_tokens(&self.text) + self.calls.estimated_tokens() + reasoning;
-        match self.counted {
+        match self.counted.map(TokenCounts::plausible) {
             // A stream that broke off reported only its input tokens.
             Some(counted) if counted.output == 0 => TokenCounts { output, ..counted },
             Some(counted) => counted,

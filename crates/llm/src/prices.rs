@@ -2,7 +2,7 @@
 //! those of the newest OpenAI and Anthropic models up to 2026-11. Unknown models have no price rather than a guessed
 //! one.
 
-use althing_protocol::{Price, Usage};
+use althing_protocol::{Price, Usage, reported_tokens};
 use std::collections::BTreeMap;
 
 /// A name also matches with a provider's suffix (`gpt-5-2025-08-07`).
@@ -88,6 +88,17 @@ pub(crate) struct TokenCounts {
 const CACHE_WRITE: f64 = 1.25;
 
 impl TokenCounts {
+    /// The counts that a provider reported, cut to what can be true.
+    pub(crate) fn plausible(self) -> Self {
+        Self {
+            input: reported_tokens(self.input),
+            cached: reported_tokens(self.cached),
+            cache_written: reported_tokens(self.cache_written),
+            output: reported_tokens(self.output),
+            reasoning: reported_tokens(self.reasoning),
+        }
+    }
+
     pub(crate) fn priced(self, price: Option<&Price>) -> Usage {
         let usage = Usage {
             input_tokens: self.input,

@@ -89,7 +89,7 @@ pub use task::{
     TaskSpec, TaskStatus, Timer,
 };
 pub use time::{Millis, Seq, Timestamp, TimestampParseError};
-pub use usage::Usage;
+pub use usage::{Usage, reported_tokens};
 pub use workflow::{
     CustomAdapter, ExecutionMode, InteractionPattern, OnInterrupt, ProgramSpec, StageBody, StageSpec,
     StageTask, WorkflowSpec,

@@ -3,6 +3,14 @@
 use serde::{Deserialize, Serialize};
 use std::ops::AddAssign;
 
+/// More tokens than this cannot be used in one reply or task, so a greater count is an error of whoever reports it.
+const MAX_REPORTED_TOKENS: u64 = 1_000_000_000_000;
+
+/// A number of tokens as a model server or a program reports it, cut to what can be true.
+pub fn reported_tokens(count: u64) -> u64 {
+    count.min(MAX_REPORTED_TOKENS)
+}
+
 /// Tokens and money spent by one reply, or summed over an agent, a round or a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {

@@ -160,7 +160,7 @@ fn team_row(team: &TeamReport) -> Vec<String> {
         team.name.clone(),
         team.runs.to_string(),
         usage.calls.to_string(),
-        short_number(usage.input_tokens + usage.output_tokens),
+        short_number(usage.input_tokens.saturating_add(usage.output_tokens)),
         cost,
         best.map_or_else(|| "–".into(), |(agent, share)| format!("{agent} {}", percent(share.value))),
         value(team.somebody),

@@ -222,9 +222,9 @@ fn finish(reason: &str) -> FinishReason {
 fn counted(usage: GeminiUsage) -> TokenCounts {
     let thoughts = usage.thoughts.unwrap_or(0);
     TokenCounts {
-        input: usage.prompt.unwrap_or(0) + usage.tools.unwrap_or(0),
+        input: usage.prompt.unwrap_or(0).saturating_add(usage.tools.unwrap_or(0)),
         cached: usage.cached.unwrap_or(0),
-        output: usage.candidates.unwrap_or(0) + thoughts,
+        output: usage.candidates.unwrap_or(0).saturating_add(thoughts),
         reasoning: thoughts,
         cache_written: 0,
     }

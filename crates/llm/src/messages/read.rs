@@ -297,7 +297,7 @@ impl MessagesReader {
         }
         let (read, written) = (all.read.unwrap_or(0), all.written.unwrap_or(0));
         self.partial_reply.counted = Some(TokenCounts {
-            input: all.fresh.unwrap_or(0) + read + written,
+            input: all.fresh.unwrap_or(0).saturating_add(read).saturating_add(written),
             cached: read,
             cache_written: written,
             output: all.output.unwrap_or(0),

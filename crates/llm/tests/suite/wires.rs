@@ -3,7 +3,7 @@
 use super::schemas;
 use super::support::{KEY, KINDS, build, call, config_of, request};
 use althing_protocol::{BackendErrorKind as Kind, Message, ModelRequest, ToolCall, ToolSpec, Usage};
-use althing_testkit::{FakeModel, Finish, Reply, Script, Usage as Counted};
+use althing_testkit::{Action, FakeModel, Finish, Reply, Script, Usage as Counted};
 use serde_json::{Value, json};
 
 /// The prices are for input, cached input and output.
@@ -45,6 +45,42 @@ async fn text_reasoning_usage_and_cost_are_counted() {
 }
 
 #[tokio::test]
+async fn token_counts_that_cannot_be_true_are_cut_and_never_overflow() {
+    for tokens in [1 << 62, 4_000_000_000_000] {
+        let counted = Counted { input: tokens, output: tokens, cached: tokens / 2, reasoning: tokens / 2 };
+        for kind in KINDS {
+            let server = FakeModel::start(Script::always(Reply::text("Hello.").usage(counted))).await;
+            let called = call(&*build(&config_of(kind, &server.base_url(), json!({}))), &request("hi")).await;
+            let usage = called.reply().usage;
+            assert_eq!(
+                (usage.input_tokens, usage.output_tokens),
+                (1_000_000_000_000, 1_000_000_000_000),
+                "{kind}"
+            );
+            assert!(
+                usage.cached_input_tokens <= 1_000_000_000_000 && usage.reasoning_tokens <= 1_000_000_000_000,
+                "{kind}"
+            );
+        }
+    }
+    let usage = json!({"input_tokens": u64::MAX, "cache_read_input_tokens": u64::MAX,
+        "cache_creation_input_tokens": u64::MAX, "output_tokens": u64::MAX});
+    let started = json!({"type": "message_start", "message": {"usage": usage}});
+    let text =
+        json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hi."}});
+    let ended = json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": usage});
+    let frames = [started, text, ended, json!({"type": "message_stop"})];
+    let body: String = frames
+        .iter()
+        .map(|frame| format!("event: {}\ndata: {frame}\n\n", frame["type"].as_str().unwrap()))
+        .collect();
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+    let server = FakeModel::start(Script::always(Action::Raw(format!("{head}{body}").into()))).await;
+    let called = call(&*build(&config_of("claude", &server.base_url(), json!({}))), &request("hi")).await;
+    assert_eq!(called.reply().usage.input_tokens, 1_000_000_000_000);
+}
+
+#[tokio::test]
 async fn parallel_tool_calls_come_out_in_order_each_with_an_id() {
     let reply = Reply::text("Both.")
         .and_call("read", &json!({"path": "ä b"}))
@@ -75,7 +111,7 @@ async fn a_reply_without_streaming_is_parsed() {
             "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{whole}",
             whole.len()
         );
-        let plain = FakeModel::start(Script::always(althing_testkit::Action::Raw(answer.into()))).await;
+        let plain = FakeModel::start(Script::always(Action::Raw(answer.into()))).await;
         let called = call(&*build(&config_of(kind, &plain.base_url(), json!({}))), &request("hi")).await;
         let reply = called.reply();
         assert_eq!((reply.text.as_str(), reply.reasoning.as_str()), ("Look:", "Hm."), "{kind}");

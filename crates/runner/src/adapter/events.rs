@@ -2,7 +2,7 @@
 
 use super::{Exit, OutputEvent, OutputParser, ProgramOutcome, Stream};
 use crate::lines::{LineSplitter, OutputLine};
-use althing_protocol::Item;
+use althing_protocol::{Item, reported_tokens};
 use althing_text::truncate_bytes;
 use serde_json::Value;
 
@@ -160,5 +160,5 @@ pub(crate) fn reported_cost(event: &Value, pointer: &str) -> f64 {
 }
 
 pub(super) fn count(event: &Value, pointer: &str) -> u64 {
-    event.pointer(pointer).and_then(Value::as_u64).unwrap_or_default()
+    event.pointer(pointer).and_then(Value::as_u64).map(reported_tokens).unwrap_or_default()
 }

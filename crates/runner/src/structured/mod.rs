@@ -12,7 +12,7 @@ pub use claude::ClaudeControl;
 pub use codex::AppServer;
 
 use crate::adapter::{Exit, OutputEvent, ProgramOutcome};
-use althing_protocol::{Ask, AskOption};
+use althing_protocol::{Ask, AskOption, reported_tokens};
 use serde_json::Value;
 
 /// One conversation over a CLI agent's structured protocol: lines of JSON in both directions.
@@ -62,7 +62,7 @@ fn text<'a>(message: &'a Value, pointer: &str) -> &'a str {
 }
 
 fn count(message: &Value, pointer: &str) -> u64 {
-    message.pointer(pointer).and_then(Value::as_u64).unwrap_or_default()
+    message.pointer(pointer).and_then(Value::as_u64).map(reported_tokens).unwrap_or_default()
 }
 
 fn list<'a>(message: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> {
