@@ -17,6 +17,7 @@ mod suite {
     mod adapters;
     mod commands;
     mod confined;
+    mod conversation_ids;
     mod docker;
     mod docker_mount_races;
     mod escapes;
@@ -26,6 +27,7 @@ mod suite {
     mod limit_evasions;
     mod limits;
     mod members;
+    mod message_floods;
     mod mount_races;
     mod own_files;
     mod piped;

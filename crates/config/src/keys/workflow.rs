@@ -122,7 +122,7 @@ static ADAPTER: Section = Section {
         key("args", Kind::List(&SCALAR), "The CLI agent's arguments if it runs in a terminal."),
         key("headless_args", Kind::List(&SCALAR), "The CLI agent's arguments if it runs headless; it gets the prompt on stdin. Without this key it cannot run headless."),
         key("resume_args", Kind::List(&SCALAR), "Arguments that are appended to resume the CLI agent's conversation; `{session}` is the conversation's id."),
-        key("session", Kind::Pattern, "Pattern that is searched for in the CLI agent's output; its first group is the conversation's id."),
+        key("session", Kind::Pattern, "Pattern that is searched for in the CLI agent's output; its first group is the conversation's id (letters, digits, `_` and `-`)."),
         key("ready", Kind::Pattern, "Pattern that the CLI agent's screen matches when it is ready for a prompt."),
         key("interactions", Kind::List(&Kind::Section(&INTERACTION)), "Patterns that the CLI agent's screen matches while it waits for a person."),
         key("env", Kind::Map(&SCALAR), "Additional environment variables. Write secrets as `${VARIABLE}`."),

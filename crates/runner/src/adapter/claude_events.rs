@@ -1,16 +1,16 @@
 //! Parses the JSON events of a headless run of Claude Code.
 
 use super::events::{Diagnostics, EventHandler, count, message_item, reported_cost, text, tool_item};
+use super::open_calls::OpenCalls;
 use super::{Exit, ModelUsage, OutputEvent, ProgramOutcome, ReportedUsage, Trouble};
 use althing_protocol::{Item, Usage};
 use althing_text::estimate_tokens;
 use serde_json::Value;
-use std::collections::HashMap;
 
 #[derive(Debug, Default)]
 pub(super) struct ClaudeEvents {
     session: Option<String>,
-    calls: HashMap<String, (String, Value)>,
+    calls: OpenCalls<(String, Value)>,
     message: String,
     turns: u64,
     /// The usage of the messages by model, which counts only if no result event comes.
@@ -112,8 +112,9 @@ impl ClaudeEvents {
                 "text" => message_item(text(block, "/text")).into_iter().for_each(&mut *emit),
                 "tool_use" => {
                     let input = block.pointer("/input").cloned().unwrap_or_default();
-                    self.calls
-                        .insert(text(block, "/id").to_owned(), (text(block, "/name").to_owned(), input));
+                    let bytes = input.to_string().len();
+                    let call = (text(block, "/name").to_owned(), input);
+                    self.calls.insert(text(block, "/id"), bytes, call);
                 }
                 _ => {}
             }
@@ -140,7 +141,8 @@ impl ClaudeEvents {
     fn count_message(&mut self, event: &Value, is_new: bool) {
         let model = text(event, "/message/model");
         let at = self.messages.iter().position(|row| row.model == model);
-        let at = at.unwrap_or_else(|| {
+        let most = self.messages.get(..MAX_MODELS).map(|_| MAX_MODELS - 1);
+        let at = at.or(most).unwrap_or_else(|| {
             self.messages.push(ModelUsage { model: model.to_owned(), usage: Usage::default() });
             self.messages.len() - 1
         });
@@ -194,6 +196,8 @@ impl ClaudeEvents {
     }
 }
 
+/// The tokens of further models are counted with those of the last one.
+const MAX_MODELS: usize = 100;
 pub(super) const SIGN_IN: &str = "run `claude` once to sign in, or set ANTHROPIC_API_KEY";
 const SIGNED_OUT: &str = "authentication_failed";
 /// A rejected key is final from this retry on: after the first failure, Claude Code renews a token that has expired.

@@ -1,6 +1,7 @@
 //! The adapter for Gemini CLI. Verified with version 0.61.0.
 
 use super::events::{Diagnostics, EventHandler, JsonLines, count, message_item, text, tool_item};
+use super::open_calls::{OpenCalls, push_piece};
 use super::{
     AgentAdapter, AskPattern, Conversations, Exit, GeneratedFile, LastMessage, LaunchConfig, LaunchRequest,
     LoginSigns, Mentions, ModelUsage, Onboarding, OnboardingCheck, OutputEvent, OutputParser, OwnDir,
@@ -10,7 +11,6 @@ use super::{
 use crate::structured::{Acp, StructuredProtocol};
 use althing_protocol::{AskKind, Item, PermissionMode, Usage};
 use serde_json::{Value, json};
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -373,7 +373,7 @@ struct GeminiEvents {
     /// The message that is being received or, if `whole` is true, the last complete one.
     message: String,
     whole: bool,
-    calls: HashMap<String, (String, Value)>,
+    calls: OpenCalls<(String, Value)>,
     turns: u64,
     /// Why a request to the model failed most recently; kept if a later request succeeds.
     trouble: Option<String>,
@@ -391,15 +391,15 @@ impl EventHandler for GeminiEvents {
                     self.message.clear();
                 }
                 let piece = text(event, "/content");
-                self.message.push_str(piece);
+                push_piece(&mut self.message, piece);
                 emit(OutputEvent::TextDelta(piece.to_owned()));
             }
             "tool_use" => {
                 emit(OutputEvent::ModelReplies);
                 self.end_message(emit);
                 let input = event.pointer("/parameters").cloned().unwrap_or_default();
-                let call = (text(event, "/tool_name").to_owned(), input);
-                self.calls.insert(text(event, "/tool_id").to_owned(), call);
+                let (tool, bytes) = (text(event, "/tool_name").to_owned(), input.to_string().len());
+                self.calls.insert(text(event, "/tool_id"), bytes, (tool, input));
             }
             "tool_result" => {
                 if let Some((tool, input)) = self.calls.remove(text(event, "/tool_id")) {

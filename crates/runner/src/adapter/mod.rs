@@ -11,6 +11,7 @@ mod events;
 mod find;
 pub(crate) mod gemini;
 mod login;
+mod open_calls;
 mod opencode;
 pub(crate) mod opencode_events;
 mod opencode_log;
@@ -28,6 +29,7 @@ pub(crate) use events::{Diagnostics, reported_cost};
 pub use find::{AgentInstallation, SearchPath, find_agents, find_program, program_version};
 pub use gemini::GeminiCli;
 pub use login::LoginSigns;
+pub(crate) use open_calls::{OpenCalls, push_piece};
 pub use opencode::Opencode;
 pub use own_dir::{OwnDir, OwnFiles, Treatment};
 pub(crate) use project_settings::{

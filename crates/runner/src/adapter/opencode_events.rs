@@ -1,6 +1,7 @@
 //! Parses the JSON events and log lines of a headless run of opencode.
 
 use super::events::{Diagnostics, EventHandler, count, message_item, reported_cost, text, tool_item};
+use super::open_calls::push_piece;
 use super::{Exit, OutputEvent, ProgramOutcome, ReportedUsage, Trouble};
 use althing_protocol::{Item, Usage};
 use serde_json::Value;
@@ -27,9 +28,9 @@ impl EventHandler for OpencodeEvents {
             "text" => {
                 let piece = text(event, "/part/text");
                 if !self.message.is_empty() {
-                    self.message.push('\n');
+                    push_piece(&mut self.message, "\n");
                 }
-                self.message.push_str(piece);
+                push_piece(&mut self.message, piece);
                 message_item(piece).into_iter().for_each(emit);
             }
             "tool_use" => {

@@ -5,6 +5,7 @@
 //! turn, and the calls are returned as part of the reply.
 
 use super::cli_prompt;
+use super::conversation_id::{is_conversation_id, notice_of_refused};
 use super::foreign_settings::notice_of_ignored;
 use super::headless::Headless;
 use super::model_prices::ModelPrices;
@@ -86,7 +87,10 @@ impl CliBackend {
             Some(opened.map_err(|why| error(BackendErrorKind::Connect, &why, None))?)
         };
         let call_context = request.call_context.as_ref();
-        let native = call_context.and_then(|call_context| call_context.native.as_deref());
+        let mut native = call_context.and_then(|call_context| call_context.native.as_deref());
+        if let (Some(call_context), Some(id)) = (call_context, native.take_if(|id| !is_conversation_id(id))) {
+            call_context.late_notices.add(notice_of_refused(self.kind.kind, id));
+        }
         let owner = self.owner(call_context);
         let call = BackendCall { request, endpoint: endpoint.as_deref(), recorded: &recorded, owner: &owner };
         let watch = match call_context.filter(|call_context| call_context.grant.start.is_some()) {

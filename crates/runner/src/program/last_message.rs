@@ -2,6 +2,7 @@
 //! source is the CLI agent's stored conversation, or a second start of the CLI agent that prints the message; not the
 //! screen, which also shows banners, frames and spinners.
 
+use super::conversation_id::{is_conversation_id, notice_of_refused};
 use crate::adapter::{AgentAdapter, LastMessage};
 use crate::guard_protocol::{GuardedCommand, Input};
 use crate::guarded::{CommandTimes, GuardLauncher};
@@ -27,12 +28,16 @@ const MAX_PRINTED: usize = 4 * 1024 * 1024;
 pub(super) struct KnownConversation(Arc<Mutex<Option<String>>>);
 
 impl KnownConversation {
-    /// Passes reports on, and keeps the id that was reported last.
-    pub(super) fn listen(&self, known: Option<&str>, reports: ReportSink) -> ReportSink {
-        let conversation = self.clone();
+    /// Passes reports of the program `name` on, except for ids that are not accepted, and keeps the id that was
+    /// reported last.
+    pub(super) fn listen(&self, known: Option<&str>, name: &str, reports: ReportSink) -> ReportSink {
+        let (conversation, name) = (self.clone(), name.to_owned());
         conversation.set(known);
         Arc::new(move |report| {
             if let ProgramReport::Item(Item::Conversation { id }) = &report {
+                if !is_conversation_id(id) {
+                    return reports(ProgramReport::Notice(notice_of_refused(&name, id)));
+                }
                 conversation.set(Some(id));
             }
             reports(report);

@@ -3,6 +3,7 @@
 
 mod backend;
 mod cli_prompt;
+mod conversation_id;
 mod credentials;
 mod escape_prompt;
 mod excerpt;
@@ -20,17 +21,21 @@ mod program_sandbox;
 mod raw_output;
 mod recorded_calls;
 mod reply_collector;
+mod report_limit;
 mod resumed;
 mod stored_code;
 mod structured_session;
 mod task_reporter;
+mod troubles;
 mod unfinished_turn;
 mod usage_tracker;
 
 pub use backend::{CliAgentConfig, CliBackend};
+pub(crate) use conversation_id::is_conversation_id;
 pub use model_prices::ModelPrices;
 pub use prepare::{ProgramLimits, ProgramStarter};
 pub(crate) use raw_output::RawOutputFile;
+pub(crate) use troubles::ReportedTroubles;
 
 use crate::adapter::{AgentAdapter, PermissionLevel};
 use crate::agent_processes::UntilEnded;
@@ -51,7 +56,8 @@ use last_message::{EndedProgram, KnownConversation, keep_from_overwriting};
 use pipes::{FinishedRun, ProgramEvent};
 use planted_code::PlantedCode;
 use prepare::{PreparedProgram, StartRequest};
-use resumed::{find_conversation, resumed_id, with_prompt_to_send};
+use report_limit::limited;
+use resumed::{find_conversation, resumed_id, with_prompt_to_send, without_refused_conversation};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -203,7 +209,11 @@ impl ProgramRunner {
         let lease = self.placeholders.lease(&start.confined.placeholders);
         let prompt = TypedPrompt { text: &start.prompt, for_agent: start.adapter.is_agent() };
         let known = KnownConversation::default();
-        let reports = known.listen(start.chosen_id.as_deref().or_else(|| resumed_id(job)), reports);
+        let reports = known.listen(
+            start.chosen_id.as_deref().or_else(|| resumed_id(job)),
+            start.adapter.name(),
+            reports,
+        );
         // A resumed conversation is known, and so is one whose id was chosen.
         let search = job.resume.is_none() && start.chosen_id.is_none();
         let find = search.then(|| find_conversation(&start));
@@ -373,6 +383,8 @@ impl Programs for ProgramRunner {
     /// notice about written files as after a normal end.
     fn run<'a>(&'a self, job: &'a ProgramJob, reports: ReportSink) -> BoxFuture<'a, ProgramEnd> {
         Box::pin(async move {
+            let reports = limited(&job.spec.adapter, reports);
+            let job = &without_refused_conversation(job, &reports);
             let is_agent =
                 self.starter.adapters.get(&job.spec.adapter).is_some_and(|adapter| adapter.is_agent());
             if let Some(end) = replaced_directory(Path::new(&job.spec.cwd)) {

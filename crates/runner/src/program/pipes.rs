@@ -2,6 +2,7 @@
 //! waits without a limit: not for a silent program, not for one that does not read its input, not for a process that
 //! holds the pipes open after the program's end.
 
+use super::conversation_id::without_refused_id;
 use super::raw_output::RawOutputFile;
 use crate::adapter::{Diagnostics, Exit, OutputEvent, ProgramOutcome, Stream};
 use crate::clean::Cleaner;
@@ -18,6 +19,8 @@ use tokio::time::{Instant, sleep_until};
 
 /// How long to wait for more output after a program's end, while another process holds the pipe open.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
+/// How much may wait for a program that does not read its input before the next message for it.
+const MAX_UNSENT: usize = 32 << 20;
 const PARTIAL_LINE_DELAY: Duration = Duration::from_millis(200);
 
 pub(super) enum ProgramEvent<'a> {
@@ -70,8 +73,11 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
+    /// Gives up on a program that makes us answer and does not read the answers.
     pub(super) fn send(&mut self, bytes: &[u8]) {
-        if self.to.is_some() {
+        if self.unsent.len() > MAX_UNSENT {
+            self.give_up();
+        } else if self.to.is_some() {
             self.unsent.extend(bytes);
         }
     }
@@ -137,6 +143,11 @@ pub(super) struct Pipes<'a, X> {
 impl<X: PipeExchange> Pipes<'_, X> {
     /// Dropping the future asks the program to end and kills it after the grace period.
     pub(super) async fn run(self, launcher: &GuardLauncher, sink: EventSink<'_>) -> io::Result<FinishedRun> {
+        let sink: EventSink<'_> = &mut |event: ProgramEvent<'_>| {
+            if let Some(event) = without_refused_id(event) {
+                sink(event);
+            }
+        };
         let (out, out_end) = output_pipe()?;
         let (err, err_end) = output_pipe()?;
         let (input, input_end) = input_pipe()?;

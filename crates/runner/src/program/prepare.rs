@@ -1,6 +1,7 @@
 //! Prepares the start of a task's program or CLI agent, in a terminal or headless: sandbox, permissions, prompt and
 //! generated files.
 
+use super::conversation_id::{is_conversation_id, refusal};
 use super::escape_prompt::escape_prompt;
 use super::generated_files::GeneratedFiles;
 use super::private_settings::{PrivateSettingsGuard, SettingsPlaces};
@@ -203,6 +204,9 @@ impl ProgramStarter {
             let error = format!("there is no adapter named `{}`", spec.adapter);
             (error, Some(format!("known adapters: {}", known.join(", "))))
         })?;
+        if let Some(id) = request.resume.filter(|id| !is_conversation_id(id)) {
+            return Err((refusal(id), None));
+        }
         // Every prompt passes through here, whether it is typed, piped or sent over a protocol.
         let prompt = if adapter.is_agent() {
             escape_prompt(&spec.prompt, adapter.mentions())

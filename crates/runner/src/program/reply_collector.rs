@@ -2,9 +2,10 @@
 
 use super::excerpt::OutputExcerpt;
 use super::pipes::ProgramEvent;
+use super::troubles::ReportedTroubles;
 use super::unfinished_turn::UnfinishedTurn;
 use crate::adapter::OutputEvent;
-use althing_protocol::{Delta, DeltaSink, Item, LateNotices, ModelRequest, Notice, NoticeLevel};
+use althing_protocol::{Delta, DeltaSink, Item, LateNotices, ModelRequest};
 
 pub(super) struct ReplyCollector<'a> {
     turn: &'a mut UnfinishedTurn,
@@ -20,6 +21,7 @@ pub(super) struct ReplyCollector<'a> {
     /// The tool and the arguments of the last call that failed in the program.
     pub(super) failed_call: Option<(String, String)>,
     pub(super) trouble: Option<String>,
+    troubles: ReportedTroubles,
 }
 
 impl<'a> ReplyCollector<'a> {
@@ -43,6 +45,7 @@ impl<'a> ReplyCollector<'a> {
             notices: notices.unwrap_or_default(),
             failed_call: None,
             trouble: None,
+            troubles: ReportedTroubles::default(),
         }
     }
 
@@ -69,9 +72,8 @@ impl<'a> ReplyCollector<'a> {
                 self.text = text;
             }
             ProgramEvent::Parsed(OutputEvent::Trouble(trouble)) => {
-                if self.trouble.as_ref() != Some(&trouble.text) {
-                    let text = format!("{}: {}", self.kind, trouble.text);
-                    self.notices.add(Notice { level: NoticeLevel::Warning, text, hint: None });
+                if let Some(notice) = self.troubles.notice(self.kind, trouble.text.clone()) {
+                    self.notices.add(notice);
                 }
                 self.trouble = Some(trouble.text);
             }

@@ -1,6 +1,7 @@
 //! What a task's program is told when an interrupted session is resumed, and what it had finished before. A program
 //! that resumes its own conversation knows its task; the same prompt again would make it do the work twice.
 
+use super::conversation_id::{is_conversation_id, notice_of_refused};
 use super::pipes::FinishedRun;
 use super::prepare::{PreparedProgram, StartRequest};
 use super::{ProgramRunner, RAW_OUTPUT, TaskReporter};
@@ -9,7 +10,7 @@ use crate::kernel::open_files_below;
 use crate::lines::{LineSplitter, OutputLine};
 use crate::structured::{ProtocolStep, StructuredProtocol};
 use crate::terminal::FindConversation;
-use althing_protocol::{Grant, ProgramEnd, ProgramJob, ReportSink, TurnProgress};
+use althing_protocol::{Grant, ProgramEnd, ProgramJob, ProgramReport, ReportSink, TurnProgress};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +28,15 @@ pub(super) fn with_prompt_to_send(job: &ProgramJob) -> ProgramJob {
         Some(TurnProgress::Begun) if job.spec.prompt.trim().is_empty() => {}
         Some(TurnProgress::Begun) => CONTINUATION.clone_into(&mut job.spec.prompt),
         Some(TurnProgress::Finished) => job.spec.prompt.clear(),
+    }
+    job
+}
+
+/// The job, which starts a new conversation if the id of the conversation to resume is not accepted.
+pub(super) fn without_refused_conversation(job: &ProgramJob, reports: &ReportSink) -> ProgramJob {
+    let mut job = job.clone();
+    if let Some(resumed) = job.resume.take_if(|resumed| !is_conversation_id(&resumed.id)) {
+        reports(ProgramReport::Notice(notice_of_refused(&job.spec.adapter, &resumed.id)));
     }
     job
 }

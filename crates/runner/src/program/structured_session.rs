@@ -3,7 +3,7 @@
 
 use super::pipes::{EventSink, FinishedRun, Outbox, PipeExchange, Pipes, ProgramEvent};
 use super::raw_output::RawOutputFile;
-use crate::adapter::{Exit, OutputEvent, ProgramOutcome, Stream};
+use crate::adapter::{Exit, OutputEvent, ProgramOutcome, Stream, Trouble};
 use crate::guard_protocol::GuardedCommand;
 use crate::guarded::GuardLauncher;
 use crate::lines::{LineSplitter, OutputLine};
@@ -17,6 +17,8 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
+/// A program cannot be left waiting for an answer to a question that nobody sees, so one that asks more is ended.
+const MAX_QUESTIONS: usize = 1000;
 const MAX_DIAGNOSTICS: usize = 4 * 1024;
 
 #[derive(Debug)]
@@ -90,6 +92,7 @@ impl StructuredRun<'_> {
             lines: LineSplitter::default(),
             diagnostics: String::new(),
             open_questions: BTreeSet::new(),
+            asked: 0,
             prompt: PromptProgress::Unsent,
         };
         let pipes = Pipes { guarded_command: self.guarded_command, exchange, idle: self.idle, raw: self.raw };
@@ -109,6 +112,8 @@ struct StructuredSession {
     lines: LineSplitter,
     diagnostics: String,
     open_questions: BTreeSet<String>,
+    /// How many questions were asked.
+    asked: usize,
     prompt: PromptProgress,
 }
 
@@ -195,6 +200,12 @@ impl StructuredSession {
             self.prompt = PromptProgress::Sending;
         }
         for ask in step.questions {
+            self.asked += 1;
+            if self.asked > MAX_QUESTIONS {
+                let text = format!("it asked more than {MAX_QUESTIONS} questions and was ended");
+                sink(ProgramEvent::Parsed(OutputEvent::Trouble(Trouble { text, is_final: true })));
+                return outbox.give_up();
+            }
             self.open_questions.extend(ask.native.clone());
             sink(ProgramEvent::Waiting(ask));
         }

@@ -2,8 +2,9 @@
 
 use super::excerpt::OutputExcerpt;
 use super::pipes::ProgramEvent;
+use super::troubles::ReportedTroubles;
 use crate::adapter::{OutputEvent, Stream};
-use althing_protocol::{Item, Notice, NoticeLevel, ProgramReport, ReportSink};
+use althing_protocol::{Item, ProgramReport, ReportSink};
 
 pub(super) struct TaskReporter<'a> {
     pub(super) prompt: &'a str,
@@ -14,6 +15,7 @@ pub(super) struct TaskReporter<'a> {
     pub(super) acted: bool,
     pub(super) name: &'a str,
     pub(super) trouble: Option<String>,
+    troubles: ReportedTroubles,
 }
 
 impl<'a> TaskReporter<'a> {
@@ -32,16 +34,14 @@ impl<'a> TaskReporter<'a> {
             acted: false,
             name,
             trouble: None,
+            troubles: ReportedTroubles::default(),
         }
     }
 
     fn report_trouble(&mut self, text: String) {
-        if self.trouble.as_ref() == Some(&text) {
-            return;
+        if let Some(notice) = self.troubles.notice(self.name, text.clone()) {
+            (self.reports)(ProgramReport::Notice(notice));
         }
-        let notice =
-            Notice { level: NoticeLevel::Warning, text: format!("{}: {text}", self.name), hint: None };
-        (self.reports)(ProgramReport::Notice(notice));
         self.trouble = Some(text);
     }
 

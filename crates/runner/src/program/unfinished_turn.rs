@@ -2,6 +2,7 @@
 //! log does not know the conversation, and a repeated prompt would make the agent do its work twice.
 
 use super::cli_prompt;
+use super::conversation_id::is_conversation_id;
 use althing_disk::files::{Durability, replace};
 use althing_disk::{RealDisk, read_regular};
 use althing_protocol::{AgentKind, Message, ModelRequest};
@@ -50,7 +51,9 @@ impl UnfinishedTurn {
         let is_same = |stored: &Stored| {
             let news = request.messages.get(stored.messages..);
             let is_own = |message: &Message| matches!(message, Message::Assistant { .. });
-            news.is_some_and(|news| !news.iter().any(is_own)) && prompt(stored.messages) == stored.prompt
+            is_conversation_id(&stored.conversation)
+                && news.is_some_and(|news| !news.iter().any(is_own))
+                && prompt(stored.messages) == stored.prompt
         };
         let stored: Option<Stored> = read_regular(&dir.join(FILE), MAX_BYTES)
             .ok()

@@ -6,7 +6,9 @@ use super::request_text::acp_call;
 use super::{ProtocolStep, StructuredProtocol, count, explain_failure, list, text};
 use crate::adapter::gemini::failed_attempt;
 use crate::adapter::opencode_events::{is_log_line, stream_error};
-use crate::adapter::{Exit, OutputEvent, ProgramOutcome, ReportedUsage, Trouble, reported_cost};
+use crate::adapter::{
+    Exit, OpenCalls, OutputEvent, ProgramOutcome, ReportedUsage, Trouble, push_piece, reported_cost,
+};
 use althing_protocol::{Ask, AskKind, AskOption, Item, Usage};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -27,7 +29,7 @@ pub struct Acp {
     /// Whether the prompt was sent; updates before that replay the history and are ignored.
     prompted: bool,
     open: BTreeMap<String, (Value, BTreeMap<String, Value>)>,
-    tools: BTreeMap<String, (String, String)>,
+    tools: OpenCalls<(String, String)>,
     /// The message that is being received or, if `whole` is true, the last complete one.
     message: String,
     whole: bool,
@@ -46,7 +48,7 @@ impl Acp {
             session: String::new(),
             prompted: false,
             open: BTreeMap::new(),
-            tools: BTreeMap::new(),
+            tools: OpenCalls::default(),
             message: String::new(),
             whole: true,
             usage: Usage::default(),
@@ -126,7 +128,7 @@ impl Acp {
                     self.usage.calls += 1;
                 }
                 let piece = text(update, "/content/text");
-                self.message.push_str(piece);
+                push_piece(&mut self.message, piece);
                 step.events.push(OutputEvent::TextDelta(piece.to_owned()));
             }
             "tool_call" | "tool_call_update" => {
@@ -141,9 +143,9 @@ impl Acp {
     }
 
     fn tool(&mut self, update: &Value, step: &mut ProtocolStep) {
-        let id = text(update, "/toolCallId").to_owned();
-        let known = self.tools.entry(id.clone()).or_default();
-        for (pointer, found) in [("/kind", &mut known.0), ("/title", &mut known.1)] {
+        let id = text(update, "/toolCallId");
+        let (mut tool, mut detail) = self.tools.remove(id).unwrap_or_default();
+        for (pointer, found) in [("/kind", &mut tool), ("/title", &mut detail)] {
             let value = text(update, pointer);
             if !value.is_empty() {
                 value.clone_into(found);
@@ -151,12 +153,13 @@ impl Acp {
         }
         let status = text(update, "/status");
         if matches!(status, "completed" | "failed") {
-            let (tool, detail) = self.tools.remove(&id).unwrap_or_default();
             let results: Vec<&str> =
                 list(update, "/content").map(|part| text(part, "/content/text")).collect();
             let result = Some(results.join("\n")).filter(|result| !result.trim().is_empty());
             let is_error = status == "failed";
             step.events.push(OutputEvent::Item(Item::Did { tool, detail, result, is_error }));
+        } else {
+            self.tools.insert(id, tool.len() + detail.len(), (tool, detail));
         }
     }
 

@@ -4,7 +4,7 @@ use super::permission_options::{Offered, OptionKind, permission_options};
 use super::request_text::{codex_changes, codex_request, indented};
 use super::{ProtocolStep, StructuredProtocol, count, explain_failure, list, text};
 use crate::adapter::codex::without_counter;
-use crate::adapter::{Exit, OutputEvent, ProgramOutcome, ReportedUsage, Trouble};
+use crate::adapter::{Exit, OpenCalls, OutputEvent, ProgramOutcome, ReportedUsage, Trouble};
 use althing_protocol::{Ask, AskKind, Item, Usage};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ pub struct AppServer {
     asks: bool,
     thread: String,
     open: BTreeMap<String, (Value, BTreeMap<String, Value>)>,
-    changes: BTreeMap<String, String>,
+    changes: OpenCalls<String>,
     message: String,
     usage: Usage,
     completed: Option<Result<(), String>>,
@@ -41,7 +41,7 @@ impl AppServer {
             asks: true,
             thread: String::new(),
             open: BTreeMap::new(),
-            changes: BTreeMap::new(),
+            changes: OpenCalls::default(),
             message: String::new(),
             usage: Usage::default(),
             completed: None,
@@ -123,7 +123,7 @@ impl AppServer {
         match text(message, "/method") {
             "item/started" if text(params, "/item/type") == "fileChange" => {
                 let changes = codex_changes(&params["item"]);
-                self.changes.insert(text(params, "/item/id").to_owned(), changes);
+                self.changes.insert(text(params, "/item/id"), changes.len(), changes);
             }
             "item/completed" => {
                 self.changes.remove(text(params, "/item/id"));

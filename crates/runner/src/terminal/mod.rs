@@ -21,7 +21,6 @@ mod status;
 #[cfg(test)]
 mod tests;
 mod transcript;
-mod troubles;
 mod turn;
 mod wait_detector;
 
@@ -32,7 +31,7 @@ pub use patterns::PatternTable;
 use crate::adapter::TerminalTraits;
 use crate::guard_protocol::{GuardedCommand, Input};
 use crate::guarded::GuardLauncher;
-use crate::program::{RAW_OUTPUT, RawOutputFile};
+use crate::program::{RAW_OUTPUT, RawOutputFile, is_conversation_id};
 use althing_protocol::{
     AskKind, Item, OutputMasking, ProgramEnd, ProgramJob, ProgramReport, ReportSink, Screen, TaskId,
     TurnProgress,
@@ -77,7 +76,9 @@ async fn report_conversation(
     loop {
         tokio::time::sleep(SEARCH_INTERVAL).await;
         let find = Arc::clone(&find);
-        if let Ok(Some(id)) = tokio::task::spawn_blocking(move || find(guard)).await {
+        if let Ok(Some(id)) = tokio::task::spawn_blocking(move || find(guard)).await
+            && is_conversation_id(&id)
+        {
             reports(ProgramReport::Item(Item::Conversation { id }));
             return std::future::pending().await;
         }

@@ -10,10 +10,9 @@ use super::limits::{
 use super::prompt::PromptTyper;
 use super::pty::PtyRead;
 use super::screen_reader::{ScreenReader, ScreenState};
-use super::troubles::ReportedTroubles;
 use super::turn::TurnWatch;
 use super::wait_detector::WaitDetector;
-use crate::program::RawOutputFile;
+use crate::program::{RawOutputFile, ReportedTroubles};
 use althing_protocol::{Ask, Item, ProgramReport, ReportSink};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::{AsFd, OwnedFd};

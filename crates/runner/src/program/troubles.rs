@@ -1,5 +1,5 @@
-//! Which troubles on a program's screen become notices. Notices are stored, and a program decides what its screen shows
-//! and how often that changes: so each text is reported once, and only so many of them.
+//! Which troubles of a program become notices. Notices are stored, and a program decides what it prints and how often
+//! that changes: so each text is reported once, and only so many of them.
 
 use althing_protocol::{Notice, NoticeLevel};
 use std::collections::BTreeSet;
@@ -7,20 +7,20 @@ use std::collections::BTreeSet;
 const MAX_REPORTED: usize = 20;
 
 #[derive(Debug, Default)]
-pub(super) struct ReportedTroubles {
+pub(crate) struct ReportedTroubles {
     texts: BTreeSet<String>,
 }
 
 impl ReportedTroubles {
     /// The notice about a trouble; `None` if it was reported before, or if too many were.
-    pub(super) fn notice(&mut self, name: &str, trouble: String) -> Option<Notice> {
+    pub(crate) fn notice(&mut self, name: &str, trouble: String) -> Option<Notice> {
         if self.texts.len() >= MAX_REPORTED || self.texts.contains(&trouble) {
             return None;
         }
         let text = format!("{name}: {trouble}");
         self.texts.insert(trouble);
         let hint = (self.texts.len() == MAX_REPORTED)
-            .then(|| "further problems that the program reports are only on its screen".to_owned());
+            .then(|| "further problems that the program reports are not stored".to_owned());
         Some(Notice { level: NoticeLevel::Warning, text, hint })
     }
 }
