@@ -127,6 +127,16 @@ impl AppContext {
         self.guessable_dir("agents")
     }
 
+    /// The directories for the files of CLI agents of every state directory that has one beside this one's.
+    pub(crate) fn all_cli_agents_dirs(&self) -> Vec<PathBuf> {
+        let own = self.cli_agents_dir();
+        let beside = self.environment.user_state_dir().map(|dir| real_path(&dir).join("agents"));
+        let beside = beside.filter(|beside| own.parent() == Some(beside));
+        let found = beside.iter().flat_map(std::fs::read_dir).flatten().flatten().map(|entry| entry.path());
+        let found: Vec<PathBuf> = found.collect();
+        if beside.is_some() { found } else { vec![own] }
+    }
+
     /// The directory for the records of evaluations, chosen like [`Self::cli_agents_dir`] for the same reason.
     pub(crate) fn evals_dir(&self) -> PathBuf {
         self.guessable_dir("evals")

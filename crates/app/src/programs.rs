@@ -144,6 +144,8 @@ pub fn check_tasks(spec: &WorkflowSpec, team: &Team, app: &AppContext) -> Result
     Ok(())
 }
 
+const PRIVATE_SETTINGS: &str = ".settings";
+
 /// What is needed to start CLI agents: adapters, launcher and sandbox.
 pub fn program_starter(adapters: Adapters, limits: ProcessLimits, app: &AppContext) -> Arc<ProgramStarter> {
     let launcher = GuardLauncher::default().with_limits(limits);
@@ -162,11 +164,18 @@ pub fn program_starter(adapters: Adapters, limits: ProcessLimits, app: &AppConte
         launcher,
         sandbox,
         state_dir: Some(app.state_dir()),
-        settings_dir: Some(app.cli_agents_dir().join(".settings")),
+        settings_dir: Some(app.cli_agents_dir().join(PRIVATE_SETTINGS)),
         trusts_project_settings: app.settings.trust,
         limits: ProgramLimits::default(),
         output_masking: Some(crate::secrets::output_masking()),
     })
+}
+
+/// Removes the private copies of settings and credentials that Althing left behind when it was killed.
+pub fn clean_left_settings(app: &AppContext) {
+    for dir in app.all_cli_agents_dirs() {
+        althing_runner::clean_left_settings(&dir.join(PRIVATE_SETTINGS));
+    }
 }
 
 /// `patterns.json` in the user's config directory contains patterns for reading CLI agents' screens.

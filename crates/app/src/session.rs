@@ -376,6 +376,7 @@ pub(crate) fn start_orchestrator(
     app: &AppContext,
 ) -> Result<Orchestrator, Failure> {
     let OwnedSession { journal, reader, events: history, .. } = owned;
+    programs::clean_left_settings(app);
     let state_dir = app.state_dir();
     let dir = app.session_dir(&id);
     let (name, log_dir) = (id.clone(), dir.display().to_string());

@@ -2,7 +2,7 @@
 
 use crate::context::AppContext;
 use crate::failure::Failure;
-use crate::{resume, secrets, trust};
+use crate::{programs, resume, secrets, trust};
 use althing_protocol::SessionId;
 
 /// Deletes a session, and what is remembered about it. Fails while a process owns the session.
@@ -10,6 +10,7 @@ pub fn remove(id: &SessionId, app: &AppContext) -> Result<(), Failure> {
     let store = resume::existing_store(app)?;
     let dir = trust::remembered_path(&app.session_dir(id));
     store.remove(id).map_err(Failure::stored)?;
+    programs::clean_left_settings(app);
     trust::forget(&dir, &app.environment);
     Ok(())
 }

@@ -3,6 +3,7 @@
 
 use crate::bubblewrap::Bubblewrap;
 use crate::command::CommandHost;
+use crate::dir_lock::DirLock;
 use crate::docker::DockerClient;
 use crate::guarded::GuardLauncher;
 use crate::kernel;
@@ -155,14 +156,22 @@ async fn try_out(launcher: &GuardLauncher, scratch: &Path, sandbox: Sandbox) -> 
     if outcome.content == "exit code: 0\nit works\n" { Ok(()) } else { Err(one_line.trim().to_owned()) }
 }
 
-struct TrialDir(PathBuf);
+struct TrialDir(PathBuf, Option<DirLock>);
+
+const TRIAL_PREFIX: &str = "althing-trial-";
 
 impl TrialDir {
     /// Uses a random name, so that other users cannot occupy the name if `scratch` is `/tmp`.
     fn new(scratch: &Path) -> std::io::Result<Self> {
-        let path = real_path(scratch).join(format!("althing-trial-{:032x}", fastrand::u128(..)));
-        DirBuilder::new().mode(0o700).create(&path)?;
-        let trial = Self(path);
+        let scratch = real_path(scratch);
+        remove_left_trials(&scratch);
+        let path = scratch.join(format!("{TRIAL_PREFIX}{:032x}", fastrand::u128(..)));
+        // Another process may remove the directory before it is locked; then it is made again.
+        let lock = DirLock::in_use(&path, &mut || match DirBuilder::new().mode(0o700).create(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error),
+            Ok(()) | Err(_) => Ok(()),
+        })?;
+        let trial = Self(path, lock);
         std::fs::create_dir(trial.0.join("workspace"))?;
         Ok(trial)
     }
@@ -171,6 +180,18 @@ impl TrialDir {
 impl Drop for TrialDir {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
+        drop(self.1.take());
+    }
+}
+
+/// Removes the directories that killed processes left behind. Those of other users cannot be removed.
+fn remove_left_trials(scratch: &Path) {
+    for entry in std::fs::read_dir(scratch).into_iter().flatten().flatten() {
+        let is_trial = entry.file_name().to_str().is_some_and(|name| name.starts_with(TRIAL_PREFIX));
+        if let Some(lock) = is_trial.then(|| DirLock::left_behind(&entry.path())).flatten() {
+            let _ = std::fs::remove_dir_all(entry.path());
+            drop(lock);
+        }
     }
 }
 

@@ -14,6 +14,7 @@ mod code_watch;
 mod command;
 mod command_lists;
 mod detect_sandboxes;
+mod dir_lock;
 mod disk_usage;
 mod docker;
 mod fd_passing;
@@ -68,6 +69,7 @@ pub use piped::{PipedChild, PipedProcess, PipedProgram};
 pub use policy::{ChildEnvironment, CommandLimits, CommandPolicy, ContextMount, PolicyError, SandboxPaths};
 pub use program::{
     CliAgentConfig, CliBackend, ModelPrices, ProgramLimits, ProgramRunner, ProgramStarter, ProtectedPaths,
+    clean_left_settings,
 };
 pub use reexec::reexec_main;
 pub use sandbox::{AcceptedByUser, Sandbox, SandboxKind};

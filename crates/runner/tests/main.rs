@@ -38,6 +38,7 @@ mod suite {
     mod system_calls;
     mod terminals;
     mod terminals_flooded;
+    mod trial_directories;
     mod unlinked_files;
     mod waiting_programs;
     mod waiting_table;

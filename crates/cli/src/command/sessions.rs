@@ -6,7 +6,7 @@ use super::session_report::{self, Form};
 use crate::args::{Options, SessionsAction};
 use crate::exit::Exit;
 use crate::show::{self, print, print_json};
-use althing_app::{AppContext, Failure, SystemClock, stored_sessions, trust};
+use althing_app::{AppContext, Failure, SystemClock, programs, stored_sessions, trust};
 use althing_journal::SessionManager;
 use althing_protocol::{Clock, SessionId, SessionStore, SessionSummary, Timestamp};
 use althing_text::count;
@@ -170,6 +170,7 @@ fn prune(state: &SessionManager, days: u64, app: &AppContext) -> Result<Exit, Fa
     let before = Timestamp(SystemClock.now().0.saturating_sub(days.saturating_mul(DAY_MS)));
     let sessions = trust::remembered_path(state.state_dir());
     let pruned = state.prune(before)?;
+    programs::clean_left_settings(app);
     for id in &pruned.removed {
         trust::forget(&althing_journal::session_dir(&sessions, id), &app.environment);
     }

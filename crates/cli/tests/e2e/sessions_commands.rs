@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use althing_testkit::process::Signal;
-use althing_testkit::{Action, Gate, Script};
+use althing_testkit::{Action, Althing, Gate, Script};
 use serde_json::{Value, json};
 
 use super::support::{Fixture, LIMIT, althing, run};
@@ -109,6 +109,27 @@ fn removed_sessions_are_gone() {
         run(&fixture.althing, &["sessions", "remove", bad]).expect_code(1);
     }
     assert!(fixture.althing.state_dir().is_dir());
+}
+
+/// A copy of credentials that Althing could not remove because it was killed.
+fn left_credentials(althing: &Althing) -> std::path::PathBuf {
+    let copy = althing.state_dir().join("agents/.settings/0123456789abcdef/claude/.credentials.json");
+    std::fs::create_dir_all(copy.parent().unwrap()).unwrap();
+    std::fs::write(&copy, "{\"accessToken\":\"t\"}").unwrap();
+    copy
+}
+
+#[test]
+fn credentials_that_a_killed_process_left_are_removed_with_a_session_and_by_the_next_start() {
+    let fixture = killed_run();
+    let id = fixture.session_id();
+    let commands: [&[&str]; 3] =
+        [&["resume", &id], &["sessions", "remove", &id], &["sessions", "prune", "--older-than", "0"]];
+    for command in commands {
+        let copy = left_credentials(&fixture.althing);
+        run(&fixture.althing, command).expect_code(0);
+        assert!(!copy.exists(), "{command:?}");
+    }
 }
 
 #[test]

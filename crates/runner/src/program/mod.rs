@@ -34,6 +34,7 @@ pub use backend::{CliAgentConfig, CliBackend};
 pub(crate) use conversation_id::is_conversation_id;
 pub use model_prices::ModelPrices;
 pub use prepare::{ProgramLimits, ProgramStarter};
+pub use private_settings::clean_left_settings;
 pub(crate) use raw_output::RawOutputFile;
 pub(crate) use troubles::ReportedTroubles;
 

@@ -4,10 +4,14 @@
 //! copy are removed and not followed.
 
 mod kept;
+mod left_behind;
+
+pub use self::left_behind::clean_left_settings;
 
 use self::kept::KeptLimit;
 use super::credentials::{CopiedCredentials, CredentialsWatch};
 use crate::adapter::{AgentAdapter, GeneratedFile, OwnDir, OwnPath, Treatment};
+use crate::dir_lock::DirLock;
 use althing_disk::{make_dir_at, remove_tree_at};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use serde_json::Value;
@@ -48,6 +52,8 @@ pub(crate) struct PrivateSettingsGuard {
     watch: Option<CredentialsWatch>,
     copy: Option<(PathBuf, &'static [OwnDir])>,
     kept: Option<KeptLimit>,
+    /// Shows other processes that the copy is in use.
+    lock: Option<DirLock>,
 }
 
 impl Drop for PrivateSettingsGuard {
@@ -55,6 +61,7 @@ impl Drop for PrivateSettingsGuard {
         // The last tokens are written back before their copies are removed.
         drop(self.watch.take());
         let Some((root, own)) = self.copy.take() else { return };
+        let lock = self.lock.take();
         if let Err(error) = clean(&root, own) {
             tracing::warn!(dir = %root.display(), %error, "the private copy of a CLI agent's settings remains");
         }
@@ -62,6 +69,7 @@ impl Drop for PrivateSettingsGuard {
             kept.enforce();
         }
         remove_empty(&root, own);
+        drop(lock);
     }
 }
 
@@ -80,7 +88,10 @@ impl PrivateSettings {
         if own.is_empty() {
             return Ok(made);
         }
-        make_dir(places.dir.parent().unwrap_or(places.dir))?;
+        let all = places.dir.parent().unwrap_or(places.dir);
+        make_dir(all)?;
+        clean_left_settings(all);
+        made.guard.lock = DirLock::in_use(places.dir, &mut || make_dir(places.dir))?;
         let opened = clean(places.dir, own)?;
         let mut credentials = Vec::new();
         for (dir, opened) in own.iter().zip(opened) {

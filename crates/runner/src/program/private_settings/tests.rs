@@ -189,3 +189,56 @@ fn a_directory_that_is_too_large_to_copy_is_linked() {
     drop(made);
     assert!(places.path("home/.codex/skills/large/file").exists());
 }
+
+#[test]
+fn the_next_start_of_any_agent_removes_the_copy_that_a_killed_process_left() {
+    let adapters: [(&dyn AgentAdapter, &str, &str); 4] = [
+        (&ClaudeCode, "claude/.credentials.json", "claude/projects/p/x.jsonl"),
+        (&Codex, "codex/auth.json", "codex/sessions/x.jsonl"),
+        (&GeminiCli, "gemini/.gemini/oauth_creds.json", "gemini/.gemini/tmp/x"),
+        (&Opencode, "data/opencode/auth.json", "data/opencode/storage/x"),
+    ];
+    for (adapter, secret, kept) in adapters {
+        let places = Places::new();
+        let (left, used) = ("copies/0123456789abcdef", "copies/fedcba9876543210");
+        for place in [left, used, "copies/shared", "copies/fedcba987654321z"] {
+            places.put(&format!("{place}/{secret}"), "{\"token\":\"t\"}");
+        }
+        for place in [left, used] {
+            places.put(&format!("{place}/unknown/{secret}"), "{\"token\":\"t\"}");
+        }
+        if adapter.name() != "claude" {
+            places.put(&format!("{left}/{kept}"), "said");
+        }
+        let lock = fs::File::open(places.path(used)).unwrap();
+        rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockShared).unwrap();
+        let settings = places.make(&ClaudeCode, &[]);
+        let expected: &[&str] = if adapter.name() == "claude" { &[] } else { &[kept] };
+        let found = if places.path(left).exists() { listing(&places.path(left)) } else { Vec::new() };
+        assert_eq!(found, expected, "{}", adapter.name());
+        for place in [used, "copies/shared", "copies/fedcba987654321z"] {
+            assert!(
+                places.path(place).join(secret).exists(),
+                "{}: {place} is not to be cleaned",
+                adapter.name()
+            );
+        }
+        drop(lock);
+        drop(settings);
+    }
+}
+
+#[test]
+fn a_copy_is_locked_as_long_as_it_is_used() {
+    let places = Places::new();
+    let settings = places.make(&ClaudeCode, &[]);
+    let is_free = || {
+        let copy = fs::File::open(places.path("copies/one")).unwrap();
+        rustix::fs::flock(&copy, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_ok()
+    };
+    assert!(!is_free());
+    fs::create_dir_all(places.path("copies/one/claude/projects")).unwrap();
+    drop(settings);
+    fs::create_dir_all(places.path("copies/one")).unwrap();
+    assert!(is_free());
+}

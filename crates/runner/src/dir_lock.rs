@@ -1,0 +1,53 @@
+//! Locks on directories that a process uses (`flock` on the directory itself). If the process is killed, its locks are
+//! free, so that the next process can tell a directory that was left behind from one in use.
+
+use rustix::fs::{FlockOperation, Mode, OFlags, fstat, lstat};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How long a directory may be locked by a process that removes its content.
+const CLEANING_TIMEOUT: Duration = Duration::from_secs(5);
+const RETRY_INTERVAL: Duration = Duration::from_millis(10);
+
+/// The lock is free when this is dropped.
+#[derive(Debug)]
+pub(crate) struct DirLock {
+    _opened: OwnedFd,
+}
+
+impl DirLock {
+    /// Locks a directory that this process uses, made by `make`, which must not fail if the directory exists. `None`
+    /// if it cannot be locked: a program that was started with the directory could hold a lock on it for ever.
+    pub(crate) fn in_use(
+        path: &Path,
+        make: &mut dyn FnMut() -> std::io::Result<()>,
+    ) -> std::io::Result<Option<Self>> {
+        let start = Instant::now();
+        loop {
+            make()?;
+            if let Some(lock) = Self::lock(path, FlockOperation::NonBlockingLockShared) {
+                return Ok(Some(lock));
+            }
+            if start.elapsed() >= CLEANING_TIMEOUT {
+                return Ok(None);
+            }
+            std::thread::sleep(RETRY_INTERVAL);
+        }
+    }
+
+    /// Locks a directory that no process uses, to remove what is in it.
+    pub(crate) fn left_behind(path: &Path) -> Option<Self> {
+        Self::lock(path, FlockOperation::NonBlockingLockExclusive)
+    }
+
+    fn lock(path: &Path, how: FlockOperation) -> Option<Self> {
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
+        let opened = rustix::fs::open(path, flags, Mode::empty()).ok()?;
+        rustix::fs::flock(&opened, how).ok()?;
+        // Another process may have removed the directory before it was locked here.
+        let (locked, found) = (fstat(&opened).ok()?, lstat(path).ok()?);
+        let is_same = (locked.st_dev, locked.st_ino) == (found.st_dev, found.st_ino);
+        is_same.then_some(Self { _opened: opened })
+    }
+}
