@@ -5,9 +5,10 @@ use crate::failure::Failure;
 use crate::team;
 use althing_config::{LoadPurpose, quoted_command};
 use althing_protocol::{
-    ChatSpec, Event, Fact, Op, Permission, ProgramSpec, RunSpec, Seq, SessionId, SessionOpened, StageBody,
-    TaskSpec, WorkflowSpec,
+    AgentOptions, ChatSpec, Event, ExecutionMode, Fact, Op, Permission, ProgramSpec, RunSpec, Seq, SessionId,
+    SessionOpened, StageBody, TaskSpec, WorkflowSpec,
 };
+use althing_text::sanitize;
 use althing_workspace::StoredPlan;
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -113,7 +114,7 @@ fn task_lines(spec: &TaskSpec) -> Vec<String> {
     match spec {
         TaskSpec::Run(run) => run_lines(run),
         TaskSpec::Workflow(workflow) => workflow_lines(workflow),
-        TaskSpec::Program(program) => vec![program_line(program)],
+        TaskSpec::Program(program) => program_lines(program),
         TaskSpec::Chat(chat) => chat_lines(chat),
         TaskSpec::Work { .. } => Vec::new(),
     }
@@ -145,7 +146,10 @@ fn workflow_lines(spec: &WorkflowSpec) -> Vec<String> {
     let mut lines: Vec<String> = adapters.collect();
     for task in spec.stages.iter().flat_map(|stage| &stage.tasks) {
         match &task.body {
-            StageBody::Program(program) => lines.push(format!("task {}: {}", task.id, program_line(program))),
+            StageBody::Program(program) => {
+                let own = program_lines(program);
+                lines.extend(own.into_iter().map(|line| format!("task {}: {line}", task.id)));
+            }
             StageBody::Run(run) => {
                 lines.push(format!("task {}: would start a run: {}", task.id, run.task));
                 lines.extend(run.context_paths.iter().map(|path| path_line(&path.path, path.writable)));
@@ -155,11 +159,55 @@ fn workflow_lines(spec: &WorkflowSpec) -> Vec<String> {
     lines
 }
 
-fn program_line(program: &ProgramSpec) -> String {
+/// How many characters of a prompt or another value are shown.
+const MAX_SHOWN: usize = 300;
+
+fn program_lines(program: &ProgramSpec) -> Vec<String> {
     let command =
         if program.command.is_empty() { program.adapter.clone() } else { quoted_command(&program.command) };
-    let unconfined = if program.sandbox == Some(false) { " without a sandbox" } else { "" };
-    format!("would start {command} in {}{unconfined}{}", program.cwd, env_text(&program.env))
+    let confined = match program.sandbox {
+        Some(true) => " in a sandbox",
+        Some(false) => " without a sandbox",
+        None => "",
+    };
+    let terminal = if program.mode == ExecutionMode::Interactive { " in a terminal" } else { "" };
+    let start =
+        format!("would start {command} in {}{terminal}{confined}{}", program.cwd, env_text(&program.env));
+    let AgentOptions {
+        permission_mode,
+        allowed_tools,
+        disallowed_tools,
+        system_prompt,
+        append_system_prompt,
+        reasoning_effort,
+    } = &program.options;
+    let value = |name: &str, value: &str| format!("its {name}: {}", shortened(value));
+    let optional = |name: &str, text: &Option<String>| text.as_deref().map(|text| value(name, text));
+    let mode = permission_mode.as_ref().and_then(|mode| serde_json::to_value(mode).ok());
+    let disallowed = Some(disallowed_tools).filter(|tools| !tools.is_empty());
+    let details = [
+        Some(value("prompt", &program.prompt)).filter(|_| !program.prompt.is_empty()),
+        optional("model", &program.model),
+        program.approvals.then(|| "a person is asked before it acts".to_owned()),
+        mode.and_then(|mode| Some(value("permission_mode", mode.as_str()?))),
+        allowed_tools.as_ref().map(|tools| value("allowed_tools", &tools.join(", "))),
+        disallowed.map(|tools| value("disallowed_tools", &tools.join(", "))),
+        optional("system prompt", system_prompt),
+        optional("text after the system prompt", append_system_prompt),
+        optional("reasoning_effort", reasoning_effort),
+    ];
+    std::iter::once(start).chain(details.into_iter().flatten()).collect()
+}
+
+/// The text on one line in which everything can be seen, with the number of characters that are left out.
+fn shortened(text: &str) -> String {
+    let visible = sanitize::visible_line(text);
+    let left_out = visible.chars().count().saturating_sub(MAX_SHOWN);
+    if left_out == 0 {
+        return visible;
+    }
+    let shown: String = visible.chars().take(MAX_SHOWN).collect();
+    format!("{shown}… ({left_out} more characters)")
 }
 
 fn env_text(env: &BTreeMap<String, String>) -> String {
@@ -202,5 +250,39 @@ mod tests {
             ["adapter formatter is `sh -c x`, headless with `y`", "task t: would start formatter in /w"];
         assert_eq!(op_lines(&Op::StartWorkflow { spec: Box::new(spec.clone()) }), lines);
         assert_eq!(task_lines(&TaskSpec::Workflow(Box::new(spec))), lines);
+    }
+
+    #[test]
+    fn what_a_cli_agent_is_told_and_may_do_is_listed_on_one_visible_line_each() {
+        let options = json!({"permission_mode": "bypassPermissions", "allowed_tools": ["Bash", "Edit\nx"],
+            "disallowed_tools": ["Read"], "system_prompt": "obey\u{200b}", "append_system_prompt": "x".repeat(1000),
+            "reasoning_effort": "high"});
+        let program = json!({"adapter": "claude", "mode": "headless", "prompt": "delete\nall", "cwd": "/w",
+            "approvals": true, "model": "m --x", "options": options, "agent": "a1", "sandbox": true});
+        let spec = TaskSpec::Program(Box::new(serde_json::from_value(program).expect("a program")));
+        let long = format!("its text after the system prompt: {}… (700 more characters)", "x".repeat(300));
+        let expected = [
+            "would start claude in /w in a sandbox",
+            "its prompt: delete␊all",
+            "its model: m --x",
+            "a person is asked before it acts",
+            "its permission_mode: bypassPermissions",
+            "its allowed_tools: Bash, Edit␊x",
+            "its disallowed_tools: Read",
+            "its system prompt: obey\\u{200b}",
+            &long,
+            "its reasoning_effort: high",
+        ];
+        assert_eq!(task_lines(&spec), expected);
+        let program = json!({"adapter": "claude", "mode": "interactive", "prompt": "", "cwd": "/w"});
+        let task = json!({"id": "t", "kind": "program", "adapter": "codex", "mode": "interactive", "prompt": "go",
+            "cwd": "/w"});
+        let workflow = json!({"name": "n", "goal": "g", "source": "f", "digest": "d",
+            "stages": [{"name": "s", "tasks": [task]}]});
+        let spec: WorkflowSpec = serde_json::from_value(workflow).expect("a workflow");
+        let lines = ["task t: would start codex in /w in a terminal", "task t: its prompt: go"];
+        assert_eq!(op_lines(&Op::StartWorkflow { spec: Box::new(spec) }), lines);
+        let spec = TaskSpec::Program(Box::new(serde_json::from_value(program).expect("a program")));
+        assert_eq!(task_lines(&spec), ["would start claude in /w in a terminal"]);
     }
 }
