@@ -20,6 +20,8 @@ pub(super) const SETTLE_AT_LEAST_EVERY: Duration = Duration::from_secs(2);
 pub(super) const QUESTION_GONE_AFTER: Duration = Duration::from_millis(150);
 /// Some programs ignore keys just after they drew a question, so an answer is typed only after this delay.
 pub(super) const ANSWER_DELAY: Duration = Duration::from_millis(500);
+/// How soon an answer is tried again if the question is not on the screen at the moment.
+pub(super) const ANSWER_RETRY_INTERVAL: Duration = Duration::from_millis(20);
 /// A question that is still on the screen this long after its answer was typed is reported again. On a busy machine,
 /// a program may take more than two seconds to remove its dialog, and a second answer would go into its input box.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);

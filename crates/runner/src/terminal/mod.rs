@@ -37,8 +37,8 @@ use althing_protocol::{
     TurnProgress,
 };
 use limits::{
-    ANSWER_DELAY, ANSWER_TIMEOUT, DRAIN_TIMEOUT, LEAVE_PAUSE, LEAVE_TIMEOUT, MAX_FINAL_OUTPUT,
-    MAX_PENDING_INPUT,
+    ANSWER_DELAY, ANSWER_RETRY_INTERVAL, ANSWER_TIMEOUT, DRAIN_TIMEOUT, LEAVE_PAUSE, LEAVE_TIMEOUT,
+    MAX_FINAL_OUTPUT, MAX_PENDING_INPUT,
 };
 use model::TerminalModel;
 use prompt::{PromptTyper, READY_LIMIT};
@@ -373,9 +373,21 @@ impl Terminal {
         pending.answer.is_some()
     }
 
-    fn type_due_answer(&self, now: Instant) {
+    fn has_due_answer(&self, now: Instant) -> bool {
+        lock(&self.question).answer.as_ref().is_some_and(|(due, _)| now >= *due)
+    }
+
+    fn delay_answer(&self, now: Instant) {
+        if let Some((due, _)) = &mut lock(&self.question).answer {
+            *due = now + ANSWER_RETRY_INTERVAL;
+        }
+    }
+
+    /// Types the answer to `question`. An answer to another question is dropped.
+    fn type_due_answer(&self, question: &ProgramQuestion, now: Instant) {
         let mut pending = lock(&self.question);
-        if let Some((_, keys)) = pending.answer.take_if(|(due, _)| now >= *due) {
+        let is_same = pending.question.as_ref().is_some_and(|asked| question.is_same(asked));
+        if let Some((_, keys)) = pending.answer.take().filter(|_| is_same) {
             pending.answered_at = Some(now);
             self.queue_input(keys.as_bytes());
         }

@@ -15,6 +15,8 @@ use regex::Regex;
 use std::sync::LazyLock;
 
 const LONGEST: usize = 300;
+/// The maximum length of a row above a question: a command must be seen whole.
+const LONGEST_ROW: usize = 8000;
 const CONTEXT_LINES: usize = 8;
 const LIST_LINES: usize = 25;
 
@@ -97,6 +99,8 @@ pub(crate) struct Prompt {
     pub(crate) question: ProgramQuestion,
     place: QuestionPosition,
     line: String,
+    /// The rows above the line that were shown with the question; empty if its answers are not offered.
+    rows: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,11 +113,39 @@ enum QuestionPosition {
 impl Prompt {
     pub(crate) fn is_still_in(&self, view: &CursorView) -> bool {
         match self.place {
-            QuestionPosition::Cursor => plain(&view.before).starts_with(&self.line),
-            QuestionPosition::Above => last_line(&view.above) == Some(&self.line),
+            QuestionPosition::Cursor => {
+                plain(&view.before).starts_with(&self.line) && self.shows_rows(&view.above)
+            }
+            QuestionPosition::Above => {
+                last_line(&view.above) == Some(&self.line)
+                    && self.shows_rows(above_last(&view.above, &self.line))
+            }
             QuestionPosition::Anywhere => bottom(view).iter().any(|line| plain(line) == self.line),
         }
     }
+
+    /// Whether the rows that were shown with the question are still those above it. A person who answers has read
+    /// them: they say what the answer permits.
+    fn shows_rows(&self, above: &[String]) -> bool {
+        let found = above.iter().rev().filter(|line| !plain(line).is_empty());
+        let found: Vec<String> = found.take(self.rows.len()).map(|line| without_motion(line)).collect();
+        found.iter().rev().eq(&self.rows)
+    }
+}
+
+/// A row without what changes by itself while a program waits: times, percentages and spinners.
+fn without_motion(line: &str) -> String {
+    let still = match &*WORDS {
+        Ok(words) => words.motion.replace_all(line, "0"),
+        Err(_) => line.into(),
+    };
+    plain(&still).to_owned()
+}
+
+/// The lines above the last line with this text.
+fn above_last<'a>(lines: &'a [String], text: &str) -> &'a [String] {
+    let at = lines.iter().rposition(|line| plain(line) == text).unwrap_or_default();
+    lines.get(..at).unwrap_or_default()
 }
 
 struct Words {
@@ -127,6 +159,7 @@ struct Words {
     pointer: Regex,
     secret: Regex,
     button: Regex,
+    motion: Regex,
 }
 
 static WORDS: LazyLock<Result<Words, regex::Error>> = LazyLock::new(|| {
@@ -148,6 +181,9 @@ static WORDS: LazyLock<Result<Words, regex::Error>> = LazyLock::new(|| {
             r"(?i)\b(?:password|passphrase|passcode|pin|secret|token|api.?key|otp|2fa|verification code)\b[^?]*:\s*$",
         )?,
         button: regex(r"(?i)<\s*(?:yes|no|ok|cancel|continue|finish|back|abort)\s*>")?,
+        motion: regex(
+            r"\b\d{1,2}:\d\d(?::\d\d)?\b|\b\d+(?:\.\d+)? ?(?:%|ms\b|s\b|sec\b|seconds?\b|min\b)|[\u{2800}-\u{28ff}◐◓◑◒◴◷◶◵✶✻✽✢]",
+        )?,
     })
 });
 
@@ -211,15 +247,8 @@ fn without_prompt(view: &CursorView, reader: &TerminalReader, words: &Words) -> 
     if !asks || is_command_prompt(above) {
         return Shown::Turn;
     }
-    let lines = view.above.iter().rposition(|line| plain(line) == above).unwrap_or_default();
     let modes = TerminalModes { lines: true, echo: true };
-    question(
-        AskKind::Question,
-        above,
-        view.above.get(..lines).unwrap_or_default(),
-        modes,
-        QuestionPosition::Above,
-    )
+    question(AskKind::Question, above, above_last(&view.above, above), modes, QuestionPosition::Above)
 }
 
 fn list(view: &CursorView, words: &Words) -> Option<Shown> {
@@ -242,7 +271,7 @@ fn list(view: &CursorView, words: &Words) -> Option<Shown> {
     let entries = over.iter().rev().take(entries_over).rev().chain(under.iter().take(entries_under + 1));
     let entries: Vec<String> = entries.map(|line| sanitize_line(plain(line), LONGEST)).collect();
     let text = format!("{}\n{}", sanitize_line(header, LONGEST), entries.join("\n"));
-    Some(shown_question(AskKind::Question, text, Vec::new(), header, QuestionPosition::Anywhere))
+    Some(dialog_question(text, header))
 }
 
 /// Finds a dialog in a frame with buttons, as drawn by `whiptail` and `dialog`.
@@ -262,14 +291,15 @@ fn dialog(view: &CursorView, words: &Words) -> Shown {
     match text.first() {
         Some(first) => {
             let shown: Vec<String> = text.iter().map(|line| sanitize_line(line, LONGEST)).collect();
-            shown_question(AskKind::Question, shown.join("\n"), Vec::new(), first, QuestionPosition::Anywhere)
+            dialog_question(shown.join("\n"), first)
         }
         None => Shown::Nothing,
     }
 }
 
 /// Makes a question. If the prompt is short and offers no answers, or if there are more than three answers, the
-/// nearest lines above the prompt are part of the question.
+/// nearest lines above the prompt are part of the question; if there are two or three answers, the nearest lines of the
+/// paragraph above it, which says what is asked about.
 fn question(
     about: AskKind,
     line: &str,
@@ -281,24 +311,28 @@ fn question(
     let is_short = !line.contains('?') && line.split_whitespace().count() <= 3;
     let needs_context = (is_short && answers.is_empty()) || answers.len() > 3;
     let mut text = vec![sanitize_line(line, LONGEST)];
-    if needs_context {
-        let nearest = above.iter().rev().skip_while(|line| plain(line).is_empty()).take(CONTEXT_LINES);
-        let nearest: Vec<&String> = nearest.collect();
-        let shown = nearest.into_iter().rev().filter(|line| !plain(line).is_empty());
-        text.extend(shown.map(|line| sanitize_line(line.trim_end(), LONGEST)));
-    }
-    shown_question(about, text.join("\n"), answers, line, place)
+    let nearest = above.iter().rev().skip_while(|line| plain(line).is_empty()).take(CONTEXT_LINES);
+    let nearest: Vec<&String> = if needs_context {
+        nearest.filter(|line| !plain(line).is_empty()).collect()
+    } else if answers.is_empty() {
+        Vec::new()
+    } else {
+        nearest.take_while(|line| !plain(line).is_empty()).collect()
+    };
+    text.extend(nearest.iter().rev().map(|line| sanitize_line(line.trim_end(), LONGEST_ROW)));
+    let rows = if answers.is_empty() { Vec::new() } else { nearest };
+    let rows = rows.into_iter().rev().map(|line| without_motion(line)).collect();
+    let question =
+        ProgramQuestion { about, text: text.join("\n"), reported: String::new(), answers, drawn: true };
+    Shown::Question(Prompt { question, place, line: line.to_owned(), rows })
 }
 
-fn shown_question(
-    about: AskKind,
-    text: String,
-    answers: Vec<(althing_protocol::AskOption, String)>,
-    line: &str,
-    place: QuestionPosition,
-) -> Shown {
+/// Makes a question about a dialog that a person answers in the terminal itself.
+fn dialog_question(text: String, line: &str) -> Shown {
+    let (about, answers) = (AskKind::Question, Vec::new());
     let question = ProgramQuestion { about, text, reported: String::new(), answers, drawn: true };
-    Shown::Question(Prompt { question, place, line: line.to_owned() })
+    let place = QuestionPosition::Anywhere;
+    Shown::Question(Prompt { question, place, line: line.to_owned(), rows: Vec::new() })
 }
 
 fn is_command_prompt(line: &str) -> bool {

@@ -105,7 +105,7 @@ impl PtyThread {
             let now = Instant::now();
             self.read_screen(now);
             self.type_prompt(now);
-            self.terminal.type_due_answer(now);
+            self.type_answer(now);
             self.terminal.type_leaving(now);
             if self.terminal.has_pending() {
                 self.waits.stirred(now);
@@ -224,7 +224,8 @@ impl PtyThread {
 
     /// Reads the screen as soon as it has stopped changing, and at intervals while it keeps changing.
     fn read_screen(&mut self, now: Instant) {
-        if self.times.unread_since.is_some_and(|since| now >= self.read_due(since)) {
+        let is_answered = self.terminal.has_due_answer(now);
+        if self.times.unread_since.is_some_and(|since| is_answered || now >= self.read_due(since)) {
             self.times.unread_since = None;
             let (by_patterns, is_reported, trouble) = {
                 let model = self.terminal.model();
@@ -328,6 +329,20 @@ impl PtyThread {
         let screen = || self.terminal.model().text();
         if let Some(bytes) = prompt.step(state, &screen, brackets, now) {
             self.terminal.queue_input(&bytes);
+        }
+    }
+
+    /// Types an answer only while the screen, read after the last output, shows the question that it is for.
+    fn type_answer(&mut self, now: Instant) {
+        if !self.terminal.has_due_answer(now) {
+            return;
+        }
+        match &self.state {
+            ScreenState::Asks(question) if self.times.unread_since.is_none() => {
+                self.terminal.type_due_answer(question, now);
+            }
+            // If the question stays away, it is reported as gone, which drops the answer.
+            _ => self.terminal.delay_answer(now),
         }
     }
 

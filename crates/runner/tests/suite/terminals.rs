@@ -470,7 +470,9 @@ async fn a_yes_or_no_question_of_a_command_is_reported_and_can_be_answered() {
             (_, native) => panic!("{prompt}: {native:?}"),
         }
         assert!(program.ended().await.ok);
-        assert_eq!(program.interactions(), [format!("waits: {reported}"), "moved on".to_owned()]);
+        // What the answer is about is shown with a question that can be answered.
+        let above = if answer.is_some() { "\nsome lines\nbefore" } else { "" };
+        assert_eq!(program.interactions(), [format!("waits: {reported}{above}"), "moved on".to_owned()]);
         let output = format!("heard {}.", answer.unwrap_or("secret"));
         assert!(program.clean().contains(&output), "{}", program.clean());
     }

@@ -265,3 +265,74 @@ async fn only_a_hidden_password_overrides_the_patterns_of_an_agent() {
     program.typed("x\r");
     assert!(program.ended().await.ok);
 }
+
+/// Shows `$1` above a question, replaces it by `$3` when the file `swap` exists, and writes its answer to `got`. With
+/// `$4`, the replacement begins with a clock that goes on.
+const CHANGES_ABOVE: &str = r#"
+import os, sys, threading, time
+command, question, other, clock = sys.argv[1:]
+def redraw(text):
+    sys.stdout.write("\x1b7\x1b[1A\r" + text + "\x1b[K\x1b8")
+    sys.stdout.flush()
+def swap():
+    while not os.path.exists("swap"):
+        time.sleep(0.02)
+    redraw(other)
+    for second in range(100000):
+        if not clock:
+            return
+        time.sleep(1)
+        redraw(other + " %d:%02d" % (second // 60, second % 60))
+print("The agent wants to run:\n" + command)
+sys.stdout.write(question)
+sys.stdout.flush()
+threading.Thread(target=swap, daemon=True).start()
+answer = sys.stdin.readline()
+open("got", "w").write(answer)
+"#;
+
+fn changes_above(command: &str, other: &str, clock: &str) -> (Running, std::path::PathBuf) {
+    let dir = Arc::new(tempfile::tempdir().unwrap());
+    let script = dir.path().join("program.py");
+    std::fs::write(&script, CHANGES_ABOVE).unwrap();
+    let spec = serde_json::json!({
+        "adapter": "command", "cwd": dir.path(),
+        "command": ["python3", script, command, "Proceed? [y/N] ", other, clock],
+    });
+    let work = dir.path().to_owned();
+    (Running::start_with(&runner("", TerminalTraits::default()), &dir, "t", &spec), work)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_program_asks_about_is_shown_and_its_change_makes_a_new_question() {
+    let (mut program, work) = changes_above("   ls -la", "   rm -rf ~", "");
+    program.until("it asks", |program| native(program, 0).is_some()).await;
+    let first = asked(&program)[0].clone();
+    assert_eq!(first.text, "Proceed? [y/N]\nThe agent wants to run:\n   ls -la");
+    std::fs::write(work.join("swap"), "").unwrap();
+    program.until("it shows another command", |program| screen(program).contains("rm -rf")).await;
+    // Althing may not have noticed the change yet. The answer is for what was shown.
+    program.runner.answer(&program.task, &first.native.unwrap(), "yes");
+    program.until("it asks again", |program| asked(program).len() > 1 || program.end.is_finished()).await;
+    assert!(!work.join("got").exists(), "the answer to the first question was typed");
+    let second = asked(&program)[1].clone();
+    assert_eq!(second.text, "Proceed? [y/N]\nThe agent wants to run:\n   rm -rf ~");
+    program.until("it may be answered", |program| native(program, 1).is_some()).await;
+    assert!(program.runner.answer(&program.task, &second.native.unwrap(), "no"));
+    assert!(program.ended().await.ok);
+    assert_eq!(std::fs::read_to_string(work.join("got")).unwrap(), "n\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clock_above_a_question_makes_no_new_question() {
+    let (mut program, work) = changes_above("waiting 0:00", "waiting", "clock");
+    std::fs::write(work.join("swap"), "").unwrap();
+    program.until("it asks", |program| native(program, 0).is_some()).await;
+    let asked_before = asked(&program).len();
+    program.until("the clock goes on", |program| screen(program).contains("0:04")).await;
+    assert_eq!(asked(&program).len(), asked_before, "{:?}", asked(&program));
+    let id = asked(&program).pop().unwrap().native.unwrap();
+    assert!(program.runner.answer(&program.task, &id, "yes"));
+    assert!(program.ended().await.ok);
+    assert_eq!(std::fs::read_to_string(work.join("got")).unwrap(), "y\n");
+}
