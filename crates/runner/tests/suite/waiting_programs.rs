@@ -277,7 +277,7 @@ def redraw(text):
 def swap():
     while not os.path.exists("swap"):
         time.sleep(0.02)
-    redraw(other)
+    redraw(other + (" 0:00" if clock else ""))
     for second in range(100000):
         if not clock:
             return
