@@ -2,6 +2,7 @@
 //! free, so that the next process can tell a directory that was left behind from one in use.
 
 use rustix::fs::{FlockOperation, Mode, OFlags, fstat, lstat};
+use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -18,7 +19,8 @@ pub(crate) struct DirLock {
 
 impl DirLock {
     /// Locks a directory that this process uses, made by `make`, which must not fail if the directory exists. `None`
-    /// if it cannot be locked: a program that was started with the directory could hold a lock on it for ever.
+    /// if it cannot be locked: the file system may have no locks, and a program that was started with the directory could
+    /// hold a lock on it for ever.
     pub(crate) fn in_use(
         path: &Path,
         make: &mut dyn FnMut() -> std::io::Result<()>,
@@ -26,11 +28,10 @@ impl DirLock {
         let start = Instant::now();
         loop {
             make()?;
-            if let Some(lock) = Self::lock(path, FlockOperation::NonBlockingLockShared) {
-                return Ok(Some(lock));
-            }
-            if start.elapsed() >= CLEANING_TIMEOUT {
-                return Ok(None);
+            match Self::lock(path, FlockOperation::NonBlockingLockShared) {
+                Ok(lock) => return Ok(Some(lock)),
+                Err(Errno::WOULDBLOCK | Errno::NOENT) if start.elapsed() < CLEANING_TIMEOUT => {}
+                Err(_) => return Ok(None),
             }
             std::thread::sleep(RETRY_INTERVAL);
         }
@@ -38,16 +39,16 @@ impl DirLock {
 
     /// Locks a directory that no process uses, to remove what is in it.
     pub(crate) fn left_behind(path: &Path) -> Option<Self> {
-        Self::lock(path, FlockOperation::NonBlockingLockExclusive)
+        Self::lock(path, FlockOperation::NonBlockingLockExclusive).ok()
     }
 
-    fn lock(path: &Path, how: FlockOperation) -> Option<Self> {
+    fn lock(path: &Path, how: FlockOperation) -> Result<Self, Errno> {
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
-        let opened = rustix::fs::open(path, flags, Mode::empty()).ok()?;
-        rustix::fs::flock(&opened, how).ok()?;
+        let opened = rustix::fs::open(path, flags, Mode::empty())?;
+        rustix::fs::flock(&opened, how)?;
         // Another process may have removed the directory before it was locked here.
-        let (locked, found) = (fstat(&opened).ok()?, lstat(path).ok()?);
+        let (locked, found) = (fstat(&opened)?, lstat(path)?);
         let is_same = (locked.st_dev, locked.st_ino) == (found.st_dev, found.st_ino);
-        is_same.then_some(Self { _opened: opened })
+        is_same.then_some(Self { _opened: opened }).ok_or(Errno::NOENT)
     }
 }
