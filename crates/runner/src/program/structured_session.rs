@@ -3,6 +3,7 @@
 
 use super::pipes::{EventSink, FinishedRun, Outbox, PipeExchange, Pipes, ProgramEvent};
 use super::raw_output::RawOutputFile;
+use super::report_limit::{Budget, MAX_QUESTIONS};
 use crate::adapter::{Exit, OutputEvent, ProgramOutcome, Stream, Trouble};
 use crate::guard_protocol::GuardedCommand;
 use crate::guarded::GuardLauncher;
@@ -17,8 +18,6 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
-/// A program cannot be left waiting for an answer to a question that nobody sees, so one that asks more is ended.
-const MAX_QUESTIONS: usize = 1000;
 const MAX_DIAGNOSTICS: usize = 4 * 1024;
 
 #[derive(Debug)]
@@ -92,7 +91,7 @@ impl StructuredRun<'_> {
             lines: LineSplitter::default(),
             diagnostics: String::new(),
             open_questions: BTreeSet::new(),
-            asked: 0,
+            questions: Budget::of_questions(),
             prompt: PromptProgress::Unsent,
         };
         let pipes = Pipes { guarded_command: self.guarded_command, exchange, idle: self.idle, raw: self.raw };
@@ -112,8 +111,7 @@ struct StructuredSession {
     lines: LineSplitter,
     diagnostics: String,
     open_questions: BTreeSet<String>,
-    /// How many questions were asked.
-    asked: usize,
+    questions: Budget,
     prompt: PromptProgress,
 }
 
@@ -200,9 +198,10 @@ impl StructuredSession {
             self.prompt = PromptProgress::Sending;
         }
         for ask in step.questions {
-            self.asked += 1;
-            if self.asked > MAX_QUESTIONS {
-                let text = format!("it asked more than {MAX_QUESTIONS} questions and was ended");
+            // A program cannot be left waiting for an answer to a question that nobody sees.
+            if !self.questions.take(&ask) {
+                let text =
+                    format!("it asked more than {MAX_QUESTIONS} questions, or too long ones, and was ended");
                 sink(ProgramEvent::Parsed(OutputEvent::Trouble(Trouble { text, is_final: true })));
                 return outbox.give_up();
             }

@@ -204,6 +204,6 @@ done"#;
     let (end, reports) = reports_of(("gemini", true), questions).await;
     assert!(!end.ok, "{end:?}");
     let asked = reports.iter().filter(|report| matches!(report, ProgramReport::Waiting(_))).count();
-    assert_eq!(asked, 1000);
-    assert!(notices(&reports).iter().any(|text| text.contains("1000 questions")), "{:?}", notices(&reports));
+    assert_eq!(asked, 10_000);
+    assert!(notices(&reports).iter().any(|text| text.contains("10000 questions")), "{:?}", notices(&reports));
 }
