@@ -5,8 +5,8 @@ use crate::failure::Failure;
 use crate::team;
 use althing_config::{LoadPurpose, quoted_command};
 use althing_protocol::{
-    AgentOptions, ChatSpec, Event, ExecutionMode, Fact, Op, Permission, ProgramSpec, RunSpec, Seq, SessionId,
-    SessionOpened, StageBody, TaskSpec, WorkflowSpec,
+    AgentOptions, ChatSpec, Event, ExecutionMode, Fact, Op, Permission, PermissionMode, ProgramSpec, RunSpec,
+    Seq, SessionId, SessionOpened, StageBody, TaskSpec, WorkflowSpec,
 };
 use althing_text::sanitize;
 use althing_workspace::StoredPlan;
@@ -183,13 +183,12 @@ fn program_lines(program: &ProgramSpec) -> Vec<String> {
     } = &program.options;
     let value = |name: &str, value: &str| format!("its {name}: {}", shortened(value));
     let optional = |name: &str, text: &Option<String>| text.as_deref().map(|text| value(name, text));
-    let mode = permission_mode.as_ref().and_then(|mode| serde_json::to_value(mode).ok());
     let disallowed = Some(disallowed_tools).filter(|tools| !tools.is_empty());
     let details = [
         Some(value("prompt", &program.prompt)).filter(|_| !program.prompt.is_empty()),
         optional("model", &program.model),
         program.approvals.then(|| "a person is asked before it acts".to_owned()),
-        mode.and_then(|mode| Some(value("permission_mode", mode.as_str()?))),
+        permission_mode.map(|mode| value("permission_mode", mode_word(mode))),
         allowed_tools.as_ref().map(|tools| value("allowed_tools", &tools.join(", "))),
         disallowed.map(|tools| value("disallowed_tools", &tools.join(", "))),
         optional("system prompt", system_prompt),
@@ -197,6 +196,15 @@ fn program_lines(program: &ProgramSpec) -> Vec<String> {
         optional("reasoning_effort", reasoning_effort),
     ];
     std::iter::once(start).chain(details.into_iter().flatten()).collect()
+}
+
+fn mode_word(mode: PermissionMode) -> &'static str {
+    match mode {
+        PermissionMode::Default => "default",
+        PermissionMode::AcceptEdits => "acceptEdits",
+        PermissionMode::BypassPermissions => "bypassPermissions",
+        PermissionMode::Plan => "plan",
+    }
 }
 
 /// The text on one line in which everything can be seen, with the number of characters that are left out.

@@ -24,7 +24,7 @@ impl Budget {
 
     /// Whether there is room for this; if so, it is taken.
     pub(super) fn take<R: Serialize>(&mut self, report: &R) -> bool {
-        let bytes = serde_json::to_vec(report).map_or(0, |json| json.len());
+        let bytes = serde_json::to_vec(report).map_or(usize::MAX, |json| json.len());
         let fits = self.number > 0 && bytes <= self.bytes;
         if fits {
             self.number -= 1;
