@@ -2,8 +2,8 @@
 //! the user's own state directory, where no agent may write and where nothing that came with a project can be.
 
 use crate::context::Notify;
-use crate::environment::{Environment, create_private_dir};
-use crate::trust::one_line;
+use crate::environment::Environment;
+use crate::trust::{one_line, own_to_change, read_remembered};
 use althing_protocol::{
     ALWAYS_IN_PROJECT, Decision, Event, Fact, Interaction, InteractionId, InteractionKind,
 };
@@ -27,15 +27,7 @@ impl EditTrust {
     /// Whether the user allows the chat agent's changes in this project. If that cannot be read, the user is asked.
     pub(crate) fn is_given(&self, project: &str) -> bool {
         let Some(file) = &self.file else { return false };
-        match std::fs::read_to_string(file) {
-            Ok(known) => known.lines().any(|line| line == one_line(Path::new(project))),
-            Err(error) => {
-                if error.kind() != io::ErrorKind::NotFound {
-                    tracing::warn!(path = %file.display(), %error, "remembered permissions cannot be read");
-                }
-                false
-            }
-        }
+        read_remembered(file).lines().any(|line| line == one_line(Path::new(project)))
     }
 
     /// Remembers that the user allows the chat agent's changes in this project.
@@ -44,9 +36,7 @@ impl EditTrust {
             return Ok(());
         }
         let file = self.file.as_ref().ok_or_else(|| io::Error::other("there is no home directory"))?;
-        if let Some(dir) = file.parent() {
-            create_private_dir(dir)?;
-        }
+        own_to_change(file)?;
         // The entry is appended, so that no earlier entry can be lost.
         let mut opened = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(file)?;
         writeln!(opened, "{}", one_line(Path::new(project)))

@@ -213,6 +213,11 @@ impl Environment {
         is_found && !self.variables.values().any(gives) && !self.own_secrets().contains(secret)
     }
 
+    #[cfg(test)]
+    pub(crate) fn set_for_test(&mut self, name: &str, value: &str) {
+        self.variables.insert(name.to_owned(), value.to_owned());
+    }
+
     /// The directory of the user's configs; None if neither `XDG_CONFIG_HOME` nor `HOME` gives one.
     pub fn config_dir(&self) -> Option<PathBuf> {
         self.user_dir("XDG_CONFIG_HOME", ".config")
@@ -242,6 +247,12 @@ impl Environment {
             asked.map(Path::to_owned).or_else(|| self.variable("ALTHING_STATE_DIR").map(PathBuf::from));
         self.cwd.join(named.unwrap_or_else(|| PathBuf::from(".althing")))
     }
+}
+
+/// Reads a text file of at most `limit` bytes that the user named or wrote. Anything but a regular file is an error.
+pub fn read_text(path: &Path, limit: u64) -> std::io::Result<String> {
+    let bytes = althing_disk::read_regular(path, limit)?;
+    String::from_utf8(bytes).map_err(|error| std::io::Error::new(std::io::ErrorKind::InvalidData, error))
 }
 
 const PRIVATE: u32 = 0o700;

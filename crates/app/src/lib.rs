@@ -52,7 +52,7 @@ mod work_dirs;
 pub mod workflow;
 
 pub use context::{AppContext, Notify};
-pub use environment::{Environment, SystemClock, create_private_dir};
+pub use environment::{Environment, SystemClock, create_private_dir, read_text};
 pub use failure::{Failure, FailureKind};
 pub use service::{LocalSessions, SessionService};
 pub use session_launch::{ChatRequest, RunRequest, SessionRequest};

@@ -182,8 +182,10 @@ pub fn clean_left_settings(app: &AppContext) {
 fn patterns(app: &AppContext) -> PatternTable {
     let file = app.environment.config_dir().map(|dir| dir.join("patterns.json"));
     let Some(file) = file.filter(|file| file.is_file()) else { return PatternTable::default() };
-    let read = std::fs::read_to_string(&file).map_err(|error| error.to_string());
-    match read.and_then(|json| PatternTable::from_json(&json)) {
+    match crate::team::read_text(&file)
+        .map_err(|error| error.to_string())
+        .and_then(|json| PatternTable::from_json(&json))
+    {
         Ok(own) => own,
         Err(error) => {
             app.notify(&format!("{} is ignored: {error}", file.display()));

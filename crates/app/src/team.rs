@@ -4,7 +4,7 @@
 use crate::base_dirs::BaseDirs;
 use crate::context::AppContext;
 use crate::detect_backends;
-use crate::environment::{Environment, MAX_FOUND_SECRETS};
+use crate::environment::{self, Environment, MAX_FOUND_SECRETS};
 use crate::failure::Failure;
 use crate::found_keys;
 use crate::model_option;
@@ -273,8 +273,7 @@ fn from_file(path: &Path, origin: ConfigOrigin, app: &AppContext) -> Result<Team
 const MAX_CONFIG_BYTES: u64 = 20_000_000;
 
 pub(crate) fn read_text(path: &Path) -> std::io::Result<String> {
-    let bytes = althing_disk::read_regular(path, MAX_CONFIG_BYTES)?;
-    String::from_utf8(bytes).map_err(|error| std::io::Error::new(std::io::ErrorKind::InvalidData, error))
+    environment::read_text(path, MAX_CONFIG_BYTES)
 }
 
 /// Reads a config or workflow file. Fails if it cannot be read or is not UTF-8.

@@ -136,9 +136,7 @@ impl Trust<'_> {
                 .hint("set HOME")
         })?;
         let failed = |error| Failure::usage(format!("{} cannot be written: {error}", store.display()));
-        if let Some(dir) = store.parent() {
-            create_private_dir(dir).map_err(failed)?;
-        }
+        own_to_change(&store).map_err(failed)?;
         // The line is appended, so that no earlier entry can be lost.
         let opened = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(&store);
         opened.and_then(|mut file| writeln!(file, "{}", self.line())).map_err(failed)
@@ -193,9 +191,7 @@ pub fn forget(real: &Path, environment: &Environment) {
 
 /// A lock is held, so that no other process's line is lost.
 fn locked(file: &Path, change: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
-    if let Some(dir) = file.parent() {
-        create_private_dir(dir)?;
-    }
+    own_to_change(file)?;
     let name = file.with_extension("lock");
     let lock = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(name)?;
     lock.lock()?;
@@ -436,14 +432,29 @@ pub(crate) fn one_line(path: &Path) -> String {
     line
 }
 
-/// Returns an empty text if the file cannot be read, so that trust is asked for again.
-fn read_remembered(file: &Path) -> String {
-    std::fs::read_to_string(file).unwrap_or_else(|error| {
-        if error.kind() != io::ErrorKind::NotFound {
-            tracing::warn!(path = %file.display(), %error, "remembered trust cannot be read");
+const MAX_REMEMBERED_BYTES: u64 = 100_000_000;
+
+/// What this user has remembered in a file. Returns an empty text if the file cannot be read or belongs to another
+/// user, so that trust is asked for again.
+pub(crate) fn read_remembered(file: &Path) -> String {
+    match althing_disk::read_own(file, MAX_REMEMBERED_BYTES) {
+        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        Err(error) => {
+            if error.kind() != io::ErrorKind::NotFound {
+                tracing::warn!(path = %file.display(), %error, "remembered trust cannot be read");
+            }
+            String::new()
         }
-        String::new()
-    })
+    }
+}
+
+/// Creates the directory of a file with remembered trust. Fails if it or the file belongs to another user.
+pub(crate) fn own_to_change(file: &Path) -> io::Result<()> {
+    if let Some(dir) = file.parent() {
+        althing_disk::refuse_foreign(dir)?;
+        create_private_dir(dir)?;
+    }
+    althing_disk::refuse_foreign(file)
 }
 
 fn own_dirs_file(environment: &Environment) -> Option<PathBuf> {

@@ -17,6 +17,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 
+/// The longest text that is read back from the editor or the history of messages.
+const MAX_TEXT: u64 = 256 << 20;
 const MAX_HISTORY: usize = 1000;
 const MAX_SESSIONS: usize = 500;
 const MAX_PATHS: usize = 50;
@@ -298,7 +300,7 @@ impl TuiHost for LocalHost {
         althing_app::failpoint::hit_on_thread("background");
         with_temp_file(text, |file| {
             self.run_in_foreground(EDITOR, file, suspend)?;
-            std::fs::read_to_string(file).map_err(|error| error.to_string())
+            althing_app::read_text(file, MAX_TEXT).map_err(|error| error.to_string())
         })
     }
 
@@ -358,8 +360,10 @@ impl TuiHost for LocalHost {
     }
 
     fn history(&self) -> Vec<String> {
-        let text =
-            self.history_file().and_then(|file| std::fs::read_to_string(file).ok()).unwrap_or_default();
+        let text = self
+            .history_file()
+            .and_then(|file| althing_app::read_text(&file, MAX_TEXT).ok())
+            .unwrap_or_default();
         let all: Vec<String> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
         let skip = all.len().saturating_sub(MAX_HISTORY);
         all.into_iter().skip(skip).collect()

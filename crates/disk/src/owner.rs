@@ -2,11 +2,12 @@
 //! filled, by another user of the machine, who could then read or replace what Althing stores there.
 
 use crate::error::DiskError;
-use crate::read::read_regular;
+use crate::read::{open_regular, read_regular, read_up_to};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Whose files and directories are used.
@@ -46,13 +47,36 @@ pub(crate) fn described_user(uid: u32) -> String {
     name.map_or_else(|| format!("user id {uid}"), |name| format!("{name}, user id {uid}"))
 }
 
+/// Fails if a file or directory belongs to another user, for example because `sudo` keeps the home directory of the
+/// user who calls it. What does not exist belongs to nobody.
+pub fn refuse_foreign(path: &Path) -> io::Result<()> {
+    match std::fs::metadata(path) {
+        Ok(found) if found.uid() == me() => Ok(()),
+        Ok(found) => Err(foreign(found.uid())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn foreign(uid: u32) -> io::Error {
+    io::Error::other(format!("it belongs to another user ({})", described_user(uid)))
+}
+
+/// Reads a whole regular file of at most `limit` bytes. Fails if the file or its directory belongs to another user.
+pub fn read_own(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    refuse_foreign(path.parent().unwrap_or(path))?;
+    let file = open_regular(path)?;
+    refuse_foreign_file(&file, Owners::Me)?;
+    read_up_to(file, limit)
+}
+
 pub(crate) fn refuse_foreign_file(file: &File, owners: Owners) -> io::Result<()> {
     if owners == Owners::Anybody {
         return Ok(());
     }
     match rustix::fs::fstat(file)?.st_uid {
         uid if uid == me() => Ok(()),
-        uid => Err(io::Error::other(format!("it belongs to another user ({})", described_user(uid)))),
+        uid => Err(foreign(uid)),
     }
 }
 

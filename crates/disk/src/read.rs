@@ -8,17 +8,17 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
+    let file = open_file_or_dir(path)?;
+    if file.metadata()?.is_dir() { Err(io::ErrorKind::IsADirectory.into()) } else { Ok(file) }
+}
+
+/// Opens a regular file or a directory for reading; anything else is an error.
+pub fn open_file_or_dir(path: &Path) -> io::Result<File> {
     // Without this flag, opening a FIFO waits until a process opens it for writing.
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     let kind = file.metadata()?.file_type();
-    if kind.is_dir() {
-        return Err(io::ErrorKind::IsADirectory.into());
-    }
-    if !kind.is_file() {
-        return Err(not_regular());
-    }
-    Ok(file)
+    if kind.is_dir() || kind.is_file() { Ok(file) } else { Err(not_regular()) }
 }
 
 /// Opens a file of our own for appending, and creates it for this user only if it is missing. The path may be in a

@@ -292,6 +292,36 @@ fn text_reaches_the_terminal_only_through_the_modules_that_sanitize_it() {
     }
 }
 
+/// Outside of `disk`, the only files of the product that may open other files than those below /proc and /sys with the
+/// standard library, and why. It follows links and waits for ever at a FIFO, which another program may have put in the
+/// place of a file.
+const MAY_OPEN_FILES: [(&str, &str); 4] = [
+    ("app/src/session_token.rs", "reads random bytes from the kernel's device"),
+    ("config/src/most_used.rs", "is compiled only for tests"),
+    ("runner/src/kernel/", "reads files below /proc whose paths are computed"),
+    ("runner/src/sandbox_exec.rs", "opens Althing's own executable"),
+];
+
+#[test]
+fn files_are_opened_only_where_a_link_or_a_fifo_in_their_place_does_no_harm() {
+    let opens = ["File::open(", "fs::read(", "fs::read_to_string(", " read_to_string(", "(read_to_string("];
+    let kernels = ["\"/proc", "\"/sys"];
+    let mut used = BTreeSet::new();
+    for (name, text) in product().into_iter().filter(|(name, _)| !name.starts_with("disk/")) {
+        let may = MAY_OPEN_FILES.iter().find(|(place, _)| name.starts_with(place));
+        let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+        for line in lines.filter(|line| opens.iter().any(|open| line.contains(open))) {
+            if kernels.iter().any(|place| line.contains(place)) {
+                continue;
+            }
+            assert!(may.is_some(), "{name} opens a file without `disk`: {}", line.trim());
+            used.extend(may.map(|(place, _)| *place));
+        }
+    }
+    let listed = MAY_OPEN_FILES.map(|(place, _)| place);
+    assert_eq!(used, BTreeSet::from(listed), "take what opens no file any more off the list");
+}
+
 /// Calls whose errors must not be discarded: a serialization failure must not become an empty value, and a failure to
 /// build the search for secrets must not disable masking.
 const NEVER_SILENT: [&str; 3] = ["serde_json::to_", "AhoCorasick::new", "AhoCorasick::builder"];

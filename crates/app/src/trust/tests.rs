@@ -1,6 +1,8 @@
 //! Tests of how trust in found configs and sessions is remembered.
 
-use super::{contents_digest, one_line};
+use super::{Trust, contents_digest, one_line};
+use crate::edit_trust::EditTrust;
+use crate::environment::Environment;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -66,4 +68,32 @@ fn a_link_outside_the_directories_of_agents_has_no_digest() {
         let error = contents_digest(dir.path()).unwrap_err().to_string();
         assert!(error.contains(place), "{error}");
     }
+}
+
+#[test]
+fn what_another_user_remembered_is_not_trusted_and_not_added_to() {
+    if !althing_testkit::is_root() {
+        return althing_testkit::skip_unless_ci("only root can give files to another user");
+    }
+    let home = tempfile::tempdir().unwrap();
+    let mut environment = Environment::read().unwrap();
+    environment.set_for_test("XDG_STATE_HOME", home.path().to_str().unwrap());
+    let state = home.path().join("althing");
+    let (config, digest) = (Path::new("/p/althing.yaml"), "d");
+    let trust = Trust { path: config, digest };
+    let edits = EditTrust::of(&environment);
+    trust.give(&environment).unwrap();
+    std::fs::write(state.join("edits"), "/p\n").unwrap();
+    let give = |path: &Path, uid| std::os::unix::fs::chown(path, Some(uid), Some(uid)).unwrap();
+    assert!(trust.is_given(&environment) && edits.is_given("/p"));
+    for place in [state.join("trusted"), state.clone()] {
+        give(&place, 65534);
+        assert!(!trust.is_given(&environment), "{}", place.display());
+        let refused = trust.give(&environment).unwrap_err().message;
+        assert!(refused.contains("belongs to another user"), "{refused}");
+        give(&place, 0);
+        assert!(trust.is_given(&environment));
+    }
+    give(&state.join("edits"), 65534);
+    assert!(!edits.is_given("/p"));
 }

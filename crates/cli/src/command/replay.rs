@@ -9,8 +9,7 @@ use althing_app::session;
 use althing_protocol::{Event, Fact, SessionKind};
 use althing_tui::{Replay, TuiExit};
 use std::fmt::Display;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -30,18 +29,10 @@ pub fn run(file: &Path, speed: f64, app: &AppContext) -> Result<Exit, Failure> {
     }
     let unreadable =
         |error: &dyn Display| Failure::usage(format!("{} cannot be read: {error}", path.display()));
-    let mut text = String::new();
-    // The file may grow while it is read.
-    let mut read = || {
-        let file = File::open(&path)?;
-        if file.metadata()?.len() > MAX_BYTES {
-            return Ok(false);
-        }
-        io::Result::Ok(file.take(MAX_BYTES + 1).read_to_string(&mut text)? as u64 <= MAX_BYTES)
-    };
-    if !read().map_err(|error| unreadable(&error))? {
-        return Err(unreadable(&format!("it is larger than {} MiB", MAX_BYTES >> 20)));
-    }
+    let text = althing_app::read_text(&path, MAX_BYTES).map_err(|error| match error.kind() {
+        ErrorKind::FileTooLarge => unreadable(&format!("it is larger than {} MiB", MAX_BYTES >> 20)),
+        _ => unreadable(&error),
+    })?;
     let mut events: Vec<Event> = Vec::new();
     let mut notes = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {

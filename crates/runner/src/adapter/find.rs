@@ -8,6 +8,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+const MAX_PACKAGE_BYTES: u64 = 16 << 20;
+
 /// A program that an adapter runs, and where it is installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentInstallation {
@@ -111,8 +113,8 @@ fn npm_version(path: &Path, program: &str) -> Option<String> {
         above.any(|above| above.ends_with("node_modules")) && dir.join("package.json").exists()
     };
     let package = real.ancestors().skip(1).take(5).find(is_package)?;
-    let text = std::fs::read_to_string(package.join("package.json")).ok()?;
-    let package: serde_json::Value = serde_json::from_str(&text).ok()?;
+    let text = althing_disk::read_regular(&package.join("package.json"), MAX_PACKAGE_BYTES).ok()?;
+    let package: serde_json::Value = serde_json::from_slice(&text).ok()?;
     package.pointer("/bin")?.get(program)?;
     let version = crate::clean(package.get("version")?.as_str()?);
     Some(version).filter(|version| !version.is_empty())

@@ -18,6 +18,8 @@ use std::time::Duration;
 pub(crate) const CONTINUATION: &str = "You were cut off before you had finished. Continue where you stopped, and do \
                                        not repeat what is already done.";
 
+const MAX_OUTPUT_BYTES: u64 = 256 << 20;
+
 /// The job with the prompt to send now: the task's prompt in a new conversation, [`CONTINUATION`] in a turn that was
 /// cut off, and nothing after a finished turn.
 pub(super) fn with_prompt_to_send(job: &ProgramJob) -> ProgramJob {
@@ -67,7 +69,7 @@ impl ProgramRunner {
         let resumed = job.resume.as_ref().filter(|resumed| resumed.turn != TurnProgress::NotBegun)?;
         // The output is that of the last start: each start removes the output of the start before.
         let path = Path::new(&job.dir).join(RAW_OUTPUT);
-        let output = std::fs::read(&path).ok()?;
+        let output = althing_disk::read_regular(&path, MAX_OUTPUT_BYTES).ok()?;
         let mut start =
             self.starter.prepare_to_read(&StartRequest::of(job, grant, Some(&resumed.id))).ok()?;
         let outcome = match start.structured_protocol.take() {

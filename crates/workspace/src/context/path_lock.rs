@@ -91,9 +91,7 @@ impl Drop for PathLock {
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    // Opening a pipe would block.
-    let kind = std::fs::metadata(path)?;
-    if kind.is_dir() || kind.is_file() { File::open(path) } else { Err(io::ErrorKind::Unsupported.into()) }
+    althing_disk::open_file_or_dir(path)
 }
 
 fn is_held_by_this_process(path: &Path) -> bool {
