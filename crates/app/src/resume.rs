@@ -13,13 +13,14 @@ use crate::service;
 use crate::session::{self, Dependencies, StartedSession, TeamBackends};
 use crate::team;
 use crate::trust;
+use crate::trust_question;
 use crate::work_dirs::SessionDirs;
 use althing_disk::refuse_replaced;
 use althing_engine::{REPORT, ResultFile};
 use althing_journal::MAX_LISTED_LOG;
 use althing_protocol::{
-    Event, Fact, JournalError, Op, Origin, SessionId, SessionKind, SessionOpened, SessionState, SessionStore,
-    SessionSummary, StageBody, Submission, TaskId, WorkflowSpec,
+    Event, Fact, JournalError, Op, Origin, Seq, SessionId, SessionKind, SessionOpened, SessionState,
+    SessionStore, SessionSummary, StageBody, Submission, TaskId, WorkflowSpec,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -76,12 +77,24 @@ pub(crate) async fn resume(
 ) -> Result<StartedSession, Failure> {
     let (wanted, store) = (id.clone(), existing_store(app)?);
     refuse_huge_log(id, &*store, app)?;
+    let dir = app.session_dir(id);
+    let accepted = if trust::is_own_session(&dir, app) {
+        None
+    } else {
+        let (wanted, store) = (id.clone(), Arc::clone(&store));
+        let read = service::blocking(move || store.read(&wanted, Seq(0)).map_err(Failure::stored)).await?;
+        Some(read.events)
+    };
+    // Opening a session repairs its log, so the user must accept a stranger's session before that.
+    trust::require_own_session(&dir, app)?;
     let owned = service::blocking(move || store.open(&wanted).map_err(Failure::stored)).await?;
     for notice in &owned.notices {
         let hint = notice.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
         app.notify(&format!("{}{hint}", notice.text));
     }
-    trust::require_own_session(&app.session_dir(id), app)?;
+    if accepted.is_some_and(|accepted| accepted != owned.events) {
+        return Err(trust_question::changed(&dir));
+    }
     let opened = opening(&owned.events)?;
     refuse_replaced(Path::new(&opened.cwd)).map_err(|replaced| {
         Failure::usage(format!("session {id} was started in a directory that has changed: {replaced}"))

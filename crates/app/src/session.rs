@@ -210,10 +210,39 @@ impl TeamBackends {
 /// the same on Linux and macOS.
 const SIGXFSZ: i32 = 25;
 
+/// How long the end of a runtime waits for its threads.
+const LAST_WAIT: Duration = Duration::from_secs(10);
+
+/// A runtime whose end waits only for a while for threads that are blocked, for example by a file system that does not
+/// answer: by then, the results are told and everything is flushed.
+pub struct EndingRuntime {
+    runtime: Arc<Runtime>,
+    /// Dropped after `runtime`, so that this is then the only reference.
+    _last: LastReference,
+}
+
+struct LastReference(Option<Arc<Runtime>>);
+
+impl Drop for LastReference {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take().and_then(Arc::into_inner) {
+            runtime.shutdown_timeout(LAST_WAIT);
+        }
+    }
+}
+
+impl std::ops::Deref for EndingRuntime {
+    type Target = Runtime;
+
+    fn deref(&self) -> &Runtime {
+        &self.runtime
+    }
+}
+
 /// A single-threaded Tokio runtime. Also makes this process survive `SIGXFSZ`: a write beyond the limit on file sizes
 /// fails with an error, like a write to a full disk. Programs that Althing starts still get the signal's default
 /// action.
-pub fn runtime() -> Result<Runtime, Failure> {
+pub fn runtime() -> Result<EndingRuntime, Failure> {
     let failed =
         |error: std::io::Error| Failure::no_answer(format!("could not start the async runtime: {error}"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
@@ -221,7 +250,8 @@ pub fn runtime() -> Result<Runtime, Failure> {
     // Tokio's handler stays installed although nobody listens.
     drop(tokio::signal::unix::signal(SignalKind::from_raw(SIGXFSZ)).map_err(failed)?);
     drop(inside);
-    Ok(runtime)
+    let runtime = Arc::new(runtime);
+    Ok(EndingRuntime { _last: LastReference(Some(Arc::clone(&runtime))), runtime })
 }
 
 /// Runs a future on a separate thread, because the caller may already be inside a Tokio runtime. None if the runtime
@@ -430,5 +460,19 @@ mod tests {
         let (first, _owned) = create_session(&store, &mut next).unwrap();
         let (second, _owned) = create_session(&store, &mut next).unwrap();
         assert_ne!(first, second);
+    }
+
+    #[test]
+    fn a_thread_that_waits_for_ever_does_not_keep_the_runtime() {
+        let (stay, wait) = std::sync::mpsc::channel::<()>();
+        let (ended, end) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let runtime = runtime().unwrap();
+            drop(runtime.spawn_blocking(move || wait.recv()));
+            drop(runtime);
+            let _ = ended.send(());
+        });
+        end.recv_timeout(Duration::from_secs(60)).unwrap();
+        drop(stay);
     }
 }

@@ -232,6 +232,34 @@ fn a_session_planted_in_the_place_of_an_own_one_is_not_the_users() {
 }
 
 #[test]
+fn the_damaged_log_of_a_found_session_is_not_repaired_before_the_session_is_accepted() {
+    let althing = althing();
+    let here = || althing.new_command().env("ALTHING_STATE_DIR", "");
+    here().args(["chat", "--offline"]).stdin("a planted goal\n").spawn().wait(LIMIT).expect_code(0);
+    let state = althing.work_dir().join(".althing");
+    let session = althing_testkit::process::newest_session(&state).unwrap();
+    let id = session.file_name().unwrap().to_str().unwrap().to_owned();
+    let log = session.join("events.jsonl");
+    let mut torn = std::fs::read(&log).unwrap();
+    torn.extend_from_slice(b"{torn");
+    std::fs::write(&log, &torn).unwrap();
+    let before = files_below(&state);
+    let another = althing.work_dir().join("home-of-another");
+    let there = || here().env("HOME", &another).args(["--offline"]);
+    let refused = there().args(["--continue", "--automation", "more"]).spawn().wait(LIMIT);
+    assert_ne!(refused.code, Some(0), "{}", refused.stderr);
+    let mut terminal = there().args(["resume", &id]).terminal(100, 30);
+    terminal.wait_for("Not at all esc", LIMIT);
+    assert!(files_below(&state) == before, "the session was changed before anybody was asked");
+    terminal.keys("\x1b");
+    assert_ne!(terminal.wait(LIMIT), 0);
+    assert!(files_below(&state) == before, "the session was changed although it was refused");
+    there().args(["chat", "--session", &id, "--trust"]).stdin("more\n").spawn().wait(LIMIT).expect_code(0);
+    let repaired = std::fs::read(&log).unwrap();
+    assert!(repaired.len() > torn.len() && !repaired.starts_with(&torn));
+}
+
+#[test]
 fn a_link_in_the_place_of_a_log_is_not_read_and_one_in_the_place_of_a_lock_keeps_no_session() {
     let fixture = Fixture::new(1, Script::parliament());
     let here = || fixture.althing.new_command().env("ALTHING_STATE_DIR", "");
@@ -357,6 +385,16 @@ fn a_plan_behind_a_link_in_a_found_state_directory_is_neither_executed_nor_chang
     let requests = fixture.server.request_count();
     let refused = here().args(["--execute-plan", "latest"]).spawn().wait(LIMIT).expect_code(1);
     assert!(refused.stderr.contains("plans is a symbolic link"), "{}", refused.stderr);
+    assert_eq!(fixture.server.request_count(), requests);
+    assert!(files_below(&plans) == before, "the plan was changed");
+    std::fs::remove_file(state.join("plans")).unwrap();
+    std::fs::create_dir(state.join("plans")).unwrap();
+    let id = std::fs::read_dir(&plans).unwrap().next().unwrap().unwrap().file_name();
+    symlink(plans.join(&id), state.join("plans").join(&id)).unwrap();
+    for which in ["latest", id.to_str().unwrap()] {
+        let refused = here().args(["--execute-plan", which, "--trust"]).spawn().wait(LIMIT).expect_code(1);
+        assert!(refused.stderr.contains("no plan"), "{}", refused.stderr);
+    }
     assert_eq!(fixture.server.request_count(), requests);
     assert!(files_below(&plans) == before, "the plan was changed");
     let named = here().args(["--state-dir", "elsewhere", "--execute-plan", "latest"]);
