@@ -6,6 +6,7 @@ use crate::secrets;
 use crate::tools::scalar;
 use crate::tree::{Node, Value};
 use althing_protocol::is_secret_name;
+use idna::{AsciiDenyList, domain_to_ascii_cow};
 use serde_json::Value as Json;
 
 /// The maximum number of characters of a command line, address or path.
@@ -58,10 +59,25 @@ pub(crate) fn other_entries(section: &Node, except: &[&str]) -> Option<String> {
 }
 
 /// The address after its host. The host is named separately, because another part of the address could be mistaken for
-/// it.
+/// it. A host with other letters than those of ASCII is shown as it is asked for, because such a letter can look like one
+/// of ASCII.
 pub(crate) fn address(url: &str) -> String {
-    let host = shown(backends::host_of(url).unwrap_or(url));
-    format!("{host} ({})", in_ticks(MAX_SHOWN, &leaf("", &without_password(url))))
+    let host = backends::host_of(url).unwrap_or(url);
+    let written = in_ticks(MAX_SHOWN, &leaf("", &without_password(url)));
+    if host.is_ascii() {
+        return format!("{} ({written})", shown(host));
+    }
+    format!("{} (not ASCII as written: {written})", shown(&in_ascii(host)))
+}
+
+fn in_ascii(host: &str) -> String {
+    match domain_to_ascii_cow(host.as_bytes(), AsciiDenyList::URL) {
+        Ok(name) if name.is_ascii() => name.into_owned(),
+        _ => {
+            let letter = |c: char| if c.is_ascii() { c.to_string() } else { c.escape_unicode().to_string() };
+            host.chars().map(letter).collect()
+        }
+    }
 }
 
 fn without_password(url: &str) -> String {

@@ -104,6 +104,23 @@ fn every_value_of_a_key_that_needs_trust_changes_what_the_person_is_shown() {
 }
 
 #[test]
+fn a_host_that_only_looks_like_another_one_is_shown_as_it_is_asked_for() {
+    let shown = |url: &str| {
+        let server = json!({"name": "n", "url": url});
+        let backend = json!({"type": "openai", "base_url": url, "mcp_servers": [server]});
+        lines(&json!({"agents": [{"id": "a", "backend": backend}]}))
+    };
+    let cyrillic = "https://api.\u{43e}penai.com/v1";
+    for line in shown(cyrillic) {
+        assert!(line.contains("api.xn--penai-iye.com (not ASCII as written: "), "{line}");
+    }
+    assert!(shown("https://api.openai.com/v1").iter().all(|line| line.contains("api.openai.com (`")));
+    for line in shown("https://api.openai.com\u{ff0f}.evil.example/v1") {
+        assert!(line.contains("api.openai.com\\u{ff0f}.evil.example (not ASCII as written: "), "{line}");
+    }
+}
+
+#[test]
 fn no_number_of_other_parts_hides_a_program() {
     let agent = |n: usize| {
         let server = |m: usize| json!({"name": format!("s{m}"), "url": format!("https://h{n}.example/{m}")});
