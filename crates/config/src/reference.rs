@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use crate::backends::BACKENDS;
 use crate::keys::{Key, Kind, ROOT, Section, Status, WORKFLOW};
+use crate::schema::unsupported_values;
 use crate::values::shape_name;
 
 const ABOUT_CONFIGS: &str = "\
@@ -15,8 +16,8 @@ const ABOUT_CONFIGS: &str = "\
 A config is YAML, and MassGen's configs are accepted as they are. Check a config with `althing config check FILE`;
 every problem is reported with its line. `${VARIABLE}` is replaced by the environment variable, `${VARIABLE:-default}`
 by the variable or, if it is unset or empty, by the default; `$${` is a literal `${`. An unknown key causes a warning,
-or an error if it differs from a known key in at most two letters (in one letter if one of the two keys has at most four
-letters). For editors: `althing config schema`.
+or an error if it differs from a known key of the same section in at most two letters (in one letter if one of the two
+keys has at most four letters). For editors: `althing config schema`.
 ";
 
 const ABOUT_WORKFLOWS: &str = "
@@ -105,7 +106,7 @@ fn holds(key: &Key) -> String {
 fn meaning(key: &Key) -> String {
     let required = if key.required { " Required." } else { "" };
     match key.status {
-        Status::Supported => format!("{}{required}", key.about),
+        Status::Supported => format!("{}{required}{}", key.about, unsupported_values(key.kind)),
         Status::NotYet => format!("{} *Not supported yet.*", key.about),
         Status::Alternative(instead) => format!("{} *Has no effect: {instead}.*", key.about),
         Status::Replaced(instead) => format!("*No longer read: {instead}.*"),

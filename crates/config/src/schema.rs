@@ -71,7 +71,7 @@ fn key(key: &Key, definitions: &mut Definitions) -> Json {
 }
 
 /// A note about the values that are accepted but not supported yet; empty if there are none.
-fn unsupported_values(kind: Kind) -> String {
+pub(crate) fn unsupported_values(kind: Kind) -> String {
     let values: Vec<String> = match kind {
         Kind::BackendType => {
             let unsupported = BACKENDS.iter().filter(|backend| !backend.is_supported());

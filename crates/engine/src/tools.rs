@@ -212,8 +212,9 @@ pub(crate) fn spawn(call: &ToolCall) -> Result<(Vec<SubTask>, bool), String> {
         tasks.ok_or_else(|| format!("`{}` needs `tasks`, a list with at least one task.", call.name))?;
     let read = |(n, task): (usize, &Value)| {
         let text = task.get("task").and_then(Value::as_str).filter(|text| !text.trim().is_empty());
-        let text =
-            text.ok_or_else(|| format!("Task {n} of `{}` needs a `task` that is a text.", call.name))?;
+        let text = text.ok_or_else(|| {
+            format!("Task {n} of `{}` needs a `task`: a text that is not empty.", call.name)
+        })?;
         Ok(SubTask {
             task: text.to_owned(),
             context: task.get("context").and_then(Value::as_str).map(str::to_owned),

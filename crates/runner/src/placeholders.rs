@@ -27,7 +27,8 @@ struct UsedPlaceholder {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct MissingPath {
     pub(crate) path: PathBuf,
-    /// Whether the placeholder is a file, because git cannot read a directory in the place of a config file.
+    /// True for a missing config file of git: git could not read a directory in its place, so the placeholder is a
+    /// file. All other placeholders are directories.
     pub(crate) is_file: bool,
 }
 

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use althing_testkit::process::Signal;
-use althing_testkit::{Althing, FakeModel, RecordedRequest, Reply, Script, wait};
-use serde_json::json;
+use althing_testkit::{Althing, FakeModel, Output, RecordedRequest, Reply, Script, wait};
+use serde_json::{Value, json};
 
 use super::support::{LIMIT, Team, althing};
 
@@ -23,12 +23,24 @@ fn restored(dir: &Path) -> Vec<usize> {
 
 fn changed() -> (Althing, PathBuf) {
     let althing = althing();
-    let dir = althing.work_dir().canonicalize().unwrap().join("project");
-    std::fs::create_dir_all(&dir).unwrap();
+    let dir = project(&althing);
     for n in 0..FILES {
         std::fs::write(file(&dir, n), format!("before {n}\n")).unwrap();
     }
-    let command = format!("cd {}; for file in *; do echo changed > $file; done", dir.display());
+    run_command(&althing, &dir, "for file in *; do echo changed > $file; done");
+    assert!(restored(&dir).is_empty());
+    (althing, dir)
+}
+
+fn project(althing: &Althing) -> PathBuf {
+    let dir = althing.work_dir().canonicalize().unwrap().join("project");
+    std::fs::create_dir_all(&dir).unwrap();
+    dir
+}
+
+/// Lets an agent run the command in its writable context path `dir`.
+fn run_command(althing: &Althing, dir: &Path, command: &str) -> Output {
+    let command = format!("cd {}; {command}", dir.display());
     let script = Script::from_fn(move |request: &RecordedRequest| {
         let acted = request.messages().iter().any(|message| message["role"] == "tool");
         if acted { Reply::text("done") } else { Reply::call("run_command", &json!({ "command": command })) }
@@ -38,10 +50,8 @@ fn changed() -> (Althing, PathBuf) {
     let team = team.backend(0, "cwd", "here");
     let team = team.rule("context_paths", json!([{"path": dir, "permission": "write"}]));
     althing.file("team.yaml", team.text());
-    let command = althing.new_command().args(["--config", "team.yaml", "--automation", "--quick", "task"]);
-    command.spawn().wait(LIMIT).expect_code(0);
-    assert!(restored(&dir).is_empty());
-    (althing, dir)
+    let command = althing.new_command().args(["--config", "team.yaml", "--json", "--quick", "task"]);
+    command.spawn().wait(LIMIT).expect_code(0)
 }
 
 fn undo(althing: &Althing) -> Althing {
@@ -98,4 +108,28 @@ fn an_undo_that_is_killed_is_completed_by_the_next_and_leaves_nothing_else() {
     assert_eq!(restored(&dir).len(), FILES);
     assert!(output.stdout.contains(&format!("changes to {FILES} files undone")), "{}", output.stdout);
     assert_eq!(std::fs::read_dir(&dir).unwrap().count(), FILES, "nothing else is left");
+}
+
+#[test]
+fn what_a_command_plants_is_listed_and_undone_although_it_made_many_sparse_files() {
+    let althing = althing();
+    let dir = project(&althing);
+    std::fs::write(dir.join("Makefile"), "all:\n").unwrap();
+    let plant = "echo planted > .envrc; echo planted > Makefile; mkdir holes sub; mkdir sub/.git; \
+                 for n in $(seq 500); do truncate -s 1G holes/$n; done";
+    let output = run_command(&althing, &dir, plant);
+    let result: Value = serde_json::from_str(&output.stdout).unwrap();
+    let listed: Vec<&str> = result["context_path_writes"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|write| write["path"].as_str())
+        .collect();
+    for path in [".envrc", "Makefile", "sub/.git"] {
+        let path = dir.join(path);
+        assert!(listed.iter().any(|listed| Path::new(listed) == path), "{} is not listed", path.display());
+    }
+    undo(&althing).spawn().wait(LIMIT).expect_code(0);
+    assert_eq!(std::fs::read_to_string(dir.join("Makefile")).unwrap(), "all:\n");
+    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 1, "nothing that the run created is left");
 }

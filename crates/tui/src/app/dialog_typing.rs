@@ -56,7 +56,8 @@ impl App {
         self.modal.as_ref().filter(|_| self.has_approval_box()).and_then(Modal::question)
     }
 
-    /// Records a key that did not go to a dialog, or that has just answered one.
+    /// Records that the user typed just now: outside a dialog or in a text field of an approval dialog, or with a key that
+    /// has just answered a dialog. Keys that follow at once must not answer the next question.
     pub(crate) fn note_typed(&mut self) {
         (self.last_typed, self.last_typed_key) = (self.now, self.current_key);
     }
