@@ -63,7 +63,7 @@ pub(crate) struct PathChange {
     pub is_dir: bool,
     /// Whether the path is in a git directory with another name than `.git`, or in a new `.git`.
     pub in_git_dir: bool,
-    /// Whether this looks like the placeholder of a sandbox for a missing protected path.
+    /// Whether what is new or deleted looks like the placeholder of a sandbox for a missing protected path.
     pub is_placeholder: bool,
     /// Whether the file has a set-user-id or set-group-id bit and is new or had another mode before.
     pub sets_id: bool,
@@ -316,14 +316,22 @@ fn diff(root: usize, before: &[ManifestEntry], now: &[ManifestEntry], changes: &
     let mut old = before.iter().enumerate().peekable();
     let change = |entry: &ManifestEntry, change| {
         let is_dir = entry.kind == FileKind::Dir;
-        let (path, is_placeholder) = (entry.path.clone(), is_placeholder(entry));
-        let sets_id = false;
+        let (path, is_placeholder, sets_id) = (entry.path.clone(), false, false);
         PathChange { root, path, change, is_dir, in_git_dir: false, is_placeholder, sets_id, error: None }
     };
     let sets_id = |entry: &ManifestEntry| entry.kind == FileKind::File && entry.mode & 0o6000 != 0;
     let written = |entry: &ManifestEntry, old: Option<&ManifestEntry>, kind: FileChange| {
         let was_so = old.is_some_and(|old| sets_id(old) && old.mode == entry.mode);
         PathChange { sets_id: sets_id(entry) && !was_so, ..change(entry, kind) }
+    };
+    // A sandbox puts a placeholder only where nothing is, and removes only what looks like one.
+    let new = |entry: &ManifestEntry| PathChange {
+        is_placeholder: is_placeholder(entry),
+        ..written(entry, None, FileChange::New)
+    };
+    let deleted = |gone: &ManifestEntry| PathChange {
+        is_placeholder: is_placeholder(gone),
+        ..change(gone, FileChange::Deleted)
     };
     let named_git = |entry: &ManifestEntry| {
         entry.kind == FileKind::Dir && entry.path.file_name().is_some_and(|name| name == GIT_DIR)
@@ -332,11 +340,11 @@ fn diff(root: usize, before: &[ManifestEntry], now: &[ManifestEntry], changes: &
     for (at, entry) in now.iter().enumerate() {
         while let Some((at, gone)) = old.next_if(|(_, old)| by_bytes(&old.path, &entry.path).is_lt()) {
             if is_deleted(at) {
-                changes.push(change(gone, FileChange::Deleted));
+                changes.push(deleted(gone));
             }
         }
         match old.next_if(|(_, old)| old.path == entry.path).map(|(_, old)| old) {
-            None if is_leaf(now, at) => changes.push(written(entry, None, FileChange::New)),
+            None if is_leaf(now, at) => changes.push(new(entry)),
             None => {}
             Some(old) if old.kind == FileKind::Dir && entry.kind == FileKind::Dir => {
                 let is_changed =
@@ -352,7 +360,7 @@ fn diff(root: usize, before: &[ManifestEntry], now: &[ManifestEntry], changes: &
     }
     for (at, gone) in old {
         if is_deleted(at) {
-            changes.push(change(gone, FileChange::Deleted));
+            changes.push(deleted(gone));
         }
     }
 }

@@ -238,6 +238,42 @@ async fn only_at_protected_paths_a_placeholder_of_a_sandbox_is_no_change() {
 }
 
 #[tokio::test]
+async fn what_existed_is_no_placeholder_even_if_a_command_makes_it_look_like_one() {
+    let mut fixture = RunFixture::writable();
+    fixture.coverage = UndoCoverage::Everything;
+    let protected = ["docs/secret.md", "empty/x", "file/x", "replaced/x"];
+    fixture.spec.context_paths[0].protected = protected.map(str::to_owned).to_vec();
+    let at = |path: &str| fixture.base.join("project").join(path);
+    let set_mode =
+        |path: &str, mode| fs::set_permissions(at(path), fs::Permissions::from_mode(mode)).unwrap();
+    write(&at("docs/keep.md"), "x");
+    write(&at("file"), "text");
+    write(&at("replaced/y"), "y");
+    fs::create_dir(at("empty")).unwrap();
+    for (path, mode) in [("docs", 0o755), ("empty", 0o750), ("file", 0o644), ("replaced", 0o755)] {
+        set_mode(path, mode);
+    }
+    let before = project(&fixture);
+    let files = fixture.files(0);
+    files.open_context().await.unwrap();
+    set_mode("docs", 0o1555);
+    set_mode("empty", 0o1555);
+    write(&at("file"), "");
+    set_mode("file", 0o1444);
+    fs::remove_dir_all(at("replaced")).unwrap();
+    write(&at("replaced"), "");
+    set_mode("replaced", 0o1444);
+    let writes = files.close_context().await.unwrap();
+    let listed: Vec<&str> = writes.iter().map(|write| write.path.as_str()).collect();
+    let expected = ["docs/", "empty/", "file", "replaced", "replaced/y"];
+    assert_eq!(listed, expected.map(|path| fixture.at(&format!("project/{path}"))));
+    undo(&fixture.run).unwrap();
+    assert_eq!(project(&fixture), before);
+    let mode = |path: &str| fs::metadata(at(path)).unwrap().mode() & 0o7777;
+    assert_eq!(["docs", "empty", "file", "replaced"].map(mode), [0o755, 0o750, 0o644, 0o755]);
+}
+
+#[tokio::test]
 async fn if_somebody_else_changed_a_file_nothing_is_undone() {
     let (fixture, _, _) = run_with_changes().await;
     write(&fixture.base.join("project/b.txt"), "my own work");
