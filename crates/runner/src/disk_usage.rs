@@ -1,6 +1,7 @@
 //! Measures the disk usage below some directories, without following links and within fixed bounds, because the
 //! programs that wrote there may be hostile.
 
+use crate::kernel;
 use rustix::fs::{AtFlags, CWD, Dev, Dir, FileType, Mode, OFlags, Stat, openat, statat, statvfs};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::HashSet;
@@ -35,7 +36,7 @@ impl Sum for DiskUsage {
 }
 
 /// Counts everything below `root`, or only what changed at or after `since`. Leaves out the directories in `without`,
-/// and other file systems mounted below `root`.
+/// and file systems of the kernel itself, such as `/proc`.
 pub(crate) fn measure(root: &Path, since: Option<SystemTime>, without: &[PathBuf]) -> DiskUsage {
     let since = since.and_then(|since| since.duration_since(UNIX_EPOCH).ok());
     let since = since.map(|since| i128::from(since.as_secs()) * NANOS + i128::from(since.subsec_nanos()));
@@ -44,6 +45,14 @@ pub(crate) fn measure(root: &Path, since: Option<SystemTime>, without: &[PathBuf
     let mut measurement = Measurement { since, without, ..Measurement::default() };
     measurement.tree(root);
     measurement.usage
+}
+
+/// The directories, and the file systems mounted below them.
+pub(crate) fn file_systems<'a>(dirs: impl Iterator<Item = &'a PathBuf>) -> Vec<PathBuf> {
+    let dirs: Vec<PathBuf> = dirs.filter_map(|dir| dir.canonicalize().ok()).collect();
+    let mut mounts = kernel::mount_points();
+    mounts.retain(|mount| dirs.iter().any(|dir| mount.starts_with(dir)));
+    dirs.into_iter().chain(mounts).collect()
 }
 
 pub(crate) fn free_space<'a>(paths: impl Iterator<Item = &'a PathBuf>) -> u64 {
@@ -70,7 +79,7 @@ struct Measurement {
     without: HashSet<(Dev, u64)>,
     usage: DiskUsage,
     entries: usize,
-    linked: HashSet<u64>,
+    linked: HashSet<(Dev, u64)>,
 }
 
 impl Measurement {
@@ -80,15 +89,14 @@ impl Measurement {
         if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
             return;
         }
-        let device = stat.st_dev;
         let mut levels = Vec::new();
         match openat(CWD, root, open_flags(), Mode::empty()).and_then(Dir::new) {
-            Ok(dir) => levels.push(dir),
+            Ok(dir) => levels.push((dir, stat.st_dev)),
             Err(_) => self.usage.incomplete = true,
         }
         loop {
             let depth = levels.len();
-            let Some(dir) = levels.last_mut() else { return };
+            let Some((dir, device)) = levels.last_mut() else { return };
             let Some(entry) = dir.read() else {
                 levels.pop();
                 continue;
@@ -107,17 +115,20 @@ impl Measurement {
                 self.usage.incomplete = true;
                 return;
             }
-            let inner = self.entry(dir, name, device, depth);
+            let inner = self.entry(dir, name, *device, depth);
             levels.extend(inner);
         }
     }
 
-    /// Counts an entry, unless it is left out or on another file system. Returns a counted directory opened, if it
-    /// can be measured.
-    fn entry(&mut self, dir: &Dir, name: &CStr, device: Dev, depth: usize) -> Option<Dir> {
+    /// Counts an entry, unless it is left out. Returns a counted directory opened, if it can be measured, and its
+    /// device. `device` is that of the directory that contains the entry.
+    fn entry(&mut self, dir: &Dir, name: &CStr, device: Dev, depth: usize) -> Option<(Dir, Dev)> {
         let at = dir.fd().ok()?;
         let stat = statat(at, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-        if stat.st_dev != device || self.without.contains(&(stat.st_dev, stat.st_ino)) {
+        if self.without.contains(&(stat.st_dev, stat.st_ino)) {
+            return None;
+        }
+        if stat.st_dev != device && kernel::is_in_system_mount(at, name) {
             return None;
         }
         self.count(&stat);
@@ -130,7 +141,7 @@ impl Measurement {
             None
         };
         self.usage.incomplete |= inner.is_none();
-        inner
+        Some((inner?, stat.st_dev))
     }
 
     fn count(&mut self, stat: &Stat) {
@@ -139,7 +150,7 @@ impl Measurement {
             return;
         }
         let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
-        if !is_directory && stat.st_nlink > 1 && !self.linked.insert(stat.st_ino) {
+        if !is_directory && stat.st_nlink > 1 && !self.linked.insert((stat.st_dev, stat.st_ino)) {
             return;
         }
         let blocks = u64::try_from(stat.st_blocks).unwrap_or_default();
@@ -182,6 +193,26 @@ mod tests {
             std::os::unix::fs::symlink("x", dir.path().join(n.to_string())).unwrap();
         }
         assert!(measure(dir.path(), None, &[]).bytes >= 100 * ENTRY);
+    }
+
+    #[test]
+    fn files_on_file_systems_mounted_below_a_directory_count_but_not_those_of_the_kernel() {
+        let began = SystemTime::now() - Duration::from_millis(100);
+        let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+        fs::write(dir.path().join("file"), vec![1; 1 << 20]).unwrap();
+        let all = measure(Path::new("/dev"), Some(began), &[]);
+        assert!(all.bytes >= 1 << 20, "{all:?}");
+        let device =
+            |path: &str| fs::metadata(path).map(|data| std::os::unix::fs::MetadataExt::dev(&data)).ok();
+        if device("/dev/shm") != device("/dev") {
+            let systems = file_systems([PathBuf::from("/dev")].iter());
+            assert!(systems.contains(&PathBuf::from("/dev/shm")), "{systems:?}");
+            let alone = free_space([PathBuf::from("/dev/shm")].iter());
+            assert!(alone > 0 && free_space(systems.iter()) >= alone);
+        }
+        let at = std::fs::File::open("/").unwrap();
+        assert!(kernel::is_in_system_mount(std::os::fd::AsFd::as_fd(&at), c"proc"));
+        assert!(!kernel::is_in_system_mount(std::os::fd::AsFd::as_fd(&at), c"tmp"));
     }
 
     #[test]

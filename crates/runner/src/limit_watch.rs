@@ -4,11 +4,12 @@
 //!
 //! The threads only report a reached limit; the guard's main thread ends the command.
 
-use crate::disk_usage::{DiskUsage, cpu_time, free_space, measure};
+use crate::disk_usage::{DiskUsage, cpu_time, file_systems, free_space, measure};
 use crate::guard_protocol::WrittenPaths;
 use crate::kernel::{self, Memory, ResidentMemory};
 use crate::limits::{MachineLimits, ReachedLimit};
 use std::io::{self, PipeReader, PipeWriter, Write};
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -191,6 +192,9 @@ fn missing_memory(at_start: Memory, now: Memory, own: u64) -> u64 {
 
 pub(crate) struct DiskWatch {
     paths: WrittenPaths,
+    /// Where the paths and what is mounted below them store files. A file system that is mounted later is left out: its
+    /// free space would hide what was lost.
+    systems: Vec<PathBuf>,
     configured: u64,
     /// The configured limit, or more if the workspace was larger than that when the command began.
     limit: u64,
@@ -212,9 +216,11 @@ struct LastMeasurement {
 
 impl DiskWatch {
     pub(crate) fn new(paths: WrittenPaths, limit: u64) -> Self {
-        let free_at_start = free_space(paths.all());
+        let systems = file_systems(paths.all());
+        let free_at_start = free_space(systems.iter());
         Self {
             paths,
+            systems,
             configured: limit,
             limit,
             began: SystemTime::now(),
@@ -225,17 +231,17 @@ impl DiskWatch {
     }
 
     fn lost(&self) -> u64 {
-        self.free_at_start.saturating_sub(free_space(self.paths.all()))
+        self.free_at_start.saturating_sub(free_space(self.systems.iter()))
     }
 
     /// Whether the file systems have lost enough free space since the last measurement to have reached the limit.
     fn may_be_full(&self) -> bool {
-        let lost = |last: &LastMeasurement| last.free.saturating_sub(free_space(self.paths.all()));
+        let lost = |last: &LastMeasurement| last.free.saturating_sub(free_space(self.systems.iter()));
         self.last.as_ref().is_some_and(|last| lost(last) >= self.limit.saturating_sub(last.bytes))
     }
 
     fn is_almost_full(&self) -> bool {
-        self.lost() > self.limit && free_space(self.paths.all()) < self.free_at_start / LOW
+        self.lost() > self.limit && free_space(self.systems.iter()) < self.free_at_start / LOW
     }
 
     /// Returns the limit if it is exceeded, and `None` otherwise or if it is not yet time to measure again. `unnamed`
@@ -245,7 +251,7 @@ impl DiskWatch {
         if self.paths.is_empty() {
             return None;
         }
-        let free = free_space(self.paths.all());
+        let free = free_space(self.systems.iter());
         let lost = self.free_at_start.saturating_sub(free);
         if is_hidden && lost > self.limit {
             return Some(ReachedLimit::Disk(self.configured));

@@ -107,6 +107,12 @@ fn read(process: &OwnedFd, name: &str) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Where file systems are mounted that this process can write to.
+pub(crate) fn mount_points() -> Vec<PathBuf> {
+    let mounts = seen_mounts(&std::fs::read("/proc/self/mountinfo").unwrap_or_default());
+    mounts.into_iter().filter(|mount| !mount.is_read_only).map(|mount| mount.path).collect()
+}
+
 fn seen_mounts(mountinfo: &[u8]) -> Vec<SeenMount> {
     let lines = mountinfo.split(|byte| *byte == b'\n');
     lines

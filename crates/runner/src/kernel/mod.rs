@@ -26,7 +26,7 @@ mod terminal_reads;
 mod usage;
 
 #[cfg(target_os = "linux")]
-pub(crate) use container_mounts::ContainerRoot;
+pub(crate) use container_mounts::{ContainerRoot, mount_points};
 #[cfg(target_os = "linux")]
 pub(crate) use descendants::*;
 #[cfg(target_os = "linux")]
@@ -34,7 +34,7 @@ pub(crate) use hidden::*;
 #[cfg(target_os = "linux")]
 pub(crate) use linux::*;
 #[cfg(target_os = "linux")]
-pub(crate) use mounts::{check_mount, file_id, with_accessible_parent};
+pub(crate) use mounts::{check_mount, file_id, is_in_system_mount, with_accessible_parent};
 #[cfg(not(target_os = "linux"))]
 pub(crate) use other::*;
 #[cfg(target_os = "linux")]

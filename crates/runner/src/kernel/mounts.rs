@@ -8,13 +8,17 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 use rustix::process::geteuid;
+use std::ffi::CStr;
 use std::fs::{File, Permissions};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 
 const TMPFS: i64 = 0x0102_1994;
+/// proc, sysfs, cgroup (1 and 2), devpts, debugfs, tracefs, securityfs and autofs.
+const SYSTEM_MOUNTS: [i64; 9] =
+    [0x9fa0, 0x6265_6572, 0x0027_e0eb, 0x6367_7270, 0x1cd1, 0x6462_6720, 0x7472_6163, 0x7363_6673, 0x0187];
 
 /// Opens exactly this path and follows no symlink, which an agent could have created a moment ago.
 pub(super) fn open_exactly(path: &Path) -> rustix::io::Result<OwnedFd> {
@@ -65,6 +69,14 @@ pub(crate) fn with_accessible_parent(dir: &File, act: impl FnOnce()) {
     if is_changed {
         let _ = set(mode);
     }
+}
+
+/// Whether an entry of a directory is on a file system that shows data of the kernel, such as `/proc`, and stores no
+/// files. Does not mount anything: an entry may be a place where the kernel mounts a file system when it is used.
+pub(crate) fn is_in_system_mount(dir: BorrowedFd<'_>, name: &CStr) -> bool {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let system = openat(dir, name, flags, Mode::empty()).and_then(fstatfs);
+    system.is_ok_and(|system| SYSTEM_MOUNTS.contains(&system.f_type))
 }
 
 /// Checks that the expected thing is mounted at a path of this sandbox. The placeholder of a file may be missing.

@@ -14,6 +14,14 @@ pub(crate) fn own_executable() -> PathBuf {
     std::env::current_exe().unwrap_or_else(|_| PathBuf::from("althing"))
 }
 
+pub(crate) fn mount_points() -> Vec<PathBuf> {
+    Vec::new()
+}
+
+pub(crate) fn is_in_system_mount(_: std::os::fd::BorrowedFd<'_>, _: &std::ffi::CStr) -> bool {
+    false
+}
+
 pub(crate) fn open_files_below(_: u32) -> Vec<PathBuf> {
     Vec::new()
 }
