@@ -1,6 +1,7 @@
 //! The files that a command may name. A shell can build names in any way, so the command is not
 //! parsed: a file counts as named if every component of its path occurs somewhere in the command.
 
+use super::directories::{RunDirectories, RunDirectory, run_directories};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -17,10 +18,19 @@ const INTERPRETERS: [&str; 22] = [
     "php", "pnpm", "pypy", "pypy3", "ruby", "ts-node", "tsx", "yarn", "uv",
 ];
 /// Words before the name of a program.
-const PREFIXES: [&str; 16] = [
+pub(super) const PREFIXES: [&str; 16] = [
     "!", "command", "do", "doas", "else", "env", "exec", "if", "nice", "nohup", "setsid", "sudo", "then",
     "time", "until", "while",
 ];
+/// Programs whose arguments begin with the name of another program.
+const WRAPPERS: [&str; 24] = [
+    "npx", "bunx", "pnpx", "pnpm", "yarn", "npm", "bun", "uv", "uvx", "poetry", "pipenv", "pdm", "hatch",
+    "rye", "bundle", "coverage", "timeout", "xargs", "sh", "bash", "zsh", "dash", "ksh", "fish",
+];
+/// The number of a wrapper's arguments that may be the name of the program.
+const MAX_WRAPPED: usize = 3;
+/// Modules that Python imports when it starts, if they are in a directory of `PYTHONPATH`.
+const START_MODULES: [&str; 2] = ["sitecustomize", "usercustomize"];
 pub(super) const EXTENSIONS: [&str; 16] = [
     ".js", ".mjs", ".cjs", ".json", ".node", ".ts", ".mts", ".py", ".pyc", ".rb", ".pl", ".pm", ".php",
     ".lua", ".jar", ".class",
@@ -45,6 +55,8 @@ pub(super) struct Mentions {
     pub(super) names: BTreeSet<Vec<u8>>,
     pub(super) searched_dirs: BTreeSet<Vec<u8>>,
     pub(super) patterns: BTreeSet<Pattern>,
+    /// The directories of which any file may run.
+    pub(super) run_directories: Vec<RunDirectory>,
     /// The names of the programs that the command starts: the first word of each line and of each part of a line.
     pub(super) programs: BTreeSet<Vec<u8>>,
     pub(super) has_interpreter: bool,
@@ -62,8 +74,11 @@ impl Pattern {
     fn of(name: &[u8]) -> Option<Self> {
         let is_special = |byte: &u8| b"*?[]".contains(byte);
         let (first, last) = (name.iter().position(is_special)?, name.iter().rposition(is_special)?);
-        let (start, end) =
-            (name.get(..first)?.to_ascii_lowercase(), name.get(last + 1..)?.to_ascii_lowercase());
+        Self::between(name.get(..first)?, name.get(last + 1..)?)
+    }
+
+    pub(super) fn between(start: &[u8], end: &[u8]) -> Option<Self> {
+        let (start, end) = (start.to_ascii_lowercase(), end.to_ascii_lowercase());
         (!start.is_empty() || !end.is_empty()).then_some(Self { start, end })
     }
 
@@ -77,11 +92,11 @@ impl Pattern {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Word {
     pub(super) text: Vec<u8>,
-    prefix: Prefix,
+    pub(super) prefix: Prefix,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Prefix {
+pub(super) enum Prefix {
     None,
     Home,
     /// Anything else, usually the top directory of the repository.
@@ -95,14 +110,20 @@ impl Mentions {
         }
         // A shell removes quotes and backslashes.
         let text: Vec<u8> = command.iter().copied().filter(|byte| !b"\\'\"".contains(byte)).collect();
-        let names = names(&text);
+        let mut names = names(&text);
+        if names.iter().any(|name| name.starts_with(b"python")) {
+            names.extend(START_MODULES.iter().map(|name| name.as_bytes().to_vec()));
+        }
         let has_interpreter = INTERPRETERS.iter().any(|name| names.contains(name.as_bytes()))
             || names.iter().any(|name| name.starts_with(b"python"));
         let words = words(&text);
         let last_name = |word: &Word| Pattern::of(word.text.rsplit(|byte| *byte == b'/').next()?);
-        let patterns = words.iter().filter_map(last_name).collect();
+        let mut patterns: BTreeSet<Pattern> = words.iter().filter_map(last_name).collect();
         let (searched_dirs, programs) = (searched_dirs(&text), programs(&text));
-        let mentions = Self { words, names, searched_dirs, patterns, programs, has_interpreter };
+        let RunDirectories { dirs: run_directories, patterns: more } = run_directories(&text);
+        patterns.extend(more);
+        let mentions =
+            Self { words, names, searched_dirs, patterns, run_directories, programs, has_interpreter };
         (mentions.names.len() <= MAX_NAMES).then_some(mentions)
     }
 }
@@ -112,11 +133,16 @@ impl Word {
         if !self.text.contains(&b'/') && self.text != b".." {
             return None;
         }
+        Some(self.place(top, home))
+    }
+
+    /// The path, also if the word does not look like one.
+    pub(super) fn place(&self, top: &Path, home: Option<&Path>) -> PathBuf {
         let text = Path::new(OsStr::from_bytes(&self.text));
         match (self.prefix, home) {
-            (Prefix::Home, Some(home)) => Some(home.join(without_root(text))),
-            (Prefix::Unknown | Prefix::Home, _) => Some(top.join(without_root(text))),
-            (Prefix::None, _) => Some(top.join(super::config::expanded(&self.text, home))),
+            (Prefix::Home, Some(home)) => home.join(without_root(text)),
+            (Prefix::Unknown | Prefix::Home, _) => top.join(without_root(text)),
+            (Prefix::None, _) => top.join(super::config::expanded(&self.text, home)),
         }
     }
 }
@@ -192,13 +218,19 @@ fn names(text: &[u8]) -> BTreeSet<Vec<u8>> {
 fn programs(text: &[u8]) -> BTreeSet<Vec<u8>> {
     let mut found = BTreeSet::new();
     for part in text.split(|byte| b";&|(){}`\n".contains(byte)) {
+        let mut wrapped = 0;
         for word in part.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()) {
             let name = word.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-            let is_prefix = name.contains(&b'=') || PREFIXES.iter().any(|prefix| prefix.as_bytes() == name);
+            let is = |names: &[&str]| names.iter().any(|known| known.as_bytes() == name);
+            let is_prefix = name.contains(&b'=') || is(&PREFIXES) || (wrapped > 0 && word.starts_with(b"-"));
+            if is(&WRAPPERS) {
+                wrapped = MAX_WRAPPED + 1;
+            }
             found.insert(name.to_vec());
-            if !is_prefix {
+            if !is_prefix && wrapped <= 1 {
                 break;
             }
+            wrapped -= usize::from(!is_prefix);
         }
     }
     found

@@ -4,7 +4,7 @@
 use super::command::{ENTRY_FILES, EXTENSIONS, Mentions};
 use super::config::{UserConfig, expanded};
 use super::repository::Repository;
-use super::unnamed::{files_of_package_runners, reads_directories, runs_directories, runs_everything};
+use super::unnamed::{files_of_package_runners, reads_directories, runs_everything};
 use super::{CodePaths, canonical};
 use crate::policy::without_dots;
 use althing_protocol::package_dir;
@@ -71,7 +71,9 @@ impl CodePaths<'_> {
         repository: &Repository,
     ) -> bool {
         let Some(mentions) = Mentions::of(command) else { return false };
-        if which == Which::AlsoUnnamed && runs_everything(&mentions) {
+        if which == Which::AlsoUnnamed
+            && (runs_everything(&mentions) || !self.add_run(&mentions, tops, repository))
+        {
             return false;
         }
         let reads_directories = reads_directories(&mentions, which == Which::AlsoUnnamed);
@@ -107,7 +109,8 @@ impl CodePaths<'_> {
                 return false;
             }
             let name = dir.file_name().map(|name| name.as_bytes().to_ascii_lowercase()).unwrap_or_default();
-            if mentions.searched_dirs.contains(&name) {
+            let may_run = || mentions.run_directories.iter().any(|dir| dir.name().as_ref() == Some(&name));
+            if mentions.searched_dirs.contains(&name) || (which == Which::AlsoUnnamed && may_run()) {
                 self.add_unless_around(Path::new("/"), &dir, &repository.top);
             }
             if which == Which::AlsoUnnamed {
@@ -128,6 +131,26 @@ impl CodePaths<'_> {
         true
     }
 
+    /// Adds the directories of which the command may run any file. Returns false if one of them is or contains a top
+    /// directory or a root.
+    fn add_run(&mut self, mentions: &Mentions, tops: &[PathBuf], repository: &Repository) -> bool {
+        for run in &mentions.run_directories {
+            for top in tops {
+                let named = run.dir.place(top, self.home);
+                let Some(path) = named.canonicalize().ok().filter(|path| path.is_dir()) else { continue };
+                if tops.contains(&path) && !run.is_whole() {
+                    // The pattern is compared with the names of the files in it.
+                    continue;
+                }
+                if tops.iter().chain(self.roots).any(|dir| run.leads_to(&path, dir)) {
+                    return false;
+                }
+                self.add_unless_around(Path::new("/"), &named, &repository.top);
+            }
+        }
+        true
+    }
+
     fn add_unnamed(&mut self, dir: &Path, mentions: &Mentions) {
         for name in files_of_package_runners(mentions) {
             let path = dir.join(name);
@@ -136,10 +159,8 @@ impl CodePaths<'_> {
             }
         }
         let listing = self.listing(dir);
-        let runs_here = runs_directories(mentions) && mentions.words.iter().any(|word| word.text == b".");
         for (name, files) in &*listing {
-            let is_entry = runs_here && ENTRY_FILES.iter().any(|entry| entry.as_bytes() == name.as_slice());
-            if is_entry || mentions.patterns.iter().any(|pattern| pattern.matches(name)) {
+            if mentions.patterns.iter().any(|pattern| pattern.matches(name)) {
                 for (name, _) in files {
                     self.add(Path::new("/"), &dir.join(name));
                 }

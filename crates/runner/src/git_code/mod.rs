@@ -8,6 +8,7 @@ mod command;
 mod command_code;
 mod config;
 mod config_syntax;
+mod directories;
 mod overrides;
 mod places;
 mod repository;

@@ -6,15 +6,41 @@ use super::command::Mentions;
 const RUNS_PARTS: &[u8] = b"run-parts";
 /// Words with which a command begins that runs the files of a directory.
 const DIRECTORY_READERS: [&str; 6] = ["run-parts", "find", "fd", "xargs", "parallel", "for"];
-/// Programs that build and run a whole project.
-const BUILDERS: [&str; 14] = [
-    "cargo", "go", "dotnet", "gradle", "gradlew", "mvn", "mvnw", "bazel", "swift", "zig", "mix", "sbt",
-    "pytest", "tox",
+/// Programs that build and run a whole project, or run its tests.
+const BUILDERS: [&str; 28] = [
+    "cargo",
+    "go",
+    "dotnet",
+    "gradle",
+    "gradlew",
+    "mvn",
+    "mvnw",
+    "bazel",
+    "swift",
+    "zig",
+    "mix",
+    "sbt",
+    "pytest",
+    "py.test",
+    "tox",
+    "nox",
+    "nose2",
+    "unittest",
+    "jest",
+    "vitest",
+    "mocha",
+    "ava",
+    "playwright",
+    "rspec",
+    "phpunit",
+    "prove",
+    "ninja",
+    "cmake",
 ];
+/// Runtimes whose command `test` runs all tests.
+const TESTERS: [&str; 2] = ["bun", "deno"];
 /// Arguments with which they run no code of the project.
 const FORMATTERS: [&str; 3] = ["fmt", "format", "--version"];
-/// Programs that run the main file of a directory.
-const RUN_DIRECTORIES: [&str; 8] = ["node", "nodejs", "bun", "deno", "tsx", "ts-node", "python", "python3"];
 const NODE: [&str; 7] = [
     "package.json",
     ".npmrc",
@@ -47,8 +73,8 @@ pub(super) fn reads_directories(mentions: &Mentions, is_thorough: bool) -> bool 
     mentions.programs.contains(RUNS_PARTS) || (is_thorough && starts_any(mentions, &DIRECTORY_READERS))
 }
 
-pub(super) fn runs_directories(mentions: &Mentions) -> bool {
-    starts_any(mentions, &RUN_DIRECTORIES)
+fn has_node(mentions: &Mentions) -> bool {
+    starts_any(mentions, &["node", "nodejs"])
 }
 
 /// Whether any file may be part of what a command builds and runs.
@@ -56,9 +82,20 @@ pub(super) fn runs_everything(mentions: &Mentions) -> bool {
     let is_builder = |text: &[u8]| BUILDERS.iter().any(|builder| builder.as_bytes() == text);
     let is_harmless = |text: &[u8]| FORMATTERS.iter().any(|name| name.as_bytes() == text);
     let mut next = mentions.words.iter().skip(1).map(|word| word.text.as_slice());
-    let words = mentions.words.iter().map(|word| word.text.as_slice());
+    let mut words = mentions.words.iter().map(|word| word.text.as_slice());
     let runs = |word: &[u8], next: Option<&[u8]>| is_builder(word) && !next.is_some_and(is_harmless);
-    starts_any(mentions, &BUILDERS) && words.into_iter().any(|word| runs(word, next.next()))
+    let all: Vec<&[u8]> = words.clone().collect();
+    let has_python =
+        mentions.programs.iter().any(|name| name.starts_with(b"python") || name.starts_with(b"pypy"));
+    let is_tester = |word: &[u8]| TESTERS.iter().any(|name| name.as_bytes() == word);
+    let runs_all = |pair: &[&[u8]]| match pair {
+        [b"-m", module] => has_python && is_builder(module),
+        [program, b"test"] => is_tester(program),
+        _ => false,
+    };
+    all.windows(2).any(runs_all)
+        || (has_node(mentions) && all.contains(&b"--test".as_slice()))
+        || (starts_any(mentions, &BUILDERS) && words.any(|word| runs(word, next.next())))
 }
 
 pub(super) fn files_of_package_runners(mentions: &Mentions) -> impl Iterator<Item = &'static str> {

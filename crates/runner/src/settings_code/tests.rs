@@ -46,8 +46,39 @@ impl Project {
 const ORDINARY: [&str; 4] = ["proj/src/main.rs", "proj/README.md", "proj/tests/a.py", "proj/index.js"];
 
 /// Each row: a settings file, its content, and the file that the program changes.
-const CASES: [(&str, &str, &str); 36] = [
-    (".mcp.json", r#"{"mcpServers":{"x":{"command":"node","args":["."]}}}"#, "index.js"),
+const CASES: [(&str, &str, &str); 43] = [
+    (
+        ".mcp.json",
+        r#"{"mcpServers":{"x":{"command":"node","args":["tools/server.js","."]}}}"#,
+        "tools/server.js",
+    ),
+    (".mcp.json", r#"{"mcpServers":{"x":{"command":"node","args":["server"]}}}"#, "server/src/go.js"),
+    (".mcp.json", r#"{"mcpServers":{"x":{"command":"npx","args":["-y","./tools/pkg"]}}}"#, "tools/pkg/b.js"),
+    (
+        ".mcp.json",
+        r#"{"mcpServers":{"x":{"command":"python3","args":["-c","pass"],"env":{"PYTHONPATH":"."}}}}"#,
+        "sitecustomize.py",
+    ),
+    (
+        ".claude/settings.json",
+        r#"{"hooks":{"Stop":[{"hooks":[{"command":"E=sh; sh tools/a.$E"}]}]}}"#,
+        "tools/a.sh",
+    ),
+    (
+        ".claude/settings.json",
+        r#"{"hooks":{"Stop":[{"hooks":[{"command":"sh tools/*/run"}]}]}}"#,
+        "tools/a/run",
+    ),
+    (
+        ".claude/settings.json",
+        r#"{"hooks":{"Stop":[{"hooks":[{"command":"sh \"$CLAUDE_PROJECT_DIR\"/tools/{a,b}/run"}]}]}}"#,
+        "tools/a/run",
+    ),
+    (
+        ".claude/settings.json",
+        r#"{"hooks":{"Stop":[{"matcher":"*","hooks":[{"command":"sh $CLAUDE_PROJECT_DIR/a-$X.sh"}]}]}}"#,
+        "a-1.sh",
+    ),
     (".mcp.json", r#"{"mcpServers":{"x":{"command":"node","args":["tools/server.js"]}}}"#, "tools/server.js"),
     (".mcp.json", r#"{"mcpServers":{"x":{"command":"node","args":["tools/server"]}}}"#, "tools/server.js"),
     (".mcp.json", r#"{"mcpServers":{"x":{"command":"node","args":["tools"]}}}"#, "tools/index.js"),
@@ -195,6 +226,55 @@ async fn a_changed_file_that_settings_of_a_cli_agent_run_is_found_however_they_n
     assert!(missed.is_empty(), "{}", missed.join("\n"));
 }
 
+/// Each row: a settings file, its content, and the file that the program changes.
+const UNKNOWN: [(&str, &str, &str); 13] = [
+    (".mcp.json", r#"{"mcpServers":{"x":{"command":"node","args":["."]}}}"#, "lib/start.js"),
+    (".mcp.json", r#"{"mcpServers":{"x":{"args":["--no-warnings","./"],"command":"node"}}}"#, "lib/start.js"),
+    (".mcp.json", r#"{"mcpServers":{"x":{"command":"npx","args":["-y","."]}}}"#, "lib/start.js"),
+    (".mcp.json", r#"{"mcpServers":{"x":{"command":"python3","args":["-m","unittest"]}}}"#, "test_a.py"),
+    (".mcp.json", r#"{"mcpServers":{"x":{"command":"bun","args":["test"]}}}"#, "a.test.ts"),
+    (".codex/config.toml", "[mcp_servers.x]\nargs=[\".\"]\ncommand=\"node\"\n", "lib/start.js"),
+    (".claude/settings.json", r#"{"hooks":{"Stop":[{"hooks":[{"command":"sh t*/a*"}]}]}}"#, "tools/a1"),
+    (
+        ".claude/settings.json",
+        r#"{"hooks":{"Stop":[{"hooks":[{"command":"sh */*.hook"}]}]}}"#,
+        "tools/x.hook",
+    ),
+    (
+        ".claude/settings.json",
+        r#"{"hooks":{"Stop":[{"hooks":[{"command":"for d in */hooks; do for f in $d/*; do sh $f; done; done"}]}]}}"#,
+        "mod/hooks/q",
+    ),
+    (".claude/settings.json", r#"{"hooks":{"Stop":[{"hooks":[{"command":"sh \"$D/$F\""}]}]}}"#, "tools/a.sh"),
+    (
+        ".claude/settings.json",
+        r#"{"hooks":{"Stop":[{"hooks":[{"command":"sh -c 'node .' || true"}]}]}}"#,
+        "lib/start.js",
+    ),
+    (
+        ".claude/settings.json",
+        r#"{"hooks":{"Stop":[{"hooks":[{"command":"uv run pytest"}]}]}}"#,
+        "tests/b.py",
+    ),
+    (".claude/settings.json", r#"{"hooks":{"Stop":[{"hooks":[{"command":"sh *"}]}]}}"#, "a"),
+];
+
+#[tokio::test]
+async fn where_a_command_may_run_any_file_every_changed_file_counts() {
+    let mut missed = Vec::new();
+    for (settings, text, script) in UNKNOWN {
+        let project = Project::new(&[(&format!("proj/{settings}"), text)]);
+        let script = format!("proj/{script}");
+        let paths: Vec<&str> = ORDINARY.into_iter().chain([script.as_str()]).collect();
+        let (found, written) = project.written("proj", &paths).await;
+        let is_protected = written.is_some_and(|written| written.files.iter().all(|(_, row)| row.protected));
+        if !paths.iter().all(|path| found.contains(&(*path).to_owned())) || !is_protected {
+            missed.push(format!("{settings} {text}: {found:?}"));
+        }
+    }
+    assert!(missed.is_empty(), "{}", missed.join("\n"));
+}
+
 #[tokio::test]
 async fn ordinary_files_stay_ordinary() {
     for (settings, text) in [
@@ -205,6 +285,12 @@ async fn ordinary_files_stay_ordinary() {
             r#"{"hooks":{"Stop":[{"matcher":"*","hooks":[{"command":"date; echo hi"}]}]}}"#,
         ),
         (".mcp.json", r#"{"mcpServers":{"x":{"command":"npx","args":["-y","@a/server-files","."]}}}"#),
+        (
+            ".claude/settings.json",
+            r#"{"hooks":{"Stop":[{"hooks":[{"command":"bash -c '[[ -f src/x ]] && sed /^a.*/d < x'"}]}]}}"#,
+        ),
+        (".mcp.json", r#"{"mcpServers":{"x":{"command":"deno","args":["run","-A","npm:x","."]}}}"#),
+        (".mcp.json", r#"{"mcpServers":{"x":{"url":"https://*.example.org/*/mcp"}}}"#),
         (".gemini/settings.json", r#"{"context":{"includeDirectories":["src"]},"tools":{"core":["src/*"]}}"#),
         (
             "opencode.json",

@@ -84,8 +84,13 @@ fn add_texts<'a>(value: &'a Value, keys: &Keys, texts: &mut Vec<&'a str>) {
         Value::String(text) => texts.push(text),
         Value::Array(values) => values.iter().for_each(|value| add_texts(value, keys, texts)),
         Value::Object(fields) => {
-            let fields = fields.iter().filter(|(key, _)| !keys.is_data(key));
-            fields.for_each(|(_, value)| add_texts(value, keys, texts));
+            let mut fields: Vec<_> = fields.iter().filter(|(key, _)| !keys.is_data(key)).collect();
+            // A program comes before its arguments.
+            let place = |key: &str| ["command", "args"].iter().position(|known| *known == key).unwrap_or(2);
+            fields.sort_by_key(|(key, _)| place(key));
+            for (_, value) in fields {
+                add_texts(value, keys, texts);
+            }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
@@ -165,7 +170,7 @@ mod tests {
         };
         let json = r#"{"servers": {"a": {"args": ["x", "y"], "command": "z"}, "b": {"command": "w"}},
             "permissions": {"allow": ["src/**"]}, "helper": "h"}"#;
-        assert_eq!(of("a.json", json), ["h", "w", "x\ny\nz"]);
+        assert_eq!(of("a.json", json), ["h", "w", "z\nx\ny"]);
         let comments = "{ // it's \"x\"\n \"a\": \"http://x\\\\\", /* b */ \"c\": [\"d\",\n], }";
         assert_eq!(of("a.jsonc", comments), ["d", "http://x\\"]);
         assert_eq!(of("a.json", "{\"a\": x"), ["{\na\n\nx"]);
