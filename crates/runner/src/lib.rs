@@ -62,7 +62,7 @@ pub use detect_sandboxes::{
     AvailableSandboxes, SandboxAvailability, SandboxProbe, availability, detect_sandboxes,
 };
 pub use docker::{Container, ContainerSpec, DockerClient, DockerError, NetworkMode, Packages};
-pub use git_code::{GitCode, git_code, own_places};
+pub use git_code::{GitCode, git_code, own_places, startup_code};
 pub use guarded::{GuardLauncher, all_guards_ended};
 pub use linked_code::{LinkedCode, linked_code};
 pub use piped::{PipedChild, PipedProcess, PipedProgram};

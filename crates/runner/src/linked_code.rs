@@ -154,7 +154,7 @@ mod tests {
         }
         let found = linked_code(&[root.join("p"), root.join("p/named")]);
         let paths: Vec<_> = found.iter().map(|code| code.path.strip_prefix(&root).unwrap()).collect();
-        let vscode = ["launch.json", "mcp.json", "settings.json", "tasks.json"];
+        let vscode = ["extensions", "launch.json", "mcp.json", "settings.json", "tasks.json"];
         let mut expected: Vec<String> = vscode.map(|name| format!("p/conf/vscode/{name}")).to_vec();
         expected
             .extend(["p/conf/secrets", "p/scripts/env.sh", "p/scripts/hook.sh", "p/step"].map(str::to_owned));

@@ -15,7 +15,7 @@ use althing_protocol::{
     CommandsConfig, ContextPath, Grant, GrantRoot, NetworkGrant, RootKind, RunSpec, ToolsConfig, runs_code_in,
 };
 use althing_runner::adapter::SearchPath;
-use althing_runner::{git_code, linked_code, own_places};
+use althing_runner::{git_code, linked_code, own_places, startup_code};
 use althing_workspace::Workspace;
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -98,6 +98,8 @@ impl SessionEnvs {
             let linked: Vec<PathBuf> = linked_code(&writable).into_iter().map(|code| code.path).collect();
             let own: Vec<PathBuf> = own_dirs.iter().flat_map(|dir| own_places(dir)).collect();
             let named: Vec<PathBuf> = grant.roots.iter().map(|root| root.path.clone()).collect();
+            let mut startup = startup_code(&writable);
+            startup.retain(|file| !named.contains(file));
             let in_use = find_code_in_use();
             let files = in_use.files.iter().flat_map(|file| own_places(file));
             let files: Vec<PathBuf> = files.filter(|file| !named.contains(file)).collect();
@@ -109,7 +111,13 @@ impl SessionEnvs {
             for root in grant.roots.iter_mut().filter(|root| is_writable(&&**root)) {
                 let real = root.path.canonicalize().unwrap_or_else(|_| root.path.clone());
                 root.writable = !own.iter().chain(&code.unknown).any(|path| real.starts_with(path));
-                let all = own.iter().chain(&code.paths).chain(&linked).chain(&files).chain(&code_dirs);
+                let all = own
+                    .iter()
+                    .chain(&code.paths)
+                    .chain(&linked)
+                    .chain(&startup)
+                    .chain(&files)
+                    .chain(&code_dirs);
                 let protected = all.chain(&unwritable_dirs).filter(|path| path.starts_with(&real));
                 root.protected.extend(protected.cloned());
             }

@@ -215,6 +215,12 @@ fn without_prefix(word: &[u8]) -> (Prefix, &[u8]) {
     }
 }
 
+/// What follows the path of the home directory in a word.
+pub(super) fn without_home(word: &[u8]) -> Option<&Path> {
+    let below = word.strip_prefix(&[HOME]).and_then(|below| below.strip_prefix(b"/"));
+    below.map(|below| Path::new(OsStr::from_bytes(below)))
+}
+
 /// Whether a name contains a pattern, a variable or alternatives in braces.
 fn is_special(name: &[u8]) -> bool {
     special(name).is_some()

@@ -13,6 +13,7 @@ mod overrides;
 mod places;
 mod repository;
 mod settings;
+mod startup;
 #[cfg(test)]
 mod tests;
 mod unnamed;
@@ -21,6 +22,7 @@ pub(crate) use command_code::{CommandCode, command_code};
 pub(crate) use overrides::{GitOverrides, UnknownCode};
 pub(crate) use places::places;
 pub(crate) use repository::inner_git_dirs;
+pub use startup::startup_code;
 
 use crate::repositories::{MAX_BYTES, try_read_file};
 use althing_protocol::GIT_DIR;
