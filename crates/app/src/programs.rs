@@ -198,11 +198,10 @@ fn custom_adapter(
     adapter: CustomAdapter,
     fill: &dyn Fn(&str, &str) -> Result<String, String>,
 ) -> adapter::UserDefinedAdapter {
-    let asks = adapter.interactions.into_iter().map(|interaction| AskPattern {
-        about: interaction.about,
-        pattern: Pattern::screen(&interaction.pattern),
-        answers: Vec::new(),
-    });
+    let asks = adapter
+        .interactions
+        .into_iter()
+        .map(|interaction| AskPattern::new(interaction.about, Pattern::screen(&interaction.pattern), &[]));
     let terminal = TerminalTraits {
         ready: adapter.ready.iter().map(|ready| Pattern::screen(ready)).collect(),
         asks: asks.collect(),

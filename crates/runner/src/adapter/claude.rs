@@ -325,14 +325,17 @@ impl AgentAdapter for ClaudeCode {
             ],
             asks: vec![
                 // The first pattern finds a dialog with its command, path or diff; the second one finds a dialog
-                // whose beginning has scrolled off the screen, but not one that still shows `…` in place of its diff.
+                // with other options or whose beginning has scrolled off the screen, but not one that still shows `…` in place of its diff.
                 // The second one has no answers: a person must not allow what is not shown.
                 AskPattern::new(
                     AskKind::Permission,
                     Pattern::screen(
-                        r"(?ms)^─{10,}\n(?P<text>(?:(?: [^\n]*|╌+)?\n)+? ?Do you want to [^\n]*\?)$.*^ [ ❯] \d\. .*^ Esc to cancel · Tab to amend[^\n]*\z",
+                        r"(?m)^─{10,}\n(?P<text>(?:(?: [^\n]*|╌+)?\n)+ ?Do you want to [^\n]*\?\n)\z",
                     ),
                     &[("allow", "Yes", "1"), ("reject", "No", "\x1b")],
+                )
+                .with_options(
+                    r" [ ❯] 1\. Yes\n(?:(?: [ ❯] \d\. | {5})[^\n]*\n)+\n* Esc to cancel · Tab to amend[^\n]*",
                 ),
                 AskPattern::new(
                     AskKind::Permission,

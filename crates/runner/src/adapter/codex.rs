@@ -57,6 +57,9 @@ const OWN_DIRS: &[OwnDir] = &[OwnDir {
     ],
 }];
 
+/// The options of a question for permission; further rows of an option are indented.
+const OPTIONS: &str = r"(?m)[› ] 1\. Yes, proceed \(y\)\n(?:(?:[› ] \d\. | {5})[^\n]*\n)+\n*  Press enter to confirm or esc to cancel";
+
 /// The name of a stored conversation is `rollout-TIME-ID.jsonl`.
 const ROLLOUT_TIME: usize = "2026-11-17T10-45-19".len();
 
@@ -264,25 +267,36 @@ impl AgentAdapter for Codex {
                 AskPattern::new(
                     AskKind::Permission,
                     Pattern::screen(
-                        r"(?ms)^(?P<text>• (?:Added|Edited|Deleted) [^\n]*\n(?:(?: {4}[^\n]*)?\n)*?  Would you like to make the following edits\?$.*?)(?:^› 1\. |^  1\. .*?^› \d\. ).*^  Press enter to confirm or esc to cancel\z",
+                        r"(?ms)^(?P<text>• (?:Added|Edited|Deleted) [^\n]*\n(?:(?: {4}[^\n]*)?\n)*?  Would you like to make the following edits\?$.*)\z",
                     ),
                     &[("allow", "Yes, proceed", "y"), ("reject", "No", "\x1b")],
-                ),
-                // This pattern matches if the screen shows the question without the changes, or only a part of the
-                // command. It offers no answers: a person must not allow what is not shown.
+                )
+                .with_options(OPTIONS),
+                // This pattern matches if the screen shows the question without the changes. It offers no answers: a
+                // person must not allow what is not shown.
                 AskPattern::new(
                     AskKind::Permission,
                     Pattern::screen(
-                        r"(?ms)^  (?P<text>Would you like to (?:make the following edits\?$.*?|[^\n]*\?$.*?^ +\[… \d+ lines?\] \^a view all$.*?))(?:^› 1\. |^  1\. .*?^› \d\. ).*^  Press enter to confirm or esc to cancel\z",
+                        r"(?ms)^  (?P<text>Would you like to make the following edits\?$.*)\z",
                     ),
                     &[],
-                ),
+                )
+                .with_options(OPTIONS),
+                AskPattern::new(
+                    AskKind::Permission,
+                    Pattern::screen(
+                        r"(?ms)^  (?P<text>Would you like to [^\n]*\?$.*)\z",
+                    ),
+                    &[("allow", "Yes, proceed", "y"), ("reject", "No", "\x1b")],
+                )
+                .with_options(OPTIONS),
+                // A question with other options.
                 AskPattern::new(
                     AskKind::Permission,
                     Pattern::screen(
                         r"(?ms)^  (?P<text>Would you like to [^\n]*\?$.*?)(?:^› 1\. |^  1\. .*?^› \d\. ).*^  Press enter to confirm or esc to cancel\z",
                     ),
-                    &[("allow", "Yes, proceed", "y"), ("reject", "No", "\x1b")],
+                    &[],
                 ),
                 AskPattern::new(
                     AskKind::Auth,

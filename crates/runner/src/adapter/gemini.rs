@@ -3,16 +3,15 @@
 use super::events::{Diagnostics, EventHandler, JsonLines, count, message_item, text, tool_item};
 use super::open_calls::{OpenCalls, push_piece};
 use super::{
-    AgentAdapter, AskPattern, Conversations, Exit, GeneratedFile, LastMessage, LaunchConfig, LaunchRequest,
-    LoginSigns, Mentions, ModelUsage, Onboarding, OnboardingCheck, OutputEvent, OutputParser, OwnDir,
-    OwnFiles, OwnPath, Pattern, PermissionLevel, ProgramOutcome, ReportedUsage, SERVER, TOKEN_VARIABLE,
-    TerminalTraits, ToolEndpoint, Treatment, Trouble, login,
+    AgentAdapter, Conversations, Exit, GeneratedFile, LastMessage, LaunchConfig, LaunchRequest, LoginSigns,
+    Mentions, ModelUsage, Onboarding, OnboardingCheck, OutputEvent, OutputParser, OwnDir, OwnFiles, OwnPath,
+    PermissionLevel, ProgramOutcome, ReportedUsage, SERVER, TOKEN_VARIABLE, TerminalTraits, ToolEndpoint,
+    Treatment, Trouble, login,
 };
 use crate::structured::{Acp, StructuredProtocol};
-use althing_protocol::{AskKind, Item, PermissionMode, Usage};
+use althing_protocol::{Item, PermissionMode, Usage};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// The adapter for the program `gemini`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -317,54 +316,7 @@ impl AgentAdapter for GeminiCli {
     }
 
     fn terminal(&self) -> TerminalTraits {
-        TerminalTraits {
-            ready: vec![Pattern::screen(r"(?ms)(?:Gemini CLI v\d|^✦ ).*^ >   Type your message")],
-            ready_limit: Some(Duration::from_secs(60)),
-            busy: vec![Pattern::screen(r"\(esc to cancel, \d"), Pattern::title(r"^✦ ")],
-            troubles: vec![Pattern::screen(r"(?ms)^✕ (?P<text>\[API Error.*?)(?:\n\s*\n|\z)")],
-            asks: vec![
-                AskPattern::new(
-                    AskKind::Question,
-                    Pattern::screen(
-                        r"(?ms)^│ Answer Questions +│$.*?^│ (?P<text>[^ │\n][^│\n]*?) +│$.*^│ Enter to select · ↑/↓ to navigate · Esc to cancel +│\n╰─+╯\z",
-                    ),
-                    &[],
-                ),
-                // If the beginning has scrolled off the screen (second pattern), there are no answers.
-                AskPattern::new(
-                    AskKind::Permission,
-                    Pattern::screen(
-                        r"(?ms)^╭─+╮\n(?P<text>(?:│[^\n]*│\n)*?│ (?:Allow execution of|Apply this change|Do you want to|Allow )[^│\n]*\?) +│$.*^│ [● ] \d\. [^\n]*│\n(?:│[^\n]*│\n)*╰─+╯\z",
-                    ),
-                    &[("allow", "Allow once", "1"), ("reject", "No", "\x1b")],
-                ),
-                AskPattern::new(
-                    AskKind::Permission,
-                    Pattern::screen(
-                        r"(?ms)\A\n*(?P<text>(?:│[^\n]*│\n)*?│ (?:Allow execution of|Apply this change|Do you want to|Allow )[^│\n]*\?) +│$.*^│ [● ] \d\. [^\n]*│\n(?:│[^\n]*│\n)*╰─+╯\z",
-                    ),
-                    &[],
-                ),
-                AskPattern::new(
-                    AskKind::Permission,
-                    Pattern::screen(
-                        r"(?ms)^ ?│ (?P<text>Do you trust the files in this folder\?) +│$.*^ ?│ [● ] \d\. [^\n]*│\n(?: ?│[^\n]*│\n)* ?╰─+╯\z",
-                    ),
-                    &[],
-                ),
-                AskPattern::new(
-                    AskKind::Auth,
-                    Pattern::screen(
-                        r"(?ms)^│ \? Get started +│$.*^│ +(?P<text>How would you like to authenticate[^│\n]*?) +│$.*^│ +\(Use Enter to select\) +│$.*^╰─+╯\z",
-                    ),
-                    &[],
-                ),
-                AskPattern::new(AskKind::Permission, Pattern::title(r"^✋ +Action Required"), &[]),
-            ],
-            leave: Some("/quit".to_owned()),
-            conversation: Some(r"gemini --resume ([0-9a-f]{8}-[0-9a-f-]{27})".to_owned()),
-            ..TerminalTraits::default()
-        }
+        super::gemini_screen::traits()
     }
 }
 

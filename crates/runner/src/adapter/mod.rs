@@ -10,6 +10,7 @@ mod custom;
 mod events;
 mod find;
 pub(crate) mod gemini;
+mod gemini_screen;
 mod login;
 mod open_calls;
 mod opencode;

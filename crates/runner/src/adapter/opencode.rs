@@ -14,6 +14,9 @@ use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// opencode draws at most this many rows of a permission question above its buttons, and no mark if there are more.
+const MOST_ROWS: usize = 12;
+
 /// The adapter for the program `opencode`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Opencode;
@@ -405,11 +408,11 @@ impl AgentAdapter for Opencode {
             asks: vec![
                 AskPattern::new(
                     AskKind::Permission,
-                    Pattern::screen(
-                        r"(?ms)^ +┃  △ (?P<text>Permission required[^\n]*$.*?)^ +┃ +Allow once +Allow always +Reject [^\n]*(?:\n +┃[^\n]*){0,3}\z",
-                    ),
+                    Pattern::screen(r"(?m)^ +┃  △ (?P<text>Permission required[^\n]*\n(?: +┃[^\n]*\n)*)\z"),
                     &[("allow", "Allow once", "\r"), ("reject", "Reject", "\x1b")],
-                ),
+                )
+                .with_options(r" +┃ +Allow once +Allow always +Reject [^\n]*(?:\n +┃[^\n]*){0,3}")
+                .with_most_rows(MOST_ROWS),
                 AskPattern::new(
                     AskKind::Question,
                     Pattern::screen(

@@ -83,7 +83,20 @@ impl AskPattern {
         let answer = |(id, label, keys): &(&str, &str, &str)| {
             (AskOption { id: (*id).to_owned(), label: (*label).to_owned() }, (*keys).to_owned())
         };
-        Self { about, pattern, answers: answers.iter().map(answer).collect() }
+        let answers = answers.iter().map(answer).collect();
+        Self { about, pattern, options: None, most_rows: None, answers }
+    }
+
+    /// The same question with a list of options at the end of the screen (see [`AskPattern::options`]).
+    #[must_use]
+    pub fn with_options(self, options: &str) -> Self {
+        Self { options: Some(options.to_owned()), ..self }
+    }
+
+    /// The same question in a box of limited height (see [`AskPattern::most_rows`]).
+    #[must_use]
+    pub fn with_most_rows(self, rows: usize) -> Self {
+        Self { most_rows: Some(rows), ..self }
     }
 }
 
@@ -95,8 +108,22 @@ pub struct AskPattern {
     pub about: AskKind,
     /// The group `text`, or else the first group, is the text of the question. Without a group, it is the whole match
     /// for a screen pattern, and a fixed text of ours for a title pattern.
+    ///
+    /// If there are `answers`, the text is everything from the beginning of that group to the end of the screen (or to
+    /// the `options`). So the group must begin where the dialog begins, and the pattern must not match if that place
+    /// may have scrolled off.
     pub pattern: Pattern,
-    /// Answers that can be given by id, each with the keys to type.
+    /// The options and what else is below the question, from the beginning of a row to the end of the screen. They are
+    /// not part of the text, and `pattern` is matched against the rows above them. Without a match, nothing is asked.
+    /// If several beginnings match, the lowest one counts.
+    #[serde(default)]
+    pub options: Option<String>,
+    /// The number of rows of the question with which it may continue out of sight, because its box grows no further.
+    #[serde(default)]
+    pub most_rows: Option<usize>,
+    /// Answers that can be given by id, each with the keys to type. A question that the program shortened has no
+    /// answers. Keys that begin with the return key count only while the option with that label is highlighted.
+    /// Patterns for titles have no answers.
     #[serde(default)]
     pub answers: Vec<(AskOption, String)>,
 }

@@ -1,6 +1,9 @@
 //! Programs in terminals: started, emulated, watched for questions, typed to, and ended with everything they started.
 //! Nothing a program writes reaches our own terminal: it goes to an emulated screen and into reports.
 
+mod dialog;
+#[cfg(test)]
+mod dialog_tests;
 mod drawing;
 mod emulator;
 #[cfg(feature = "fuzzing")]

@@ -6,14 +6,13 @@
 //! its screen and its title. A report that it is idle, done or failed is trusted less: it counts only if no pattern
 //! shows a dialog or work.
 
+use super::dialog::{DialogReader, compile};
 use super::model::TerminalModel;
 use super::status::ProgramState;
 use crate::adapter::{Pattern, PatternTarget, TerminalTraits};
 use althing_protocol::{AskKind, AskOption};
 use regex::Regex;
 
-/// The maximum length of a question, in characters; the text of a screen of the default size fits. A longer question is truncated.
-const LONGEST: usize = 8000;
 const LONGEST_TROUBLE: usize = 500;
 
 #[derive(Debug)]
@@ -29,8 +28,7 @@ pub(crate) struct ScreenReader {
 struct CompiledAsk {
     about: AskKind,
     on: PatternTarget,
-    regex: Regex,
-    answers: Vec<(AskOption, String)>,
+    dialog: DialogReader,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,8 +71,7 @@ impl ScreenReader {
         let one = |pattern: &Pattern| Ok((pattern.on, compile(&pattern.regex)?));
         let all = |patterns: &[Pattern]| patterns.iter().map(one).collect::<Result<Vec<_>, String>>();
         let asks = traits.asks.iter().map(|ask| {
-            let (on, regex) = one(&ask.pattern)?;
-            Ok(CompiledAsk { about: ask.about, on, regex, answers: ask.answers.clone() })
+            Ok(CompiledAsk { about: ask.about, on: ask.pattern.on, dialog: DialogReader::new(ask)? })
         });
         Ok(Self {
             ready: all(&traits.ready)?,
@@ -92,7 +89,7 @@ impl ScreenReader {
             return ScreenState::Busy;
         }
         let (screen, title) = (model.text(), model.emulator.title());
-        let drawn = self.question(PatternTarget::Screen, &screen);
+        let drawn = self.drawn_question(&screen, model);
         if let Some(status) = status.filter(|status| status.state == ProgramState::Blocked) {
             let drawn = drawn.unwrap_or(ProgramQuestion {
                 about: status.kind,
@@ -117,7 +114,7 @@ impl ScreenReader {
                 ..drawn
             });
         }
-        if let Some(titled) = self.question(PatternTarget::Title, title) {
+        if let Some(titled) = self.titled_question(title) {
             return ScreenState::Asks(drawn.unwrap_or(titled));
         }
         if let Some(drawn) = drawn {
@@ -163,30 +160,32 @@ impl ScreenReader {
         Some(found.get(1)?.as_str().to_owned())
     }
 
-    fn question(&self, target: PatternTarget, text: &str) -> Option<ProgramQuestion> {
-        self.asks.iter().filter(|ask| ask.on == target).find_map(|ask| {
-            let found = ask.regex.captures(text)?;
-            let words = found.name("text").or_else(|| found.get(1)).map_or_else(
-                || match target {
-                    PatternTarget::Screen => found.get(0).map_or("", |all| all.as_str()),
-                    PatternTarget::Title => default_question(ask.about),
-                },
-                |group| group.as_str(),
-            );
-            let text = super::sanitize_line::sanitize_dialog(words, LONGEST);
+    fn drawn_question(&self, screen: &str, model: &TerminalModel) -> Option<ProgramQuestion> {
+        self.asks.iter().filter(|ask| ask.on == PatternTarget::Screen).find_map(|ask| {
+            let found = ask.dialog.find(screen, model)?;
+            Some(ProgramQuestion {
+                about: ask.about,
+                text: found.text,
+                reported: String::new(),
+                answers: found.answers,
+                drawn: true,
+            })
+        })
+    }
+
+    /// A question of which only the title tells. It has no answers, because what it permits is not shown.
+    fn titled_question(&self, title: &str) -> Option<ProgramQuestion> {
+        self.asks.iter().filter(|ask| ask.on == PatternTarget::Title).find_map(|ask| {
+            let text = ask.dialog.words(title, default_question(ask.about))?;
             Some(ProgramQuestion {
                 about: ask.about,
                 text,
                 reported: String::new(),
-                answers: ask.answers.clone(),
-                drawn: target == PatternTarget::Screen,
+                answers: Vec::new(),
+                drawn: false,
             })
         })
     }
-}
-
-fn compile(regex: &str) -> Result<Regex, String> {
-    Regex::new(regex).map_err(|error| format!("invalid pattern {regex:?}: {error}"))
 }
 
 fn default_question(about: AskKind) -> &'static str {

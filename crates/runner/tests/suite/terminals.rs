@@ -3,9 +3,7 @@
 use super::support::{
     HELPER, PATIENCE, SANDBOXES, launcher, processes_with, sandbox, unique_seconds, wait_until,
 };
-use althing_protocol::{
-    AskKind, AskOption, Item, ProgramEnd, ProgramJob, ProgramReport, Programs, ReportSink, TaskId,
-};
+use althing_protocol::{AskKind, Item, ProgramEnd, ProgramJob, ProgramReport, Programs, ReportSink, TaskId};
 use althing_runner::adapter::{Adapters, AskPattern, Pattern, TerminalTraits, UserDefinedAdapter};
 use althing_runner::{AcceptedByUser, PatternTable, ProgramLimits, ProgramRunner, ProgramStarter, Sandbox};
 use std::process::Command;
@@ -401,9 +399,9 @@ async fn a_prompt_that_looks_like_a_command_is_typed_as_prose() {
 }
 
 fn asking() -> TerminalTraits {
-    let yes = AskOption { id: "yes".to_owned(), label: "Yes".to_owned() };
-    let pattern = Pattern::screen(r"(?m)^(?P<text>May I .*\?)\n> yes / no\z");
-    let ask = AskPattern { about: AskKind::Permission, pattern, answers: vec![(yes, "y\r".to_owned())] };
+    let pattern = Pattern::screen(r"(?m)^(?P<text>May I .*\?)\n\z");
+    let ask = AskPattern::new(AskKind::Permission, pattern, &[("yes", "Yes", "y\r")]);
+    let ask = ask.with_options("> yes / no");
     TerminalTraits { asks: vec![ask], ..ready_when("^READY$") }
 }
 
