@@ -210,7 +210,7 @@ mod tests {
             let alone = free_space([PathBuf::from("/dev/shm")].iter());
             assert!(alone > 0 && free_space(systems.iter()) >= alone);
         }
-        let at = std::fs::File::open("/").unwrap();
+        let at = fs::File::open("/").unwrap();
         assert!(kernel::is_in_system_mount(std::os::fd::AsFd::as_fd(&at), c"proc"));
         assert!(!kernel::is_in_system_mount(std::os::fd::AsFd::as_fd(&at), c"tmp"));
     }

@@ -1,5 +1,6 @@
 //! The run's context paths: their state before a run, what the run changed, and how to undo the changes.
 
+mod attributes;
 mod change_list;
 mod contents;
 mod edit_journal;

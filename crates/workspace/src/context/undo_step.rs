@@ -1,10 +1,11 @@
 //! The steps of an undo: what each file should be again, and the file operations that make it so. No link in the
 //! place of a file or directory is followed.
 
+use super::attributes::copy_attributes;
 use super::preimages::Preimages;
 use super::snapshot::TrackedPath;
 use super::state::{CurrentState, PathState, RecordedChange};
-use crate::confine::{ConfinedDir, FileKind, MAX_PATH};
+use crate::confine::{ConfinedDir, FileKind, FileStat, MAX_PATH};
 use crate::manifest::path_from_text;
 use crate::sparse::{CopyBudget, HoleDetection};
 use crate::workspace::{set_mtime, split_path};
@@ -160,8 +161,8 @@ pub(super) fn restore<'a>(
     }
     let (above, name) = split_path(&step.after.path);
     let dir = recreate_dir(step.root, above).map_err(step.io("access"))?;
-    let file = step.root.entry(&step.after.path).map(|entry| (entry.stamp.dev, entry.stamp.ino));
-    if let Some((other, first)) = file.and_then(|file| restored.get(&file)) {
+    let before = step.root.entry(&step.after.path).map(|entry| (entry.stamp.dev, entry.stamp.ino));
+    if let Some((other, first)) = before.and_then(|file| restored.get(&file)) {
         // The file had several names. It gets them all back, instead of becoming several files.
         return link(other, first, &dir, name).map_err(step.io("restore"));
     }
@@ -179,6 +180,12 @@ pub(super) fn restore<'a>(
                 &mut Vec::new(),
                 &CopyBudget::default(),
             )?;
+            // A file that the run put in the place of the user's has only attributes that the run gave it.
+            let old = dir.open_file(name).ok();
+            let is_same = |now: &FileStat| before == Some((now.stamp.dev, now.stamp.ino));
+            if let Some((old, _)) = old.filter(|(_, now)| is_same(now)) {
+                copy_attributes(&old, file)?;
+            }
             set_mtime(file, found.stamp.mtime)?;
             file.sync_data()
         }),
@@ -195,7 +202,7 @@ pub(super) fn restore<'a>(
     };
     staged.and_then(|temporary| dir.rename(&temporary, name)).map_err(step.io("restore"))?;
     restored.extend(
-        file.filter(|_| matches!(step.wanted, PathState::File { .. })).map(|file| (file, (dir, name))),
+        before.filter(|_| matches!(step.wanted, PathState::File { .. })).map(|file| (file, (dir, name))),
     );
     Ok(())
 }

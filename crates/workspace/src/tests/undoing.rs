@@ -274,6 +274,58 @@ async fn what_existed_is_no_placeholder_even_if_a_command_makes_it_look_like_one
 }
 
 #[tokio::test]
+async fn an_undo_keeps_owner_group_acl_and_extended_attributes_of_a_file() {
+    const ACL: &str = "system.posix_acl_access";
+    let mut fixture = RunFixture::writable();
+    fixture.coverage = UndoCoverage::Everything;
+    let at = |path: &str| fixture.base.join("project").join(path);
+    // The owner may read and write, user 4242 may read, others nothing; the mask is shown as the group's rights.
+    let entries: [(u16, u16, u32); 5] =
+        [(1, 6, u32::MAX), (2, 4, 4242), (4, 0, u32::MAX), (0x10, 4, u32::MAX), (0x20, 0, u32::MAX)];
+    let mut acl = 2_u32.to_le_bytes().to_vec();
+    for (tag, rights, id) in entries {
+        acl.extend(tag.to_le_bytes().into_iter().chain(rights.to_le_bytes()).chain(id.to_le_bytes()));
+    }
+    let set = |path: &str, name: &str, value: &[u8]| {
+        rustix::fs::setxattr(at(path), name, value, rustix::fs::XattrFlags::empty()).unwrap();
+    };
+    let get = |path: &str, name: &str| {
+        let mut value = vec![0; 4096];
+        let length = rustix::fs::getxattr(at(path), name, value.as_mut_slice()).ok()?;
+        value.truncate(length);
+        Some(value)
+    };
+    for path in ["own", "replaced"] {
+        write(&at(path), "before");
+        set(path, "user.note", b"keep me");
+    }
+    set("own", ACL, &acl);
+    let is_root = rustix::process::geteuid().is_root();
+    if is_root {
+        std::os::unix::fs::chown(at("own"), Some(4243), Some(4244)).unwrap();
+    }
+    let shown = |path: &str| {
+        let data = fs::metadata(at(path)).unwrap();
+        (data.uid(), data.gid(), data.mode() & 0o7777, get(path, ACL), get(path, "user.note"))
+    };
+    let before = shown("own");
+    assert_eq!((before.2, before.3.as_ref()), (0o640, Some(&acl)));
+    let files = fixture.files(0);
+    files.open_context().await.unwrap();
+    write(&at("own"), "changed by the run");
+    fs::remove_file(at("replaced")).unwrap();
+    write(&at("replaced"), "made by the run");
+    set("replaced", "user.note", b"of the run");
+    files.close_context().await.unwrap();
+    undo(&fixture.run).unwrap();
+    for path in ["own", "replaced"] {
+        assert_eq!(fs::read_to_string(at(path)).unwrap(), "before");
+    }
+    assert_eq!(shown("own"), before);
+    assert_eq!(get("replaced", "user.note"), None);
+}
+
+#[tokio::test]
 async fn if_somebody_else_changed_a_file_nothing_is_undone() {
     let (fixture, _, _) = run_with_changes().await;
     write(&fixture.base.join("project/b.txt"), "my own work");
