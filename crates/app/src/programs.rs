@@ -16,7 +16,7 @@ use althing_runner::adapter::{
     self, Adapters, AskPattern, Pattern, SearchPath, TerminalTraits, find_program,
 };
 use althing_runner::{
-    AcceptedByUser, GuardLauncher, PatternTable, ProgramLimits, ProgramRunner, ProgramStarter,
+    AcceptedByUser, GuardLauncher, PatternTable, PlantedCode, ProgramLimits, ProgramRunner, ProgramStarter,
     ProtectedPaths, Sandbox,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +28,7 @@ use std::sync::Arc;
 pub(crate) fn assemble(
     custom: Vec<CustomAdapter>,
     protected: ProtectedPaths,
-    dirs: SessionDirs,
+    (dirs, planted): (SessionDirs, Arc<PlantedCode>),
     team: &Team,
     app: &AppContext,
 ) -> Arc<dyn Programs> {
@@ -51,6 +51,7 @@ pub(crate) fn assemble(
     }
     let runner = ProgramRunner::new(starter, patterns(app))
         .with_protected(protected)
+        .with_planted_code(planted)
         .with_work_dirs(dirs.work)
         .with_agents_write(dirs.agents_write)
         .with_unwritable_dirs(unwritable_dirs(&app.environment))

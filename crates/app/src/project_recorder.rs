@@ -1,6 +1,7 @@
 //! Records what outlives a session: a project's runs, their deliverables, and the progress of plans. Facts on disk
 //! may be observed again after a crash, so every update is idempotent.
 
+use crate::agent_env::DeliveryWatch;
 use crate::context::Notify;
 use crate::project::Project;
 use althing_journal::{session_dir, task_dir};
@@ -17,7 +18,7 @@ use std::sync::Arc;
 pub struct ProjectRecorder {
     session: SessionId,
     state_dir: PathBuf,
-    project: Option<Arc<Project>>,
+    project: Option<(Arc<Project>, DeliveryWatch)>,
     notify: Notify,
     plans: HashMap<TaskId, ExecutingPlan>,
     /// Subagents' files and results belong to the runs that started them, so the project records neither.
@@ -35,7 +36,7 @@ impl ProjectRecorder {
     pub fn new(
         session: SessionId,
         state_dir: PathBuf,
-        project: Option<Arc<Project>>,
+        project: Option<(Arc<Project>, DeliveryWatch)>,
         notify: Notify,
         history: &[Arc<Event>],
     ) -> Self {
@@ -91,8 +92,9 @@ impl ProjectRecorder {
                     return;
                 }
                 let is_ours = result.run_id == format!("{}.{task}", self.session);
-                if let Some(project) = self.project.clone().filter(|_| is_ours) {
-                    match finish_run(&project, result) {
+                if let Some((project, watch)) = self.project.clone().filter(|_| is_ours) {
+                    let dir = self.run_dir(task);
+                    match finish_run(&project, result, (&watch, &dir)) {
                         Ok(delivered) => self.report_delivery(&delivered, &project),
                         Err(error) => (self.notify)(&format!("the project could not be updated: {error}")),
                     }
@@ -110,9 +112,9 @@ impl ProjectRecorder {
             }
             self.plans.insert(run.clone(), ExecutingPlan { plan: plan.plan.clone(), _lock: lock.ok() });
         }
-        let Some(project) = &self.project else { return };
+        let Some((project, _)) = &self.project else { return };
         let id = format!("{}.{run}", self.session);
-        let log_dir = task_dir(&session_dir(&self.state_dir, &self.session), run);
+        let log_dir = self.run_dir(run);
         let started = match project.workspace.description(&id) {
             Ok(Some(_)) => Ok(()),
             Err(error) => Err(error),
@@ -123,6 +125,10 @@ impl ProjectRecorder {
         if let Err(error) = started {
             (self.notify)(&format!("the project could not be updated: {error}"));
         }
+    }
+
+    fn run_dir(&self, run: &TaskId) -> PathBuf {
+        task_dir(&session_dir(&self.state_dir, &self.session), run)
     }
 
     fn store_progress(&self, plan: &PlanRef, progress: &PlanProgress) -> Result<(), PlanStoreError> {
@@ -155,7 +161,11 @@ impl ProjectRecorder {
 }
 
 /// Does nothing if the end is already recorded, because later runs may have delivered the same files again.
-fn finish_run(project: &Project, result: &RunResult) -> Result<DeliveryReport, ProjectError> {
+fn finish_run(
+    project: &Project,
+    result: &RunResult,
+    (watch, run_dir): (&DeliveryWatch, &Path),
+) -> Result<DeliveryReport, ProjectError> {
     let workspace = &project.workspace;
     let known = workspace.description(&result.run_id)?;
     if known.is_some_and(|known| known.get("status").is_none_or(|status| status != "running")) {
@@ -165,7 +175,11 @@ fn finish_run(project: &Project, result: &RunResult) -> Result<DeliveryReport, P
         matches!(result.status, RunStatus::Completed | RunStatus::Partial) && !result.modes.planning;
     let from = result.workspace_path.as_ref().filter(|_| delivers);
     let delivered = match from {
-        Some(from) => workspace.deliver(Path::new(from), &result.run_id)?,
+        Some(from) => {
+            let deliver = || workspace.deliver(Path::new(from), &result.run_id);
+            let delivered = watch.deliver(run_dir, &workspace.deliverables_dir(), deliver);
+            delivered.map_err(ProjectError::Refused)??
+        }
         None => DeliveryReport::default(),
     };
     workspace.end_run(result)?;

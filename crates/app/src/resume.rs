@@ -19,8 +19,8 @@ use althing_disk::refuse_replaced;
 use althing_engine::{REPORT, ResultFile};
 use althing_journal::MAX_LISTED_LOG;
 use althing_protocol::{
-    Event, Fact, JournalError, Op, Origin, Seq, SessionId, SessionKind, SessionOpened, SessionState,
-    SessionStore, SessionSummary, StageBody, Submission, TaskId, WorkflowSpec,
+    Event, Fact, JournalError, Op, Origin, OwnedSession, Seq, SessionId, SessionKind, SessionOpened,
+    SessionState, SessionStore, SessionSummary, StageBody, Submission, TaskId, WorkflowSpec,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -75,26 +75,7 @@ pub(crate) async fn resume(
     can_ask: bool,
     app: &AppContext,
 ) -> Result<StartedSession, Failure> {
-    let (wanted, store) = (id.clone(), existing_store(app)?);
-    refuse_huge_log(id, &*store, app)?;
-    let dir = app.session_dir(id);
-    let accepted = if trust::is_own_session(&dir, app) {
-        None
-    } else {
-        let (wanted, store) = (id.clone(), Arc::clone(&store));
-        let read = service::blocking(move || store.read(&wanted, Seq(0)).map_err(Failure::stored)).await?;
-        Some(read.events)
-    };
-    // Opening a session repairs its log, so the user must accept a stranger's session before that.
-    trust::require_own_session(&dir, app)?;
-    let owned = service::blocking(move || store.open(&wanted).map_err(Failure::stored)).await?;
-    for notice in &owned.notices {
-        let hint = notice.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
-        app.notify(&format!("{}{hint}", notice.text));
-    }
-    if accepted.is_some_and(|accepted| accepted != owned.events) {
-        return Err(trust_question::changed(&dir));
-    }
+    let owned = open_own(id, app).await?;
     let opened = opening(&owned.events)?;
     refuse_replaced(Path::new(&opened.cwd)).map_err(|replaced| {
         Failure::usage(format!("session {id} was started in a directory that has changed: {replaced}"))
@@ -137,7 +118,9 @@ pub(crate) async fn resume(
             let source = Path::new(&spec.source);
             backends.tools.code_in_use.extend(conversation::adapter_code(&adapters, cwd, app));
             let protected = conversation::protected_paths(&team, (source, &adapters), cwd, app);
-            (backends, Some(programs::assemble(adapters, protected, dirs.clone(), &team, app)))
+            let list = Arc::clone(&backends.planted);
+            let programs = programs::assemble(adapters, protected, (dirs.clone(), list), &team, app);
+            (backends, Some(programs))
         }
         Some(Op::StartChat { spec }) => (conversation::resumed_backends(spec, &team, app)?, None),
         _ => (session::team_backends(&team, None, app)?, None),
@@ -146,14 +129,46 @@ pub(crate) async fn resume(
     // The chat agent works in the directory where the conversation was started.
     let mut there = app.clone();
     there.environment.cwd = PathBuf::from(&opened.cwd);
-    let envs =
-        session::session_envs(id, backends.tools, project.clone(), &app.state_dir(), dirs, &there).await;
+    let envs = session::session_envs(
+        id,
+        backends.tools,
+        project.clone(),
+        &app.state_dir(),
+        (dirs, backends.planted),
+        &there,
+    )
+    .await;
     let dependencies = Dependencies { backends: backends.backends, envs: envs.clone(), programs, project };
     let recorded = owned.events.clone();
     let orchestrator = session::start_orchestrator(id.clone(), owned, dependencies, None, app)?;
     // Fails only if the session has already ended, and then its events say so.
     let _ = orchestrator.submitter().submit(Submission::new(op, Origin::User));
     Ok(StartedSession { id: id.clone(), orchestrator, envs, recorded })
+}
+
+/// Opens a session that the user has started or accepted, which also repairs its log. A stranger's session must be
+/// accepted before that.
+async fn open_own(id: &SessionId, app: &AppContext) -> Result<OwnedSession, Failure> {
+    let (wanted, store) = (id.clone(), existing_store(app)?);
+    refuse_huge_log(id, &*store, app)?;
+    let dir = app.session_dir(id);
+    let accepted = if trust::is_own_session(&dir, app) {
+        None
+    } else {
+        let (wanted, store) = (id.clone(), Arc::clone(&store));
+        let read = service::blocking(move || store.read(&wanted, Seq(0)).map_err(Failure::stored)).await?;
+        Some(read.events)
+    };
+    trust::require_own_session(&dir, app)?;
+    let owned = service::blocking(move || store.open(&wanted).map_err(Failure::stored)).await?;
+    for notice in &owned.notices {
+        let hint = notice.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
+        app.notify(&format!("{}{hint}", notice.text));
+    }
+    if accepted.is_some_and(|accepted| accepted != owned.events) {
+        return Err(trust_question::changed(&dir));
+    }
+    Ok(owned)
 }
 
 /// Writes result files that are missing, for example because the disk was full when the session ended. Does nothing for

@@ -25,7 +25,7 @@ use althing_protocol::{
     TaskId,
 };
 use althing_runner::adapter::Adapters;
-use althing_runner::{AcceptedByUser, CliAgentConfig, CliBackend, ProgramStarter, Sandbox};
+use althing_runner::{AcceptedByUser, CliAgentConfig, CliBackend, PlantedCode, ProgramStarter, Sandbox};
 use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
@@ -50,6 +50,8 @@ pub struct TeamBackends {
     pub tools: TeamTools,
     /// Whether the client was made with [`http_options`] (for TLS), and the client.
     http: Option<(bool, HttpClient)>,
+    /// What agents and programs of the session write that could run code.
+    pub planted: Arc<PlantedCode>,
     /// How CLI agents are started, and the MCP endpoints with Althing's tools for them.
     programs: Option<(Arc<ProgramStarter>, Arc<AgentEndpoints>)>,
 }
@@ -180,6 +182,8 @@ impl TeamBackends {
         if let Some(problem) = adapter.and_then(|adapter| starter.problem_with(adapter)) {
             return Err(Failure::usage(format!("agent {id}: {problem}")));
         }
+        let is_confined = matches!(starter.sandbox, Sandbox::Bubblewrap(_) | Sandbox::Landlock);
+        self.tools.has_trusting_agents |= starter.trusts_project_settings && !is_confined;
         let dir = app.cli_agents_dir().join(id.as_str());
         let member = CliAgentConfig {
             kind: config.kind.clone(),
@@ -187,6 +191,7 @@ impl TeamBackends {
             options: config.options.clone(),
             dir,
             prices: known_costs::model_prices(team),
+            planted: Arc::clone(&self.planted),
             ..CliAgentConfig::default()
         };
         let backend = CliBackend::new(starter.clone(), endpoints.clone(), member);
@@ -266,7 +271,7 @@ pub(crate) async fn session_envs(
     tools: TeamTools,
     project: Option<Arc<Project>>,
     state_dir: &Path,
-    dirs: SessionDirs,
+    (dirs, planted): (SessionDirs, Arc<PlantedCode>),
     app: &AppContext,
 ) -> Arc<SessionEnvs> {
     let notify = app.notifier();
@@ -297,7 +302,7 @@ pub(crate) async fn session_envs(
     }
     let (id, state_dir) = (id.clone(), state_dir.to_owned());
     let envs = SessionEnvs::new(id, state_dir, tools, project, sandboxes, &app.environment, notify);
-    Arc::new(envs.with_dirs(dirs))
+    Arc::new(envs.with_dirs(dirs).with_planted_code(planted))
 }
 
 pub(crate) struct NewSession {
@@ -340,7 +345,7 @@ pub(crate) fn random_id() -> SessionId {
 pub(crate) async fn start(
     new: NewSession,
     team: &Team,
-    TeamBackends { backends, tools, .. }: TeamBackends,
+    TeamBackends { backends, tools, planted, .. }: TeamBackends,
     programs: Option<Arc<dyn Programs>>,
     app: &AppContext,
 ) -> Result<StartedSession, Failure> {
@@ -370,7 +375,7 @@ pub(crate) async fn start(
     };
     let (op, project) = (opening.op.as_ref(), new.project.as_deref());
     let dirs = SessionDirs::new(op, &app.environment.cwd, project, &app.environment);
-    let envs = session_envs(&id, tools, new.project.clone(), &app.state_dir(), dirs, app).await;
+    let envs = session_envs(&id, tools, new.project.clone(), &app.state_dir(), (dirs, planted), app).await;
     let dependencies = Dependencies { backends, envs: envs.clone(), programs, project: new.project };
     let orchestrator = start_orchestrator(id.clone(), owned, dependencies, Some(opening), app)?;
     Ok(StartedSession { id, orchestrator, envs, recorded: Vec::new() })
@@ -411,8 +416,14 @@ pub(crate) fn start_orchestrator(
     let dir = app.session_dir(&id);
     let (name, log_dir) = (id.clone(), dir.display().to_string());
     let known = history.last().map_or(Seq(0), |event| event.seq);
-    let mut recorder =
-        ProjectRecorder::new(id.clone(), state_dir.clone(), dependencies.project, app.notifier(), &history);
+    let watch = dependencies.envs.delivery_watch();
+    let mut recorder = ProjectRecorder::new(
+        id.clone(),
+        state_dir.clone(),
+        dependencies.project.map(|project| (project, watch)),
+        app.notifier(),
+        &history,
+    );
     let edit_trust = EditTrust::of(&app.environment);
     let mut edit_recorder = EditTrustRecorder::new(edit_trust, app.notifier(), &history);
     let parts = SessionDeps {

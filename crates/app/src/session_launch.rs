@@ -130,7 +130,8 @@ pub(crate) async fn start(
                 project: sessions.project().cloned(),
             };
             let dirs = SessionDirs::new(Some(&new.op), &app.environment.cwd, project, &app.environment);
-            let programs = programs::assemble(adapters, protected, dirs, team, app);
+            let programs =
+                programs::assemble(adapters, protected, (dirs, Arc::clone(&backends.planted)), team, app);
             session::start(new, team, backends, Some(programs), app).await
         }
         SessionRequest::Resume { id, can_ask } => resume::resume(&id, Op::Resume, can_ask, app).await,

@@ -36,6 +36,7 @@ mod output;
 mod pipe_loop;
 mod piped;
 mod placeholders;
+mod planted_code;
 mod policy;
 mod probe;
 mod process_tree;
@@ -66,6 +67,7 @@ pub use git_code::{GitCode, git_code, own_places, startup_code};
 pub use guarded::{GuardLauncher, all_guards_ended};
 pub use linked_code::{LinkedCode, linked_code};
 pub use piped::{PipedChild, PipedProcess, PipedProgram};
+pub use planted_code::{NoticeSink, PlantedCode};
 pub use policy::{ChildEnvironment, CommandLimits, CommandPolicy, ContextMount, PolicyError, SandboxPaths};
 pub use program::{
     CliAgentConfig, CliBackend, ModelPrices, ProgramLimits, ProgramRunner, ProgramStarter, ProtectedPaths,

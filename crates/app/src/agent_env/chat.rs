@@ -2,7 +2,8 @@
 //! to the files of the conversation's runs.
 
 use super::grant::Grantee;
-use super::tool_hosts::ChatFileHost;
+use super::tool_hosts::{ChatFileHost, WatchedHost};
+use super::watch::AgentWatch;
 use super::{SessionEnvs, guidance, make_dir, run_blocking};
 use crate::project::Project;
 use althing_engine::{Guidance, ProjectBriefing, ToolRouter};
@@ -37,6 +38,8 @@ impl SessionEnvs {
         make_dir(&scratch)?;
         make_dir(&outputs)?;
         let runs = dir.parent().unwrap_or(dir).to_owned();
+        let watch = AgentWatch::new(&self.planted, dir, grant.clone(), &self.notify);
+        watch.load().await;
         let context = grant.context_paths();
         let project = context.first().cloned().ok_or("the chat agent has no project")?;
         let files = FileHost::undoable(&FilePolicy::from(&grant), ToolSet::All, dir);
@@ -45,14 +48,20 @@ impl SessionEnvs {
         let mut hosts: Vec<Arc<dyn ToolHost>> = Vec::new();
         // A CLI agent has file tools of its own.
         if !is_cli_agent {
-            hosts.push(Arc::new(ChatFileHost {
+            let host: Arc<dyn ToolHost> = Arc::new(ChatFileHost {
                 files: files.clone(),
                 project: project.path.clone(),
                 can_ask: agent.can_ask || self.tools.can_ask_now,
                 trust: self.edit_trust.clone(),
-            }));
+            });
+            // What the chat agent writes matters only to CLI agents without a sandbox.
+            hosts.push(if self.tools.has_trusting_agents {
+                Arc::new(WatchedHost { host, watch: watch.clone() })
+            } else {
+                host
+            });
         }
-        self.add_hosts(&mut hosts, &tools, (&project.path, &grant), (&scratch, &outputs)).await?;
+        self.add_hosts(&mut hosts, &tools, (&project.path, &grant), (&scratch, &outputs), &watch).await?;
         let memory = self.memory(&scratch, &self.notes.join(member.id.as_str()), &member.id).await;
         let guidance = Guidance {
             // A CLI agent reads a project's instructions itself.
@@ -87,13 +96,16 @@ impl SessionEnvs {
         tools: &ToolsConfig,
         (project_dir, grant): (&str, &Grant),
         (scratch, outputs): (&Path, &Path),
+        watch: &AgentWatch,
     ) -> Result<(), String> {
         if let Some(project) = &self.project {
             hosts.push(Arc::new(ProjectHost::new(project.workspace.clone())));
         }
         if !tools.mcp_servers.is_empty() {
             let start = (project_dir, ContextAccess::Writable);
-            hosts.push(self.server_tools(tools, start, grant, outputs).await.0);
+            let (host, servers) = self.server_tools(tools, start, grant, outputs).await;
+            let watched = servers.as_ref().filter(|_| self.tools.has_trusting_agents);
+            hosts.push(watch.servers(host, watched));
         }
         if let Some(tasks) = self.tools.shared.tasks {
             let root = if tasks.as_files { scratch } else { outputs };

@@ -13,7 +13,7 @@ use althing_mcp::{
     ClientOptions, McpToolHost, ServerProcess, ServerSpec, ServerTransport, SpawnRequest, SpawnedProcess,
     Spawner,
 };
-use althing_protocol::{BoxFuture, ContextAccess, Grant, McpServerConfig, McpTransport, Secret};
+use althing_protocol::{BoxFuture, ContextAccess, Grant, GrantRoot, McpServerConfig, McpTransport, Secret};
 use althing_runner::adapter::{SearchPath, find_program, program_version};
 use althing_runner::{GuardLauncher, PipedProcess, PipedProgram, Sandbox, WriteProtection, processes_ended};
 use std::ffi::OsString;
@@ -34,6 +34,8 @@ pub struct AgentServers {
     spawner: Arc<GuardedSpawner>,
     /// `None` if the write protection never changes.
     policy: Option<ProtectionPolicy>,
+    /// Whether Althing starts any of the servers.
+    are_started: bool,
 }
 
 impl AgentServers {
@@ -53,6 +55,13 @@ impl AgentServers {
             self.host.renew().await;
         }
         Ok(())
+    }
+
+    /// Whether Althing started any of the servers without a protection of every context path.
+    pub fn may_write_anywhere(&self) -> bool {
+        let protection = self.spawner.protection.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_exceptions = self.policy.as_ref().is_some_and(|policy| policy.has_exceptions);
+        self.are_started && (protection.is_none() || has_exceptions)
     }
 
     /// Stops the servers and waits until their processes are gone, but at most twice [`GRACE`]. The next tool call
@@ -84,26 +93,31 @@ pub async fn start_mcp_servers(
         notify(&format!("{notice}{hint}"));
     }));
     let specs = configs.iter().map(|config| spec(config, workspace)).collect();
-    AgentServers { host: Arc::new(McpToolHost::start(specs, options).await), spawner, policy }
+    let are_started = configs.iter().any(McpServerConfig::is_started);
+    AgentServers { host: Arc::new(McpToolHost::start(specs, options).await), spawner, policy, are_started }
 }
 
 #[derive(Clone)]
 pub struct ProtectionPolicy {
     grant: Grant,
     sandbox: Sandbox,
+    /// Whether some writable root is always writable for the servers.
+    has_exceptions: bool,
 }
 
 impl ProtectionPolicy {
     /// MCP servers keep settings and caches in the user's home, so a root that contains the home directory stays
     /// writable for them.
     pub fn new(mut grant: Grant, sandbox: &Sandbox, home: Option<&Path>) -> Self {
-        grant.roots.retain(|root| !home.is_some_and(|home| home.starts_with(&root.path)));
-        Self { grant, sandbox: sandbox.clone() }
+        let is_exception = |root: &GrantRoot| home.is_some_and(|home| home.starts_with(&root.path));
+        let has_exceptions = grant.roots.iter().any(|root| root.writable && is_exception(root));
+        grant.roots.retain(|root| !is_exception(root));
+        Self { grant, sandbox: sandbox.clone(), has_exceptions }
     }
 
     /// The write protection for this access; `None` if the sandbox is not bubblewrap.
     pub async fn protection(&self, access: ContextAccess) -> Result<Option<WriteProtection>, String> {
-        let Self { grant, sandbox } = self.clone();
+        let Self { grant, sandbox, .. } = self.clone();
         let looked =
             tokio::task::spawn_blocking(move || WriteProtection::new(&sandbox, &grant, access)).await;
         let looked = looked.map_err(|error| error.to_string())?;

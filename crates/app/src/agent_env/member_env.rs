@@ -2,6 +2,7 @@
 
 use super::guidance;
 use super::mcp_servers::AgentServers;
+use super::watch::AgentWatch;
 use crate::context::Notify;
 use althing_engine::{Guidance, Planning, ToolRouter, WorkspaceBriefing};
 use althing_protocol::{
@@ -26,6 +27,7 @@ pub(super) struct MemberEnv {
     pub(super) container: Option<Arc<Container>>,
     /// `None` if the config has none, if the run only plans, or if the servers are simulated.
     pub(super) servers: Option<AgentServers>,
+    pub(super) watch: AgentWatch,
     pub(super) notify: AgentNotifier,
 }
 
@@ -93,6 +95,11 @@ impl AgentEnv for MemberEnv {
         Box::pin(async move {
             self.local.open_context().await?;
             self.notify.notices(&self.local);
+            // Before anything can write.
+            if let Err(error) = self.watch.open().await {
+                self.local.close_context().await?;
+                return Err(error);
+            }
             self.recreate(ContextAccess::Writable).await
         })
     }
@@ -103,6 +110,10 @@ impl AgentEnv for MemberEnv {
             // made even if a process cannot be ended.
             let revoked = self.end_processes().await;
             let writes = self.local.close_context().await?;
+            // Processes that could not be ended stay watched.
+            if revoked.is_ok() {
+                self.watch.close().await;
+            }
             if let Err(error) = revoked {
                 self.notify.notice(&format!(
                     "the agent's programs could not be stopped ({error}); files that they write from now on are neither listed nor \

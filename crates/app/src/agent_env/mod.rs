@@ -14,6 +14,7 @@ mod named_code;
 mod server_code;
 mod tool_hosts;
 mod tools;
+mod watch;
 
 use crate::base_dirs::BaseDirs;
 use crate::context::Notify;
@@ -28,7 +29,7 @@ use althing_protocol::{
     AgentEnv, AgentEnvs, AgentId, BoxFuture, ChatSpec, CommandsConfig, ContextAccess, Grant, McpServerConfig,
     RunSpec, SessionId, TaskId, ToolHost, ToolsConfig,
 };
-use althing_runner::{CommandHost, Container, DockerClient, Sandbox};
+use althing_runner::{CommandHost, Container, DockerClient, PlantedCode, Sandbox};
 use althing_workspace::{
     AgentFiles, AgentFilesOptions, Memory, Skills, TaskHost, ToolSet, UndoCoverage, UndoLimits, Workspace,
     find_skills, is_read_only_tool, project_instructions, run_blocking,
@@ -41,6 +42,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use tool_hosts::{FileToolHost, PlanFirstHost};
+use watch::AgentWatch;
+pub use watch::DeliveryWatch;
 
 pub(crate) use commands::command_host;
 pub use commands::{Sandboxes, docker_socket};
@@ -69,6 +72,7 @@ pub struct SessionEnvs {
     /// The directories with the settings of CLI agents, and those of `PATH`.
     unwritable_dirs: Vec<PathBuf>,
     dirs: SessionDirs,
+    planted: Arc<PlantedCode>,
     /// Where the chat agent may change files without asking.
     edit_trust: EditTrust,
     /// Whether the user was told which directories of `PATH` are not searched for programs of MCP servers.
@@ -121,6 +125,7 @@ impl SessionEnvs {
             empty_dir: althing_disk::real_path(&empty_dir),
             unwritable_dirs: unwritable_dirs(environment),
             dirs: SessionDirs::default(),
+            planted: Arc::default(),
             edit_trust: EditTrust::of(environment),
             told_path: AtomicBool::new(false),
             notify,
@@ -132,6 +137,12 @@ impl SessionEnvs {
     #[must_use]
     pub(crate) fn with_dirs(self, dirs: SessionDirs) -> Self {
         Self { dirs, ..self }
+    }
+
+    /// Sets the list to which everything belongs that agents of the session write and that could run code.
+    #[must_use]
+    pub fn with_planted_code(self, planted: Arc<PlantedCode>) -> Self {
+        Self { planted, ..self }
     }
 
     fn register(&self, started: AgentResource) {
@@ -186,6 +197,8 @@ impl SessionEnvs {
         let grant = self.grant(&Grantee::Member { run_dir: Path::new(run_dir), spec, member_index }, &tools);
         let grant = self.protected(grant).await;
         let planning = grant.planning;
+        let watch = AgentWatch::new(&self.planted, Path::new(run_dir), grant.clone(), &self.notify);
+        watch.reopen().await?;
         let outputs = grant.output_dir.clone().unwrap_or_default();
         let name = outputs.file_name().unwrap_or_default();
         make_dir(&outputs)?;
@@ -219,6 +232,7 @@ impl SessionEnvs {
             let start = (local.path(), ContextAccess::ReadOnly);
             let host;
             (host, servers) = self.server_tools(&tools, start, &grant, &outputs).await;
+            let host = watch.servers(host, servers.as_ref());
             hosts.push(PlanFirstHost::wrap(host, |_| false, plan_first));
         }
         if let Some(tasks) = self.tools.shared.tasks {
@@ -241,6 +255,7 @@ impl SessionEnvs {
             memory,
             container,
             servers,
+            watch,
             notify,
         })
     }

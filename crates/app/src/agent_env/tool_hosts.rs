@@ -1,5 +1,6 @@
 //! Tool hosts that wrap others.
 
+use super::watch::AgentWatch;
 use crate::edit_trust::EditTrust;
 use althing_protocol::{BoxFuture, ContextAccess, EditPreview, ToolCall, ToolHost, ToolOutcome, ToolSpec};
 use althing_workspace::{AgentFiles, FileHost};
@@ -102,5 +103,48 @@ impl ToolHost for ChatFileHost {
         digest: &'a str,
     ) -> BoxFuture<'a, ToolOutcome> {
         self.files.call_previewed(call, access, digest)
+    }
+}
+
+/// Tools that may write to the user's files at any time. Code that they write is found after each call.
+pub struct WatchedHost {
+    pub watch: AgentWatch,
+    pub host: Arc<dyn ToolHost>,
+}
+
+impl ToolHost for WatchedHost {
+    fn tools(&self, access: ContextAccess) -> Vec<ToolSpec> {
+        self.host.tools(access)
+    }
+
+    fn call<'a>(&'a self, call: &'a ToolCall, access: ContextAccess) -> BoxFuture<'a, ToolOutcome> {
+        self.watched(self.host.call(call, access))
+    }
+
+    fn preview<'a>(
+        &'a self,
+        call: &'a ToolCall,
+        access: ContextAccess,
+    ) -> BoxFuture<'a, Result<EditPreview, ToolOutcome>> {
+        self.host.preview(call, access)
+    }
+
+    fn call_previewed<'a>(
+        &'a self,
+        call: &'a ToolCall,
+        access: ContextAccess,
+        digest: &'a str,
+    ) -> BoxFuture<'a, ToolOutcome> {
+        self.watched(self.host.call_previewed(call, access, digest))
+    }
+}
+
+impl WatchedHost {
+    fn watched<'a>(&'a self, work: BoxFuture<'a, ToolOutcome>) -> BoxFuture<'a, ToolOutcome> {
+        Box::pin(async move {
+            let refused =
+                |error| ToolOutcome { content: format!("Nothing was done: {error}"), is_error: true };
+            self.watch.during(work).await.unwrap_or_else(refused)
+        })
     }
 }

@@ -32,6 +32,8 @@ pub struct TeamTools {
     pub server_dir: Option<PathBuf>,
     /// Whether commands and MCP servers are only simulated.
     pub simulated: bool,
+    /// Whether a CLI agent runs without a sandbox and uses the settings of the directory where it works.
+    pub has_trusting_agents: bool,
     /// Whether a person who resumes a conversation can be asked about the chat agent's changes, even if nobody could
     /// be asked when it was started.
     pub can_ask_now: bool,

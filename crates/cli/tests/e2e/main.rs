@@ -93,6 +93,7 @@ mod output;
 mod papers;
 mod plans;
 mod planted;
+mod planted_by_runs;
 mod private_settings;
 mod program_checks;
 mod program_config;

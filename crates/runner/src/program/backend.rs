@@ -10,7 +10,7 @@ use super::foreign_settings::notice_of_ignored;
 use super::headless::Headless;
 use super::model_prices::ModelPrices;
 use super::pipes::{FinishedRun, ProgramEvent};
-use super::prepare::{ProgramStarter, StartRequest};
+use super::prepare::{PreparedProgram, ProgramStarter, StartRequest};
 use super::raw_output::RawOutputFile;
 use super::recorded_calls::RecordedCalls;
 use super::reply_collector::ReplyCollector;
@@ -21,6 +21,7 @@ use crate::agent_processes::{UntilEnded, processes_ended};
 use crate::code_watch::{CodeWatch, WatchedProgram};
 use crate::command::unique;
 use crate::placeholders::Placeholders;
+use crate::planted_code::PlantedCode;
 use althing_protocol::{
     AgentKind, AgentOptions, Backend, BackendError, BackendErrorKind, BackendInfo, BoxFuture, CallContext,
     DeltaSink, Endpoint, EndpointHandler, Endpoints, ExecutionMode, Message, ModelRequest, ProgramSpec,
@@ -61,6 +62,8 @@ pub struct CliAgentConfig {
     pub idle: Option<Duration>,
     /// Prices, for a CLI agent that reports tokens but no cost.
     pub prices: ModelPrices,
+    /// What agents of the session wrote that could run code.
+    pub planted: Arc<PlantedCode>,
 }
 
 impl CliBackend {
@@ -261,8 +264,7 @@ impl CliBackend {
             grant: &grant,
             unsandboxed_level: PermissionLevel::Workspace,
         };
-        let prepared = self.starter.prepare(&start_request).await;
-        let mut prepared = prepared.map_err(|(why, hint)| error(BackendErrorKind::NotFound, &why, hint))?;
+        let mut prepared = self.prepare(&start_request).await?;
         let late = request.call_context.as_ref().map(|call_context| call_context.late_notices.clone());
         // The notice about ignored settings is given once per conversation.
         let ignored = notice_of_ignored(prepared.adapter.name(), &prepared.ignored_settings);
@@ -323,6 +325,22 @@ impl CliBackend {
                 Ok(Some(Reply { text, tool_calls: calls, native: conversation, usage, ..Reply::default() }))
             }
         }
+    }
+
+    /// Also fails if the CLI agent would run code that an agent planted: without a sandbox, and with the settings of the
+    /// directory where it works.
+    async fn prepare(&self, start: &StartRequest<'_>) -> Result<PreparedProgram, BackendError> {
+        let spec = start.spec;
+        if self.starter.trusts_project_settings
+            && !self.starter.is_confined(spec)
+            && let Some(problem) = self.config.planted.problem(Path::new(&spec.cwd), &spec.adapter).await
+        {
+            let hint = "look at the files, and delete what you do not want; then start a new session, or leave out \
+                        `--trust`";
+            return Err(error(BackendErrorKind::NotFound, &problem, Some(hint.to_owned())));
+        }
+        let prepared = self.starter.prepare(start).await;
+        prepared.map_err(|(why, hint)| error(BackendErrorKind::NotFound, &why, hint))
     }
 
     fn finish_reply(

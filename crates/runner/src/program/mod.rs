@@ -14,7 +14,6 @@ mod headless;
 mod last_message;
 mod model_prices;
 mod pipes;
-mod planted_code;
 mod prepare;
 mod private_settings;
 mod program_sandbox;
@@ -23,7 +22,6 @@ mod recorded_calls;
 mod reply_collector;
 mod report_limit;
 mod resumed;
-mod stored_code;
 mod structured_session;
 mod task_reporter;
 mod troubles;
@@ -44,6 +42,7 @@ use crate::code_watch::{CodeWatch, WatchedProgram, WrittenCode};
 use crate::git_code::git_code;
 use crate::linked_code::linked_code;
 use crate::placeholders::Placeholders;
+use crate::planted_code::{NoticeSink, PlantedCode};
 use crate::terminal::{AgentRunner, PatternTable, TypedPrompt};
 use althing_disk::refuse_replaced;
 use althing_protocol::{
@@ -55,7 +54,6 @@ use foreign_settings::notice_of_ignored;
 use headless::Headless;
 use last_message::{EndedProgram, KnownConversation, keep_from_overwriting};
 use pipes::{FinishedRun, ProgramEvent};
-use planted_code::PlantedCode;
 use prepare::{PreparedProgram, StartRequest};
 use report_limit::limited;
 use resumed::{find_conversation, resumed_id, with_prompt_to_send, without_refused_conversation};
@@ -134,6 +132,12 @@ impl ProgramRunner {
     #[must_use]
     pub fn with_prices(self, prices: ModelPrices) -> Self {
         Self { prices, ..self }
+    }
+
+    /// Sets the list of the session to which everything belongs that agents and programs write and that could run code.
+    #[must_use]
+    pub fn with_planted_code(self, planted: Arc<PlantedCode>) -> Self {
+        Self { planted, ..self }
     }
 
     /// Sets the directories in which the user and the other tasks work. A program in a sandbox cannot change files of
@@ -392,12 +396,18 @@ impl Programs for ProgramRunner {
                 return end;
             }
             let is_confined = self.starter.is_confined(&job.spec);
-            self.planted.load(Path::new(&job.dir), &reports).await;
+            let notices: NoticeSink = {
+                let reports = Arc::clone(&reports);
+                Arc::new(move |notice| reports(ProgramReport::Notice(notice)))
+            };
+            self.planted.load(Path::new(&job.dir), &notices).await;
+            drop(notices);
             if !is_confined
-                && let Some((error, hint)) =
-                    self.planted.problem(Path::new(&job.spec.cwd), &job.spec.adapter).await
+                && let Some(error) = self.planted.problem(Path::new(&job.spec.cwd), &job.spec.adapter).await
             {
-                return failed(error, Some(hint));
+                let hint = "look at the files, and delete what you do not want; then start the workflow again, or let the \
+                            task run in the sandbox (`sandbox: true`)";
+                return failed(error, Some(hint.to_owned()));
             }
             let grant = self.grant(job).await;
             let watch = if is_agent || is_confined { Some(CodeWatch::start(&grant).await) } else { None };

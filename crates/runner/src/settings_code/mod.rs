@@ -57,7 +57,7 @@ pub(crate) fn concerns(row: &RunsCode, adapter: &str) -> bool {
     owner.is_none_or(|owner| owner == adapter || is_user_defined())
 }
 
-/// What the settings may start inside the directories `roots`. The settings are those among the paths `found`, and
+/// What the settings may start in the directories and files `roots`. The settings are those among the paths `found`, and
 /// those in the working directories, the directories above them and the home directory.
 pub(crate) fn settings_code<'a>(
     found: impl Iterator<Item = &'a PathBuf>,
@@ -142,7 +142,7 @@ impl SettingsCode {
         tops.sort();
         tops.dedup();
         let code = match commands {
-            Some(commands) => command_code(roots, &tops, &commands),
+            Some(commands) => code_in_roots(roots, &tops, &commands),
             None => CommandCode { is_unknown: true, ..CommandCode::default() },
         };
         self.files.extend(code.named.into_iter().map(|path| (path, row)));
@@ -155,6 +155,20 @@ impl SettingsCode {
             self.unknown.extend(inside.chain(around).map(|dir| (dir.clone(), unnamed)));
         }
     }
+}
+
+/// What the commands may run of the directories and files `roots`.
+fn code_in_roots(roots: &[PathBuf], tops: &[PathBuf], commands: &[Vec<u8>]) -> CommandCode {
+    let dir_of = |root: &PathBuf| match root.parent() {
+        Some(dir) if !root.is_dir() => dir.to_owned(),
+        _ => root.clone(),
+    };
+    let dirs: Vec<PathBuf> = roots.iter().map(dir_of).collect();
+    let mut code = command_code(&dirs, tops, commands);
+    let is_in_roots = |path: &PathBuf| roots.iter().any(|root| path.starts_with(root));
+    code.named.retain(is_in_roots);
+    code.unnamed.retain(is_in_roots);
+    code
 }
 
 fn row_of(file: &Path) -> Option<&'static RunsCode> {

@@ -1,6 +1,5 @@
-//! Stores, in the directory of a task, what is known about the code that its program in a sandbox writes, so that
-//! nothing that a program planted is forgotten when Althing is killed and the session is resumed. No agent can write
-//! there.
+//! Stores, in the directory of a task, what is known about the code that its agents and its program write, so that
+//! nothing that they planted is forgotten when Althing is killed and the session is resumed. No agent can write there.
 
 use crate::code_stamp::Stamp;
 use crate::code_watch::{CodeWatch, Found, WrittenCode};
@@ -28,14 +27,14 @@ pub(super) struct Told {
 
 #[derive(Debug, Default)]
 pub(super) struct TaskCode {
-    /// The state from before the program that is running, or that was interrupted.
-    pub(super) before: Option<CodeWatch>,
-    /// What programs of the task wrote until they ended, and what the user was told about it.
+    /// The states from before everything that may be writing now, or that was interrupted.
+    pub(super) before: Vec<CodeWatch>,
+    /// What was written until the writer ended, and what the user was told about it.
     pub(super) written: Vec<(WrittenCode, Told)>,
 }
 
 pub(super) fn store(dir: &Path, code: &TaskCode) -> Result<(), DiskError> {
-    let before = code.before.as_ref().map(|watch| StoredWatch {
+    let before = code.before.iter().map(|watch| StoredWatch {
         roots: stored_paths(&watch.roots),
         elsewhere: stored_paths(&watch.elsewhere),
         files: watch.before.files.iter().map(|(path, (stamp, _))| (path.into(), *stamp)).collect(),
@@ -52,7 +51,7 @@ pub(super) fn store(dir: &Path, code: &TaskCode) -> Result<(), DiskError> {
         told_files: stored_paths(&told.files),
         told_incomplete: told.is_incomplete,
     });
-    let stored = StoredCode { before, written: written.collect() };
+    let stored = StoredCode { before: before.collect(), written: written.collect() };
     let path = dir.join(NAME);
     let text =
         serde_json::to_vec(&stored).map_err(io::Error::other).map_err(DiskError::io("write", &path))?;
@@ -60,8 +59,8 @@ pub(super) fn store(dir: &Path, code: &TaskCode) -> Result<(), DiskError> {
     replace(&RealDisk, dir, NAME, &text, Durability::Synced)
 }
 
-/// What is stored about a task; `None` if nothing is. If it cannot be read, the task's programs count as having
-/// written anything anywhere.
+/// What is stored about a task; `None` if nothing is. If it cannot be read, the task counts as having written anything
+/// anywhere.
 pub(super) fn load(dir: &Path) -> Option<TaskCode> {
     let read = match read_regular(&dir.join(NAME), MAX_BYTES) {
         Ok(bytes) => serde_json::from_slice::<StoredCode>(&bytes).map_err(|error| error.to_string()),
@@ -73,17 +72,17 @@ pub(super) fn load(dir: &Path) -> Option<TaskCode> {
     Some(match read {
         Ok(stored) => stored.into(),
         Err(error) => {
-            tracing::warn!(dir = %dir.display(), error, "what a program wrote is not known");
+            tracing::warn!(dir = %dir.display(), error, "what a task wrote is not known");
             let anything =
                 WrittenCode { files: Vec::new(), roots: vec![PathBuf::from("/")], is_incomplete: true };
-            TaskCode { before: None, written: vec![(anything, Told::default())] }
+            TaskCode { before: Vec::new(), written: vec![(anything, Told::default())] }
         }
     })
 }
 
 #[derive(Serialize, Deserialize)]
 struct StoredCode {
-    before: Option<StoredWatch>,
+    before: Vec<StoredWatch>,
     written: Vec<StoredFinding>,
 }
 
@@ -139,7 +138,7 @@ fn loaded_paths<T: FromIterator<PathBuf>>(paths: Vec<StoredPath>) -> T {
 
 impl From<StoredCode> for TaskCode {
     fn from(stored: StoredCode) -> Self {
-        let before = stored.before.map(|watch| {
+        let before = stored.before.into_iter().map(|watch| {
             let [is_incomplete, are_packages_incomplete, are_settings_incomplete] = watch.incomplete;
             let files = watch.files.into_iter().map(|(path, stamp)| (path.into(), (stamp, &UNKNOWN)));
             let before = Found {
@@ -169,6 +168,6 @@ impl From<StoredCode> for TaskCode {
                 Told { files: loaded_paths(finding.told_files), is_incomplete: finding.told_incomplete };
             (written, told)
         });
-        Self { before, written: written.collect() }
+        Self { before: before.collect(), written: written.collect() }
     }
 }
