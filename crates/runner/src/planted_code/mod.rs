@@ -6,6 +6,8 @@
 //! must be watched here while it may write: programs in a sandbox, agents of runs, files that Althing copies for them.
 
 mod stored;
+#[cfg(test)]
+mod tests;
 
 use crate::code_watch::{CodeWatch, MAX_NAMED, WrittenCode, name_files};
 use crate::protected_paths::matching_row;

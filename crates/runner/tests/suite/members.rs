@@ -11,7 +11,9 @@ use althing_runner::adapter::{
     Adapters, AgentAdapter, ClaudeCode, Conversations, LaunchConfig, LaunchRequest, OutputParser,
     PermissionLevel, PlainTextParser,
 };
-use althing_runner::{CliAgentConfig, CliBackend, ProgramLimits, ProgramStarter, Sandbox, SandboxKind};
+use althing_runner::{
+    CliAgentConfig, CliBackend, NoticeSink, PlantedCode, ProgramLimits, ProgramStarter, Sandbox, SandboxKind,
+};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -631,6 +633,45 @@ async fn a_plain_text_program_counts_as_one_call_and_fails_with_its_last_error_l
     for (text, why) in failing {
         let error = backend.call(&script(text), &mut |_| {}).await.unwrap_err();
         assert_eq!((error.message, error.usage.calls), (format!("claude_code: {why}"), 1));
+    }
+}
+
+#[tokio::test]
+async fn a_member_without_a_sandbox_that_trusts_settings_does_not_start_on_planted_code() {
+    for (written, starts) in [(".mcp.json", false), ("main.py", true)] {
+        let fixture = TaskFixture::new();
+        let planted = Arc::new(PlantedCode::default());
+        let starter = ProgramStarter {
+            adapters: Adapters::of(AGENT_KINDS, vec![Arc::new(PlainText)]),
+            launcher: launcher(),
+            sandbox: unconfined(),
+            state_dir: None,
+            settings_dir: None,
+            trusts_project_settings: true,
+            limits: ProgramLimits::default(),
+            output_masking: None,
+        };
+        let member = CliAgentConfig {
+            kind: "claude_code".to_owned(),
+            dir: fixture.path("state/members"),
+            planted: Arc::clone(&planted),
+            ..CliAgentConfig::default()
+        };
+        let backend = CliBackend::new(Arc::new(starter), Arc::new(FakeEndpoints::default()), member).unwrap();
+        let (run, grant) = (fixture.path("state/tasks/r1"), Grant::project(fixture.path("work")));
+        let write = || std::fs::write(fixture.path("work").join(written), "{}").unwrap();
+        planted.during_blocking(&run, &grant, &(Arc::new(|_| {}) as NoticeSink), write).unwrap();
+        let request =
+            ModelRequest { system: ":".into(), ..request(&fixture, "echo one\nexit", &["new_answer"]) };
+        let reply = backend.call(&request, &mut |_| {}).await;
+        assert_eq!(reply.is_ok(), starts, "{written}: {reply:?}");
+        if let Err(error) = reply {
+            assert!(
+                error.message.contains(written) && error.hint.unwrap().contains("--trust"),
+                "{}",
+                error.message
+            );
+        }
     }
 }
 
