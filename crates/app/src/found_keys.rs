@@ -59,7 +59,7 @@ pub(crate) fn notice(config: &Config, app: &AppContext) -> Option<String> {
 /// For agents that the user has not named: why these keys are not used.
 pub(crate) fn unused(names: &[String], environment: &Environment) -> String {
     format!(
-        "{} comes from {}, which was found in this directory, and is not used: the owner of such a key may read what is sent \
+        "not used: {} from {}, a file that was found in this directory, because the owner of such a key may read what is sent \
          with it",
         names.join(", "),
         EnvFile::of(environment).path.display()

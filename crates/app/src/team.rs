@@ -230,7 +230,10 @@ fn from_environment(app: &AppContext) -> Result<Team, Failure> {
     let mut team = load("what is found here", &starter_config(&found), environment)?;
     team.notes.push(format!("no config found: agents from {}", found.describe()));
     if !unused.is_empty() {
-        team.notes.push(format!("{}; accept it with --trust", found_keys::unused(&unused, environment)));
+        team.notes.push(format!(
+            "{}; if the file is yours, accept the key with --trust",
+            found_keys::unused(&unused, environment)
+        ));
     }
     team.notes.extend(found.unusable());
     Ok(team)

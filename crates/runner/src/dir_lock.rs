@@ -7,7 +7,8 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long a directory may be locked by a process that removes its content.
+/// How long a process waits for the lock on a directory while another process removes its content; then it goes on
+/// without the lock.
 const CLEANING_TIMEOUT: Duration = Duration::from_secs(5);
 const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 

@@ -206,7 +206,7 @@ fn read_span(span: &Value, resource: &BTreeMap<String, Value>) -> CollectedSpan 
     let time = (number(&span["startTimeUnixNano"]), number(&span["endTimeUnixNano"]));
     assert!(time.0 > 0 && time.0 <= time.1, "it does not end before it begins: {span:?}");
     let kind = span["kind"].as_u64().expect("a kind is a number");
-    assert!((1..=5).contains(&kind), "there is such a kind: {kind}");
+    assert!((1..=5).contains(&kind), "a span has an unknown kind: {kind}");
     let events = span.get("events").and_then(Value::as_array).cloned().unwrap_or_default();
     let events = events.iter().map(|event| {
         let event = only(event, &["timeUnixNano", "name", "attributes", "droppedAttributesCount"]);
@@ -215,7 +215,7 @@ fn read_span(span: &Value, resource: &BTreeMap<String, Value>) -> CollectedSpan 
     });
     let status = span.get("status").map(|status| only(status, &["code", "message"]));
     let code = status.and_then(|status| status.get("code")).map(|code| code.as_u64().expect("a number"));
-    assert!(code.is_none_or(|code| code <= 2), "there is such a status");
+    assert!(code.is_none_or(|code| code <= 2), "a span has an unknown status: {code:?}");
     CollectedSpan {
         trace: id(&span["traceId"], 32),
         id: id(&span["spanId"], 16),

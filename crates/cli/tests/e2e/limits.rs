@@ -7,8 +7,8 @@ use serde_json::json;
 
 use super::support::{Fixture, LIMIT};
 
-/// Checks that a run did not end before its limit of at least a second. The models never answer, so only the limit can
-/// end the run.
+/// Checks that a run did not end before its limit of at least a second. In each of these tests at least one model never
+/// finishes a reply, so only the limit can end the run.
 #[track_caller]
 fn ended_at_its_limit(output: &Output) {
     assert!(output.elapsed >= Duration::from_secs(1), "{:?}", output.elapsed);

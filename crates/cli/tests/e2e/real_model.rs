@@ -90,8 +90,8 @@ fn result_of(althing: &Althing, task: &str) -> (i32, Value) {
     (output.code.unwrap_or(-1), serde_json::from_str(&output.stdout).unwrap_or_default())
 }
 
-/// Whether a single run of so small a model ends with an answer, and which of its calls the token limit cuts off, is
-/// chance. Therefore there are three runs.
+/// It is chance whether a single run of so small a model ends with an answer, and which of its calls the token limit cuts
+/// off; so answers and calls are counted over three runs (the fourth is only checked for its exit code and markup).
 #[test]
 fn runs_on_a_tiny_real_model_end_mostly_with_an_answer_and_never_present_markup() {
     let Some(server) = RealServer::start() else { return };

@@ -13,7 +13,7 @@ struct Good {
     bytes: Vec<u8>,
     /// The offset of each line, and the end of the log.
     starts: Vec<usize>,
-    /// For each line, the first event of its append.
+    /// For each line, the sequence number of the first event in the batch that it was written with.
     batch: Vec<usize>,
 }
 

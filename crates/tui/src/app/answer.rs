@@ -218,7 +218,8 @@ impl App {
 
     fn say_ungranted(&mut self, mention: Option<String>) {
         if let Some(mention) = mention {
-            self.toast = Some(format!("{mention} grants nothing here: write it in a message"));
+            self.toast =
+                Some(format!("{mention} gives no access here: mention the path in a message instead"));
         }
     }
 

@@ -362,7 +362,7 @@ fn the_fields_of_a_plan_say_that_a_path_grants_nothing_there() {
         screen.write("write @/data/notes:w too");
         screen.press(KeyCode::Enter);
         assert_eq!(screen.ops.len(), 1);
-        assert!(screen.shows("@/data/notes:w grants nothing here"), "{}", screen.text());
+        assert!(screen.shows("@/data/notes:w gives no access here"), "{}", screen.text());
     }
 }
 
