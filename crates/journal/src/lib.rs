@@ -17,6 +17,7 @@ mod names;
 mod reader;
 mod saver;
 mod scan;
+mod search;
 mod sessions;
 mod state_dir_mapping;
 mod store;

@@ -3,9 +3,9 @@
 //! an event that cannot be read back is worse than an unmasked value.
 
 use crate::encodings::encoded;
+use crate::search::{self, Search};
 use crate::visible::Visible;
 use crate::{free_text, structure};
-use aho_corasick::AhoCorasick;
 use althing_protocol::{AnswerLabel, Event, Op};
 use althing_text::sanitize;
 use serde_json::{Map, Value};
@@ -91,52 +91,11 @@ const FOREIGN_FIELDS: &[&str] = &[
 /// In these objects and everything below them, even the keys come from a model, a program or a user.
 const FOREIGN_KEY_OBJECTS: &[&str] = &["coordination_overrides", "agent_system_prompts", "env", "parameters"];
 
-#[derive(Clone, Default)]
-pub(crate) enum Search {
-    #[default]
-    Nothing,
-    Values(AhoCorasick),
-    /// The search could not be built: every text is masked, so that no secret is shown.
-    Failed,
-}
-
-impl Search {
-    fn new(values: &BTreeSet<String>) -> Self {
-        if values.is_empty() {
-            return Self::Nothing;
-        }
-        AhoCorasick::new(values).map_or(Self::Failed, Self::Values)
-    }
-
-    /// Start and end of each match; matches may overlap.
-    fn spans(&self, bytes: &[u8]) -> Vec<(usize, usize)> {
-        match self {
-            Self::Values(search) => {
-                search.find_overlapping_iter(bytes).map(|found| (found.start(), found.end())).collect()
-            }
-            Self::Failed if !bytes.is_empty() => vec![(0, bytes.len())],
-            Self::Nothing | Self::Failed => Vec::new(),
-        }
-    }
-
-    fn is_match(&self, text: &str) -> bool {
-        match self {
-            Self::Nothing => false,
-            Self::Values(search) => search.is_match(text),
-            Self::Failed => true,
-        }
-    }
-}
-
 /// Replaces known secret values with `[secret]`.
 #[derive(Clone, Default)]
 pub struct Masker {
     in_text: Search,
     in_json: Search,
-    /// The values in all their forms, sorted.
-    forms: Vec<String>,
-    /// The first bytes of all forms: a quick check that rules out most chunk ends.
-    first_bytes: BTreeSet<u8>,
     /// The length of the longest form.
     longest: usize,
 }
@@ -158,7 +117,7 @@ impl Masker {
         Self::with_search(values, Search::new)
     }
 
-    pub(crate) fn with_search<I>(values: I, search: impl Fn(&BTreeSet<String>) -> Search) -> Self
+    pub(crate) fn with_search<I>(values: I, search: impl Fn(BTreeSet<String>) -> Search) -> Self
     where
         I: IntoIterator,
         I::Item: AsRef<str>,
@@ -172,15 +131,8 @@ impl Masker {
         }
         let text: BTreeSet<String> = plain.iter().flat_map(|value| forms(value)).collect();
         let json: BTreeSet<String> = text.iter().map(|form| escaped(form)).collect();
-        let first_bytes = text.iter().filter_map(|form| form.bytes().next()).collect();
         let longest = text.iter().map(String::len).max().unwrap_or(0);
-        Self {
-            in_text: search(&text),
-            in_json: search(&json),
-            forms: text.into_iter().collect(),
-            first_bytes,
-            longest,
-        }
+        Self { in_text: search(text), in_json: search(json), longest }
     }
 
     /// The text without secrets; borrowed if it contained none. Characters that are not shown hide no secret.
@@ -192,12 +144,9 @@ impl Masker {
         let mut masked = String::with_capacity(text.len());
         let mut done = 0;
         for (start, end) in spans {
-            // Overlapping matches become one mask, so that no part of either value stays readable.
-            if start >= done {
-                masked.push_str(text.get(done..start).unwrap_or_default());
-                masked.push_str(MASK);
-            }
-            done = done.max(end);
+            masked.push_str(text.get(done..start).unwrap_or_default());
+            masked.push_str(MASK);
+            done = end;
         }
         masked.push_str(text.get(done..).unwrap_or_default());
         Cow::Owned(masked)
@@ -207,7 +156,7 @@ impl Masker {
     /// arrives. A start behind which far too many hidden characters follow does not count.
     pub fn unfinished(&self, text: &str) -> usize {
         let unfinished = self.unfinished_bytes(text.as_bytes());
-        if unfinished > self.most_held() { self.unfinished_as_is(text.as_bytes()) } else { unfinished }
+        if unfinished > self.most_held() { self.in_text.unfinished(text.as_bytes()) } else { unfinished }
     }
 
     /// Whether the search was built; if not, every text is masked.
@@ -215,8 +164,15 @@ impl Masker {
         !matches!((&self.in_text, &self.in_json), (Search::Failed, _) | (_, Search::Failed))
     }
 
-    pub(crate) fn forms(&self) -> &[String] {
-        &self.forms
+    /// Whether there is nothing to mask.
+    pub(crate) fn is_empty(&self) -> bool {
+        matches!(self.in_text, Search::Nothing)
+    }
+
+    /// False only if the bytes contain no secret. This is faster than [`Self::spans`].
+    pub(crate) fn may_contain_secret(&self, bytes: &[u8]) -> bool {
+        self.in_text.may_match(bytes)
+            || Visible::of(bytes).is_some_and(|visible| self.in_text.may_match(&visible.bytes))
     }
 
     pub(crate) fn longest(&self) -> usize {
@@ -228,48 +184,34 @@ impl Masker {
         MAX_HIDDEN + 2 * self.longest
     }
 
-    /// Start and end of each secret, in order; secrets may overlap. Characters that are not shown hide no secret.
+    /// Start and end of each secret, in order. Secrets that overlap are one, so that no part of either value stays
+    /// readable. Characters that are not shown hide no secret.
     pub(crate) fn spans(&self, bytes: &[u8]) -> Vec<(usize, usize)> {
         let mut spans = self.in_text.spans(bytes);
         if let Some(visible) = Visible::of(bytes) {
             let found = self.in_text.spans(&visible.bytes).into_iter();
             spans.extend(found.map(|(start, end)| visible.span(start, end)));
+            spans = search::disjoint(spans);
         }
-        spans.sort_unstable();
         spans
     }
 
     /// [`Self::unfinished`] for bytes that may not be UTF-8, with any number of hidden characters.
     pub(crate) fn unfinished_bytes(&self, bytes: &[u8]) -> usize {
-        if self.forms.is_empty() {
+        if self.is_empty() {
             return 0;
         }
-        let raw = self.unfinished_as_is(bytes);
+        let raw = self.in_text.unfinished(bytes);
         let Some(visible) = Visible::of(bytes) else { return raw };
-        match self.unfinished_as_is(&visible.bytes) {
+        match self.in_text.unfinished(&visible.bytes) {
             0 => raw,
             shown => raw.max(bytes.len() - visible.origin(visible.bytes.len() - shown)),
         }
     }
 
-    fn unfinished_as_is(&self, bytes: &[u8]) -> usize {
-        let from = bytes.len().saturating_sub(self.longest.saturating_sub(1));
-        let begins = |at: &usize| {
-            let end = bytes.get(*at..).unwrap_or_default();
-            if !end.first().is_some_and(|first| self.first_bytes.contains(first)) {
-                return false;
-            }
-            // The forms are sorted, so those that begin with `end` follow each other.
-            let next = self.forms.partition_point(|form| form.as_bytes() < end);
-            let mut longer = self.forms.iter().skip(next).take_while(|form| form.as_bytes().starts_with(end));
-            longer.any(|form| form.len() > end.len())
-        };
-        (from..bytes.len()).find(begins).map_or(0, |at| bytes.len() - at)
-    }
-
     /// The event with secrets masked only in its free text, so that it still means the same to Althing.
     pub fn mask_free_text(&self, mut event: Event) -> Event {
-        if !matches!(self.in_text, Search::Nothing) {
+        if !self.is_empty() {
             free_text::each_text(&mut event.fact, &mut |text| {
                 if let Cow::Owned(masked) = self.mask_text(text) {
                     *text = masked;
@@ -281,7 +223,7 @@ impl Masker {
 
     /// The first place in an op where a secret is a part of something that is acted upon, such as a command or a path.
     pub fn secret_place(&self, op: &Op) -> Option<String> {
-        if matches!(self.in_text, Search::Nothing) {
+        if self.is_empty() {
             return None;
         }
         structure::secret_place(op, &|text| matches!(self.mask_text(text), Cow::Owned(_)))
@@ -290,12 +232,12 @@ impl Masker {
     /// The event with masked secrets. Values that Althing itself produces, such as ids and statuses, stay as they are,
     /// and so does an event that could not be read back with masks.
     pub fn mask_event(&self, event: Event) -> Event {
-        if matches!(self.in_json, Search::Nothing) {
+        if self.is_empty() {
             return event;
         }
         // An event without a JSON form is neither written nor shown.
         let Ok(json) = serde_json::to_string(&event) else { return event };
-        if !self.in_json.is_match(&json) && !may_hide(&json) {
+        if !self.in_json.may_match(json.as_bytes()) && !may_hide(&json) {
             return event;
         }
         let Ok(value) = serde_json::from_str::<Value>(&json) else { return event };

@@ -4,7 +4,6 @@
 
 use crate::mask::{MASK, Masker};
 use crate::visible::Visible;
-use aho_corasick::{AhoCorasick, MatchKind};
 use althing_protocol::MaskStream;
 use std::fmt;
 use std::sync::Arc;
@@ -12,8 +11,6 @@ use std::sync::Arc;
 /// Masks the secrets in a byte stream.
 pub struct MaskingStream {
     masker: Arc<Masker>,
-    /// A fast check for any match; without it, every chunk is searched in full.
-    quick_search: Option<AhoCorasick>,
     /// Bytes that were received but not yet passed on.
     held: Vec<u8>,
     /// How many bytes at the start of `held` belong to a secret whose mask was already passed on.
@@ -30,16 +27,7 @@ impl fmt::Debug for MaskingStream {
 impl MaskingStream {
     /// A stream that masks the secrets that this masker knows.
     pub fn new(masker: Arc<Masker>) -> Self {
-        // Masking needs overlapping matches. This search only checks whether there is any match, so it can be a
-        // leftmost search, which is faster because it can use vector instructions.
-        let built = AhoCorasick::builder().match_kind(MatchKind::LeftmostFirst).build(masker.forms());
-        let quick_search = built.map_or(None, |search| masker.is_searchable().then_some(search));
-        Self { masker, quick_search, held: Vec::new(), covered: 0, out: Vec::new() }
-    }
-
-    fn may_contain_secret(&self, bytes: &[u8]) -> bool {
-        let Some(search) = &self.quick_search else { return true };
-        search.is_match(bytes) || Visible::of(bytes).is_some_and(|visible| search.is_match(&visible.bytes))
+        Self { masker, held: Vec::new(), covered: 0, out: Vec::new() }
     }
 
     /// Moves the held bytes up to `end` into `out`, masked; the rest stays held.
@@ -50,7 +38,7 @@ impl MaskingStream {
             if start >= end {
                 break;
             }
-            // Overlapping matches become one mask, so that no part of either value stays readable.
+            // A mask that was already passed on may cover the start.
             if start >= done {
                 self.out.extend_from_slice(self.held.get(done..start).unwrap_or_default());
                 self.out.extend_from_slice(MASK.as_bytes());
@@ -87,10 +75,10 @@ impl MaskingStream {
 
 impl MaskStream for MaskingStream {
     fn push<'a>(&'a mut self, bytes: &'a [u8]) -> &'a [u8] {
-        if self.masker.forms().is_empty() {
+        if self.masker.is_empty() {
             return bytes;
         }
-        if self.held.is_empty() && !self.may_contain_secret(bytes) {
+        if self.held.is_empty() && !self.masker.may_contain_secret(bytes) {
             let (free, held) = bytes.split_at(bytes.len() - self.masker.unfinished_bytes(bytes));
             self.held.extend_from_slice(held);
             self.limit_held();

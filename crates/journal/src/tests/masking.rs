@@ -1,7 +1,7 @@
 //! Row S6 of docs/reliability.md: known secrets never reach a file in any form, and masking never breaks an event.
 
 use super::{event, id, manager, opened, run_spec, session};
-use crate::mask::Search;
+use crate::search::Search;
 use crate::{Masker, MaskingStream};
 use althing_disk::sim::SimDisk;
 use althing_protocol::{

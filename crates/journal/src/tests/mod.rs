@@ -7,6 +7,7 @@ mod damage;
 mod faults;
 mod format;
 mod free_text;
+mod long_secrets;
 mod masking;
 mod processes;
 mod real_files;
