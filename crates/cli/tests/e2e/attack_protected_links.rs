@@ -1,7 +1,7 @@
 //! Symlinks between ordinary and protected paths: an agent writes through a symlink that leads into a repository, or
 //! writes to the target of a symlink with a protected name such as `.envrc`. Judged by what is on the disk.
 
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use althing_testkit::docker::{TestDockerDaemon, is_excluded};
@@ -164,5 +164,28 @@ fn no_agent_writes_in_a_context_path_inside_a_repository() {
         let is_written = |target: &str| base.join(target).join("pre-commit").exists();
         let found = links.map(|(_, target)| is_written(target));
         ensure(found == [false, false, true], || format!("{cell:?}: {found:?}"))
+    });
+}
+
+/// The sandbox hides the state directory, but the command's workspace, which is below it, must stay reachable.
+#[test]
+fn a_command_in_a_container_runs_although_the_state_is_below_a_context_path() {
+    if is_excluded("docker") {
+        return;
+    }
+    let daemon = TestDockerDaemon::start();
+    daemon.open_to_all_users();
+    let cells =
+        users().into_iter().map(|user| Cell { kind: Kind::Command, sandbox: SandboxName::Docker, user });
+    in_parallel(2, cells, |cell| {
+        let world = World::new(cell, Some(&daemon));
+        let (project, state) = (world.places.base.join("project"), world.state_dir());
+        // Althing makes it like this; then no other user may enter it.
+        std::fs::set_permissions(&state, std::fs::Permissions::from_mode(0o700)).unwrap();
+        let command = format!("ls -A '{}' > '{}/seen'; echo > mine", state.display(), project.display());
+        let (output, _) = world.act(&[], &[Act::Shell(command)], |_, _| ());
+        let seen = std::fs::read_to_string(project.join("seen"));
+        let is_hidden = seen.as_ref().is_ok_and(|seen| !seen.is_empty() && !seen.contains("sessions"));
+        ensure(is_hidden, || format!("{cell:?}: {seen:?}: {} {}", output.stdout, output.stderr))
     });
 }

@@ -9,6 +9,7 @@ use althing_protocol::ProcessLimits;
 use bollard::models::{
     ContainerCreateBody, HostConfig, HostConfigLogConfig, Mount, MountType, ResourcesUlimits,
 };
+use rustix::process::{getgid, getuid};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -141,10 +142,13 @@ impl ContainerSpec {
         let is_mounted = |path: &str| mounts.rules().iter().any(|rule| rule.path == Path::new(path));
         let volumes = volumes.iter().filter(|path| !is_mounted(path));
         let volumes = volumes.map(|path| (path.clone(), in_memory.clone()));
+        // Older container runtimes ignore `mode` if the directory below exists, and use the mode of that directory. If
+        // only its owner may enter it, as with `.althing`, the agent must be the owner to reach the mounts in it.
+        let empty_dir = format!("ro,size=4k,mode=0555,uid={},gid={}", getuid().as_raw(), getgid().as_raw());
         let empty = mounts
             .hidden()
             .chain(missing_dirs.into_iter().map(|missing| &missing.path))
-            .map(|path| (text(path), "ro,size=4k,mode=0555".to_owned()));
+            .map(|path| (text(path), empty_dir.clone()));
         let tmpfs: HashMap<String, String> = volumes.chain(empty).collect();
         let mounts = mounts.rules().iter().filter(|rule| rule.mode != MountMode::Hidden).map(|rule| Mount {
             target: Some(text(&rule.path)),
@@ -177,7 +181,7 @@ impl ContainerSpec {
 }
 
 pub(super) fn user() -> String {
-    format!("{}:{}", rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw())
+    format!("{}:{}", getuid().as_raw(), getgid().as_raw())
 }
 
 /// The conversion is lossless: `SandboxPaths::checked`, `MountTable::with_text_paths` and `find_all_live_sockets` let

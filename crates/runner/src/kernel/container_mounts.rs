@@ -4,6 +4,7 @@
 use super::mounts::check_opened;
 use crate::mount_check::{ExpectedMount, MountContent, changed};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::io::Errno;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
@@ -62,8 +63,8 @@ impl ContainerRoot {
         }
         for mount in expected {
             let opened = match self.open_exactly(&mount.path, &outermost) {
-                Err(rustix::io::Errno::NOENT) if mount.content == MountContent::EmptyFile => continue,
-                opened => opened.map_err(|error| changed(&mount.path, &error))?,
+                Err(Errno::NOENT) if mount.content == MountContent::EmptyFile => continue,
+                opened => opened.map_err(|error| unexpected(&mount.path, error))?,
             };
             check_opened(&opened, mount).map_err(|error| changed(&mount.path, &error))?;
         }
@@ -97,6 +98,14 @@ impl ContainerRoot {
             }
         }
         Ok(())
+    }
+}
+
+fn unexpected(path: &Path, error: Errno) -> io::Error {
+    match error {
+        // Nobody needs to have replaced anything: a directory above the path may be closed to this user.
+        Errno::ACCESS => io::Error::other(format!("{} cannot be reached in it: {error}", path.display())),
+        _ => changed(path, &error),
     }
 }
 
@@ -148,6 +157,7 @@ fn unescaped(text: &[u8]) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mount_check::was_changed;
 
     #[test]
     fn mount_points_and_their_options_are_read() {
@@ -155,6 +165,16 @@ mod tests {
         let expected = [("/a b\\", true), ("/p", false)]
             .map(|(path, is_read_only)| SeenMount { path: PathBuf::from(path), is_read_only });
         assert_eq!(seen_mounts(text), expected);
+    }
+
+    #[test]
+    fn a_path_that_this_user_may_not_reach_was_not_replaced() {
+        let told = |error| unexpected(Path::new("/p"), error);
+        assert!(!was_changed(&told(Errno::ACCESS)) && was_changed(&told(Errno::LOOP)));
+        assert_eq!(
+            told(Errno::ACCESS).to_string(),
+            "/p cannot be reached in it: Permission denied (os error 13)"
+        );
     }
 
     #[test]
