@@ -13,6 +13,7 @@ use althing_protocol::{
     Submission, TaskId, TaskSpec, TaskStatus, Verdict,
 };
 use althing_view::{ChangedFiles, labels};
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -43,7 +44,8 @@ pub struct Follower<'a> {
     executes_plan: bool,
     workflow: Option<WorkflowExecutor>,
     log_dir: PathBuf,
-    signals: &'a mut StopSignals,
+    runtime: &'a Runtime,
+    signals: RefCell<&'a mut StopSignals>,
     /// Lines of stdin, with `--take-ops`: each is an op as JSON.
     ops: Option<UnboundedReceiver<String>>,
     /// The first error of writing events to stdout. A closed pipe is no error.
@@ -60,7 +62,7 @@ impl<'a> Follower<'a> {
         options: &Options,
         app: &AppContext,
         output_file: Option<OutputFile>,
-        signals: &'a mut StopSignals,
+        (runtime, signals): (&'a Runtime, &'a mut StopSignals),
     ) -> Self {
         let output = match options.stream_events {
             Some(StreamEvents::All) => Output::Everything,
@@ -81,7 +83,8 @@ impl<'a> Follower<'a> {
             executes_plan: false,
             workflow: None,
             log_dir,
-            signals,
+            runtime,
+            signals: RefCell::new(signals),
             ops: options.take_ops.then(ops::lines),
             write_error: None,
             resume_command,
@@ -159,7 +162,7 @@ impl<'a> Follower<'a> {
                     Some(Ok(item)) => self.take(&item),
                     Some(Err(error)) => return Err(error.into()),
                 },
-                asked = self.signals.next_request() => match asked {
+                asked = self.signals.get_mut().next_request() => match asked {
                     StopRequest::Stop(name) => {
                         signalled = true;
                         show::notice(&format!("{name}: stopping …"));
@@ -346,8 +349,17 @@ impl<'a> Follower<'a> {
     /// still printed.
     fn write_output_file(&self, answer: Option<&String>, stored: &Path) -> Option<Failure> {
         let (file, answer) = self.output_file.as_ref().zip(answer)?;
-        let error = file.write(answer).err()?;
-        Some(self.write_failure(&file.path.display().to_string(), &error, stored))
+        let (target, job) = (file.path.display().to_string(), (file.clone(), answer.clone()));
+        // Opening a pipe waits until somebody reads it.
+        let mut signals = self.signals.borrow_mut();
+        let writing = signals.run_unless_stopped(move || job.0.write(&job.1));
+        match self.runtime.block_on(writing) {
+            Ok(written) => Some(self.write_failure(&target, &written.err()?, stored)),
+            Err(stopped) => {
+                let failure = self.write_failure(&target, &std::io::Error::other(stopped), stored);
+                Some(failure.kind(FailureKind::Interrupted))
+            }
+        }
     }
 
     /// This is no usage error, because the work is done: a script may repeat the command after a usage error.

@@ -11,6 +11,7 @@ use std::io::{Error, ErrorKind, Result, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+#[derive(Clone)]
 pub struct OutputFile {
     /// The path with links resolved. A path that leads to something other than a file or a directory, such as a pipe,
     /// stays as named.

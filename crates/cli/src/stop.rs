@@ -76,8 +76,8 @@ impl StopSignals {
         }
     }
 
-    /// Runs a blocking job on another thread. If a signal arrives first, the job is abandoned and the error is the
-    /// signal's name. If no thread can be started or the job panics, the error is another message.
+    /// Runs a blocking job on another thread. If a signal arrives first, or the deadline of an earlier one passes, the job
+    /// is abandoned and the error is the signal's name or the reason. If no thread can be started or the job panics, the error is another message.
     pub async fn run_unless_stopped<T: Send + 'static>(
         &mut self,
         job: impl FnOnce() -> T + Send + 'static,
@@ -91,7 +91,9 @@ impl StopSignals {
         };
         tokio::select! {
             value = ended => value,
-            name = self.next() => Err(name),
+            request = self.next_request() => match request {
+                StopRequest::Stop(reason) | StopRequest::End(reason) => Err(reason),
+            },
         }
     }
 

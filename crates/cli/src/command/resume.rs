@@ -40,7 +40,7 @@ fn resume_session(
     let runtime = session::runtime()?;
     let mut signals = stop::signals(&runtime)?;
     let sessions = LocalSessions::new(app.clone());
-    let mut follower = Follower::new(id.clone(), options, app, output_file, &mut signals);
+    let mut follower = Follower::new(id.clone(), options, app, output_file, (&runtime, &mut signals));
     let recorded = runtime.block_on(sessions.read(id))?.events;
     if resume::is_closed(&recorded) {
         show::notice(&format!("session {id} is over; this is its result"));

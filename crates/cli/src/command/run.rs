@@ -33,7 +33,7 @@ pub fn run(options: &Options, task: Option<&str>, app: &AppContext) -> Result<Ex
     team.announce(app);
     let id = runtime.block_on(sessions.launch(SessionRequest::Run(Box::new(request))))?;
     runtime.block_on(announce(&sessions, &id))?;
-    let follower = Follower::new(id, options, app, output_file, &mut signals);
+    let follower = Follower::new(id, options, app, output_file, (&runtime, &mut signals));
     let follower = if team.plain { follower.plain() } else { follower };
     let Followed { exit, result } = follower.run(&sessions, &runtime)?;
     if let Some(plan) = result.and_then(|result| result.plan).filter(|_| options.plan) {

@@ -37,7 +37,7 @@ fn start(options: &Options, file: &Path, app: &AppContext) -> Result<Exit, Failu
     let sessions = LocalSessions::with_team(app.clone(), Arc::new(team), project::from_settings(app)?);
     let held = (super::tui::is_wanted(options, app) && !plain).then(show::hold_notices);
     let id = runtime.block_on(sessions.launch(SessionRequest::Workflow(Box::new(workflow))))?;
-    let follower = Follower::new(id.clone(), options, app, output_file, &mut signals);
+    let follower = Follower::new(id.clone(), options, app, output_file, (&runtime, &mut signals));
     if let Some(held) = held {
         return super::tui::watch(&sessions, &id, held, follower, app, &runtime);
     }

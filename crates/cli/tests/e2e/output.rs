@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use althing_testkit::process::{Signal, newest_session};
+use althing_testkit::wait::until;
 use althing_testkit::{Action, Fault, FaultMoment, Gate, Reply, Script};
 use serde_json::{Value, json};
 
@@ -231,6 +233,21 @@ fn the_answer_goes_to_the_output_file_as_well() {
     assert_eq!(output.stdout, "Final answer of model-a\n");
     let kept = std::fs::read_to_string(fixture.althing.work_dir().join("answer.md")).unwrap();
     assert_eq!(kept.trim_end(), "Final answer of model-a");
+}
+
+#[test]
+fn an_output_file_that_nobody_reads_does_not_outlast_a_signal() {
+    let fixture = Fixture::new(1, Script::parliament());
+    let pipe = fixture.althing.work_dir().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let running = fixture.spawn(&["--output-file", "pipe", "task"]);
+    // After the result is saved, nothing is left but to write the answer.
+    let session = || newest_session(&fixture.althing.state_dir());
+    until(LIMIT, || session().is_some_and(|dir| dir.join("tasks/r1/final_answer.md").exists()));
+    running.signal(Signal::TERM);
+    let output = running.wait(LIMIT).expect_code(4);
+    assert_eq!(output.stdout, "Final answer of model-a\n");
+    assert!(output.stderr.contains("could not be written to"), "{}", output.stderr);
 }
 
 #[test]
