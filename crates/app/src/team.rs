@@ -240,6 +240,9 @@ fn from_environment(app: &AppContext) -> Result<Team, Failure> {
 }
 
 fn from_file(path: &Path, origin: ConfigOrigin, app: &AppContext) -> Result<Team, Failure> {
+    if origin == ConfigOrigin::Found {
+        refuse_link(path, app)?;
+    }
     let text = read_config(path)?;
     let name = path.display().to_string();
     let checked = if origin == ConfigOrigin::Found { check_found } else { check };
@@ -440,26 +443,30 @@ fn register_trusted(secrets: Vec<Secret>, name: &str, environment: &Environment)
     Ok(())
 }
 
-/// Refuses a found config that needs trust and is untrusted, unless the user accepts it when asked.
-fn require_trust(path: &Path, text: &str, trust_needed: &[String], app: &AppContext) -> Result<(), Failure> {
-    let named = path;
-    let path: PathBuf = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    // The programs that the config names are looked up in the working directory, so trust in the same file in another
-    // directory must not count here.
+/// Refuses a found config that is a link, before anything of it is read: an error would quote lines of the target. The
+/// programs that the config names are looked up in the working directory, so trust in the same file in another directory
+/// must not count here.
+fn refuse_link(named: &Path, app: &AppContext) -> Result<(), Failure> {
+    let path: PathBuf = named.canonicalize().unwrap_or_else(|_| named.to_owned());
     let cwd = app.environment.cwd.canonicalize().unwrap_or_else(|_| app.environment.cwd.clone());
     let here =
         named.strip_prefix(&app.environment.cwd).map_or_else(|_| named.to_owned(), |name| cwd.join(name));
-    if path != here {
-        let message = format!(
-            "{} was found in the working directory, not named by you, and is a link to {}. Althing does not follow links that it \
-             finds.\n\
-             Nothing was started or sent.",
-            named.display(),
-            path.display()
-        );
-        let hint = format!("read it, then name it: --config {}", path.display());
-        return Err(Failure::usage(message).hint(hint));
+    if path == here {
+        return Ok(());
     }
+    let message = format!(
+        "{} was found in the working directory, not named by you, and is a link to {}. Althing does not follow links that it \
+         finds.\n\
+         Nothing was started or sent.",
+        named.display(),
+        path.display()
+    );
+    Err(Failure::usage(message).hint(format!("read it, then name it: --config {}", path.display())))
+}
+
+/// Refuses a found config that needs trust and is untrusted, unless the user accepts it when asked.
+fn require_trust(path: &Path, text: &str, trust_needed: &[String], app: &AppContext) -> Result<(), Failure> {
+    let path: PathBuf = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let digest = digest(text);
     let trust = Trust { path: &path, digest: &digest };
     if app.settings.trust {

@@ -365,3 +365,17 @@ fn a_found_config_that_is_a_link_is_refused() {
     }
     assert!(!below.join(".althing").exists());
 }
+
+#[test]
+fn a_found_config_that_is_a_link_to_a_private_file_is_not_read() {
+    let althing = althing();
+    let private = althing.work_dir().parent().unwrap().join("private");
+    for text in ["agents: [{id: a, backend: {type: offline}}]", "root:$6$HASH:19000\nPRIVATE_KEY: ["] {
+        std::fs::write(&private, text).unwrap();
+        let _ = std::fs::remove_file(althing.work_dir().join("althing.yaml"));
+        symlink(&private, althing.work_dir().join("althing.yaml")).unwrap();
+        let output = run(&althing, &["--automation", "task"]).expect_code(1);
+        assert!(output.stderr.contains("is a link to"), "{}", output.stderr);
+        assert!(!output.stderr.contains("HASH") && !output.stderr.contains("PRIVATE"), "{}", output.stderr);
+    }
+}
