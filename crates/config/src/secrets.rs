@@ -126,10 +126,7 @@ fn passwords(text: &str) -> Vec<String> {
         let (before, rest) = (text.get(..at).unwrap_or_default(), text.get(at + 3..).unwrap_or_default());
         let ends = |c: char| matches!(c, '/' | '?' | '#' | '"' | '\'' | ',' | ';') || c.is_whitespace();
         let authority = rest.split(ends).next().unwrap_or_default();
-        let Some((user, password)) = authority.rsplit_once('@').and_then(|(user, _)| user.split_once(':'))
-        else {
-            continue;
-        };
+        let Some((user, password)) = credential(authority) else { continue };
         // `postgres://postgres:postgres@localhost` protects nothing, and masking it would mask a common word.
         if password != user && !before.ends_with(password) {
             found.push(password.to_owned());
@@ -144,6 +141,22 @@ fn passwords(text: &str) -> Vec<String> {
         }
     }
     found
+}
+
+/// A shorter user (in bytes) of an address is a name, not a token.
+const TOKEN_BYTES: usize = 16;
+
+/// The user and the password in the authority of an address. Some services take a token as the user, with an empty
+/// password or none: then the token is the password.
+fn credential(authority: &str) -> Option<(&str, &str)> {
+    let (before, _) = authority.rsplit_once('@')?;
+    let (user, password) = before.split_once(':').unwrap_or((before, ""));
+    let is_token = user.len() >= TOKEN_BYTES && user.bytes().any(|byte| byte.is_ascii_digit());
+    match password {
+        "" | "x-oauth-basic" if is_token => Some(("", user)),
+        "" => None,
+        _ => Some((user, password)),
+    }
 }
 
 fn percent_decoded(text: &str) -> Option<String> {
@@ -300,9 +313,7 @@ fn hide_value<'a>(text: &'a str, out: &mut String) -> &'a str {
 /// The term to search for in logs: the secret without a scheme such as `Bearer`, or only the password of an address.
 pub(crate) fn search_term(secret: &str) -> &str {
     if let Some((_, rest)) = secret.split_once("://")
-        && let Some((user, _)) =
-            rest.split(['/', '?', '#']).next().and_then(|authority| authority.rsplit_once('@'))
-        && let Some((_, password)) = user.split_once(':')
+        && let Some((_, password)) = rest.split(['/', '?', '#']).next().and_then(credential)
     {
         return password;
     }
@@ -332,12 +343,11 @@ pub(crate) fn is_key_like(text: &str) -> bool {
         && text.chars().any(|c| c.is_ascii_digit())
 }
 
-/// Whether the text is an address with a password that is written out, not only named as a variable.
+/// Whether the text is an address with a password or token that is written out, not only named as a variable.
 fn has_password(text: &str) -> bool {
     let Some((_, rest)) = text.split_once("://") else { return false };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    let Some((user, _)) = authority.rsplit_once('@') else { return false };
-    user.split_once(':').is_some_and(|(_, password)| has_literal_part(password))
+    credential(authority).is_some_and(|(_, password)| has_literal_part(password))
 }
 
 /// `part` starts at byte `start` of the text, and keeps its columns.

@@ -182,6 +182,21 @@ fn secret_names_are_recognized_in_every_spelling_and_others_are_not() {
 }
 
 #[test]
+fn a_token_in_the_place_of_a_user_is_a_secret_of_the_config() {
+    for address in
+        ["S3cr3tValueOfMine@host", "S3cr3tValueOfMine:@host", "S3cr3tValueOfMine:x-oauth-basic@host"]
+    {
+        let text =
+            format!("agents: [{{id: a, backend: {{type: openai, base_url: 'https://{address}/v1'}}}}]");
+        let source = Source { name: "team.yaml", text: &text };
+        let report = load_config(source, &env(&[]), LoadPurpose::Run);
+        let secrets: Vec<&str> = report.secrets.iter().map(Secret::reveal).collect();
+        assert_eq!(secrets, ["S3cr3tValueOfMine"], "{address}");
+        assert!(!redact(&text).contains("S3cr3t"), "{address}");
+    }
+}
+
+#[test]
 fn secrets_in_variables_are_found_by_name_or_value() {
     let found = |name: &str, value: &str| -> Vec<String> {
         secrets_in_variable(name, value).iter().map(|secret| secret.reveal().to_owned()).collect()
@@ -196,6 +211,11 @@ fn secrets_in_variables_are_found_by_name_or_value() {
         ("ODBC", "Server=s;Pwd='in-quotes';x", &["in-quotes"]),
         ("LIBPQ", "host=h password=after-a-space user=u", &["after-a-space"]),
         ("BROKEN", "https://me:100%@h https://me:%zz%4@h", &["100%", "%zz%4"]),
+        ("GIT", "https://0123456789abcdefTOKEN@host/x.git", &["0123456789abcdefTOKEN"]),
+        ("GIT", "https://S3cr3tTokenOfMine:@host", &["S3cr3tTokenOfMine"]),
+        ("GIT", "https://S3cr3tTokenOfMine:x-oauth-basic@host", &["S3cr3tTokenOfMine"]),
+        ("GIT", "https://x-oauth-2-is-a-name:S3cr3tTokenOfMine@host", &["S3cr3tTokenOfMine"]),
+        ("GIT", "ssh://git@host https://a-user-without-digits@host https://shortuser1@host", &[]),
         ("EDITOR", "vim", &[]),
         ("SOME_AUTH", "disabled", &[]),
         ("SOME_AUTH", "/etc/auth/config", &[]),
