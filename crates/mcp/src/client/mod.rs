@@ -29,6 +29,7 @@ mod tool_set;
 pub use host::{McpToolHost, ServerState};
 pub use notice::{NoticeKind, ServerNotice, StartError};
 pub use options::ClientOptions;
+pub(crate) use sanitize::has_too_many_values;
 pub use spawn::{ServerProcess, SpawnRequest, SpawnedProcess, Spawner};
 pub use spec::{ServerSpec, ServerTransport, named_tools};
 pub use tool_set::ToolInfo;

@@ -56,7 +56,7 @@ pub(crate) fn text(text: String, skipped_tools: &SkippedTools) -> String {
 }
 
 /// Counts the values of a JSON text without parsing it.
-fn has_too_many_values(json: &[u8]) -> bool {
+pub(crate) fn has_too_many_values(json: &[u8]) -> bool {
     let (mut is_string, mut is_escaped, mut count) = (false, false, 0);
     for byte in json {
         match byte {

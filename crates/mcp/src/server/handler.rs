@@ -2,6 +2,8 @@
 
 use super::AlthingServer;
 use super::resources::templates;
+use super::sessions::SessionUses;
+use http::request::Parts;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CancelTaskParams, GetPromptRequestParams, GetPromptResponse,
     GetPromptResult, GetTaskParams, GetTaskResult, ListPromptsResult, ListResourceTemplatesResult,
@@ -11,12 +13,19 @@ use rmcp::model::{
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
+use std::sync::Arc;
 
 const PROMPT: &str = "orchestrate";
 
 /// All connections share one `AlthingServer`.
 #[derive(Clone)]
-pub(super) struct Handler(pub(super) std::sync::Arc<AlthingServer>);
+pub(super) struct Handler(Arc<AlthingServer>, SessionUses);
+
+impl Handler {
+    pub(super) fn new(server: Arc<AlthingServer>, uses: SessionUses) -> Self {
+        Self(server, uses)
+    }
+}
 
 type Context = RequestContext<RoleServer>;
 
@@ -48,6 +57,9 @@ impl ServerHandler for Handler {
         request: CallToolRequestParams,
         context: Context,
     ) -> Result<CallToolResponse, ErrorData> {
+        let headers = context.extensions.get::<Parts>().map(|parts| &parts.headers);
+        let session = headers.and_then(|headers| headers.get("mcp-session-id")?.to_str().ok());
+        let _running = session.map(|id| self.1.call(id.into()));
         self.0.call(request, context).await
     }
 

@@ -8,6 +8,7 @@ mod follow;
 mod handler;
 mod resources;
 mod runs;
+mod sessions;
 mod tasks;
 mod tools;
 
@@ -23,6 +24,7 @@ use rmcp::task_manager::TaskManager;
 use rmcp::transport::StreamableHttpService;
 use rmcp::transport::streamable_http_server::StreamableHttpServerConfig;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use sessions::{LimitedSessions, SessionUses};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -99,12 +101,14 @@ impl McpServer {
         output: Box<dyn AsyncWrite + Send + Unpin>,
     ) -> Result<(), String> {
         // The future of the handshake is large.
-        let running = match Box::pin(Handler(self.0.clone()).serve((input, output))).await {
-            Ok(running) => running,
-            // A client that disconnects before sending anything is not an error.
-            Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
-            Err(error) => return Err(format!("the client does not speak MCP: {error}")),
-        };
+        let running =
+            match Box::pin(Handler::new(self.0.clone(), SessionUses::default()).serve((input, output))).await
+            {
+                Ok(running) => running,
+                // A client that disconnects before sending anything is not an error.
+                Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
+                Err(error) => return Err(format!("the client does not speak MCP: {error}")),
+            };
         running.waiting().await.map(drop).map_err(|error| format!("the connection failed: {error}"))
     }
 
@@ -137,13 +141,15 @@ impl McpServer {
             let service = self.over_http(address, &limits, end.clone());
             Arc::new(Route { token: Token::digest(token.reveal()), service })
         };
-        let listener = Listener::bind(address, limits, route).await?;
+        // All clients have the same token.
+        let of_all = WebLimits { of_one_token: limits.connections, ..limits };
+        let listener = Listener::bind(address, of_all, route).await?;
         let url = format!("http://{}{PATH}", listener.address());
         Ok(McpListener { url, token, _listener: listener, _end: end.drop_guard() })
     }
 
     fn over_http(&self, address: SocketAddr, limits: &WebLimits, end: CancellationToken) -> Arc<dyn Service> {
-        let mut sessions = LocalSessionManager::default();
+        let (uses, mut sessions) = (SessionUses::default(), LocalSessionManager::default());
         sessions.session_config.keep_alive = Some(SESSION);
         // Gemini CLI's client closes the connection on the initial empty event for resuming a stream.
         sessions.session_config.sse_retry = None;
@@ -153,8 +159,9 @@ impl McpServer {
             .with_max_request_body_bytes(limits.body_bytes)
             .with_allowed_hosts([address.to_string(), format!("localhost:{}", address.port())])
             .with_cancellation_token(end);
-        let server = self.0.clone();
-        Arc::new(StreamableHttpService::new(move || Ok(Handler(server.clone())), Arc::new(sessions), config))
+        let sessions = LimitedSessions { sessions, uses: uses.clone() };
+        let handler = Handler::new(self.0.clone(), uses);
+        Arc::new(StreamableHttpService::new(move || Ok(handler.clone()), Arc::new(sessions), config))
     }
 }
 

@@ -1,9 +1,11 @@
 //! Serves one HTTP connection: checks each request, reads it within the limits, and answers it. A successful response
-//! closes the connection. After an error response to an admitted request the connection stays open, because older
-//! versions of Bun, which runs opencode, reuse it although the response says that it is closed.
+//! closes the connection. After an error response to an admitted request the connection stays open (but not after many
+//! of them), because older versions of Bun, which runs opencode, reuse it although the response says that it is closed.
 
+use super::admitted::AdmittedConnections;
 use super::limits::LINGER;
 use super::{HttpResponse, Router, WebLimits, early, gate};
+use crate::client::has_too_many_values;
 use bytes::Bytes;
 use futures_util::future::poll_fn;
 use http::header::{ACCEPT, CONNECTION, HeaderValue, WWW_AUTHENTICATE};
@@ -26,6 +28,7 @@ pub(super) struct ConnectionContext {
     pub(super) address: SocketAddr,
     pub(super) limits: WebLimits,
     pub(super) router: Arc<dyn Router>,
+    pub(super) admitted: AdmittedConnections,
 }
 
 #[derive(Clone, Default)]
@@ -34,6 +37,14 @@ pub(super) struct PendingConnection {
     /// The request was admitted, or the connection has ended.
     pub(super) admitted: CancellationToken,
     pub(super) evicted: CancellationToken,
+    pub(super) ended: CancellationToken,
+}
+
+impl PendingConnection {
+    /// Whether no request is read or answered.
+    pub(super) fn is_idle(&self) -> bool {
+        self.head.borrow().due.is_some()
+    }
 }
 
 #[derive(Clone, Copy, Default)]
@@ -41,11 +52,13 @@ struct RequestHead {
     /// `None` while a request is read and answered.
     due: Option<Instant>,
     follows_another: bool,
+    /// How many error responses were sent to admitted requests.
+    errors: usize,
 }
 
 pub(super) async fn serve(stream: TcpStream, context: Arc<ConnectionContext>, pending: PendingConnection) {
     let due = Some(Instant::now() + context.limits.head);
-    pending.head.send_replace(RequestHead { due, follows_another: false });
+    pending.head.send_replace(RequestHead { due, ..RequestHead::default() });
     let service = service_fn({
         let pending = pending.clone();
         move |request| {
@@ -78,13 +91,16 @@ pub(super) async fn serve(stream: TcpStream, context: Arc<ConnectionContext>, pe
     .await;
 }
 
-/// Resolves when a request head took too long, or the connection was evicted before a request was admitted.
+/// Resolves when a request head took too long, or the connection was evicted. An admitted request is answered first.
 async fn too_late(pending: &PendingConnection) {
     let evicted = async {
         pending.evicted.cancelled().await;
-        if pending.admitted.is_cancelled() {
-            std::future::pending::<()>().await;
-        }
+        let mut head = pending.head.subscribe();
+        // The sender lives as long as `pending`, so `changed` never fails.
+        while pending.admitted.is_cancelled()
+            && head.borrow_and_update().due.is_none()
+            && head.changed().await.is_ok()
+        {}
     };
     let no_head = async {
         let mut head = pending.head.subscribe();
@@ -130,7 +146,12 @@ async fn respond(
         Ok(Err(_)) => return refusal(StatusCode::BAD_REQUEST),
         Err(_) => return refusal(StatusCode::REQUEST_TIMEOUT),
     };
-    pending.admitted.cancel();
+    if has_too_many_values(&body) {
+        return refusal(StatusCode::PAYLOAD_TOO_LARGE);
+    }
+    if !context.admitted.admit(&token, pending, context.limits.of_one_token) {
+        return refusal(StatusCode::SERVICE_UNAVAILABLE);
+    }
     let reads_events = parts.method == Method::POST
         && parts
             .headers
@@ -142,8 +163,12 @@ async fn respond(
     if answer.status().is_success() {
         return closing(answer);
     }
+    let errors = pending.head.borrow().errors + 1;
+    if errors >= context.limits.errors {
+        return closing(answer);
+    }
     let due = Some(Instant::now() + context.limits.head);
-    pending.head.send_replace(RequestHead { due, follows_another: true });
+    pending.head.send_replace(RequestHead { due, follows_another: true, errors });
     answer
 }
 
@@ -157,6 +182,7 @@ fn refusal(status: StatusCode) -> HttpResponse {
         StatusCode::UNAUTHORIZED => "a valid bearer token for this URL is required\n",
         StatusCode::FORBIDDEN => "the Host or Origin of this request is not allowed\n",
         StatusCode::PAYLOAD_TOO_LARGE => "the request is too large\n",
+        StatusCode::SERVICE_UNAVAILABLE => "this client has too many requests at once\n",
         StatusCode::REQUEST_TIMEOUT => "the request took too long to arrive\n",
         _ => "the request is invalid\n",
     };

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use std::net::SocketAddr;
 
 /// The token is stored as a digest, so that comparison time does not depend on the token.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Token([u8; 32]);
 
 impl Token {

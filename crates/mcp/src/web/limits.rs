@@ -7,8 +7,12 @@ pub struct WebLimits {
     pub head: Duration,
     pub body: Duration,
     pub body_bytes: usize,
-    /// The maximum number of connections; further ones wait.
+    /// The maximum number of connections. For a further one, an idle one is closed; if none is idle, it waits.
     pub connections: usize,
+    /// The maximum number of connections with requests of one token.
+    pub of_one_token: usize,
+    /// The maximum number of error responses on one connection.
+    pub errors: usize,
     /// The maximum number of connections without an admitted request. Beyond it, the oldest is closed.
     pub unauthenticated: usize,
     /// The time until an event stream is started, so that the client does not time out.
@@ -24,6 +28,8 @@ impl Default for WebLimits {
             body: Duration::from_secs(30),
             body_bytes: 4 * 1024 * 1024,
             connections: 512,
+            of_one_token: 64,
+            errors: 8,
             unauthenticated: 128,
             first_byte: Duration::from_secs(1),
             keep_alive: Duration::from_secs(15),

@@ -1,6 +1,7 @@
 //! The listening socket of the HTTP server: accepts connections up to a limit, and closes them all when it is
 //! dropped.
 
+use super::admitted::AdmittedConnections;
 use super::connection::{self, ConnectionContext, PendingConnection};
 use super::limits::ACCEPT_PAUSE;
 use super::{Router, WebLimits};
@@ -36,7 +37,12 @@ impl Listener {
         };
         let (listener, address) =
             bound.await.map_err(|error: std::io::Error| format!("cannot listen on {address}: {error}"))?;
-        let context = Arc::new(ConnectionContext { address, limits, router: make(address) });
+        let context = Arc::new(ConnectionContext {
+            address,
+            limits,
+            router: make(address),
+            admitted: AdmittedConnections::default(),
+        });
         Ok(Self { address, accepting: tokio::spawn(accept(listener, context)) })
     }
 
@@ -63,6 +69,7 @@ async fn accept(listener: TcpListener, context: Arc<ConnectionContext>) {
     loop {
         while connections.try_join_next().is_some() {}
         if connections.len() >= context.limits.connections {
+            context.admitted.evict_one();
             connections.join_next().await;
             continue;
         }
@@ -85,6 +92,7 @@ async fn accept(listener: TcpListener, context: Arc<ConnectionContext>) {
         connections.spawn(async move {
             connection::serve(stream, context, pending.clone()).await;
             pending.admitted.cancel();
+            pending.ended.cancel();
         });
     }
 }

@@ -1,6 +1,7 @@
 //! A small HTTP/1.1 server on the loopback interface that checks token, Host and Origin. It exists because `rmcp`
 //! checks neither tokens nor, by default, origins, and does not limit slow or numerous connections.
 
+mod admitted;
 mod connection;
 mod early;
 mod gate;

@@ -123,6 +123,73 @@ async fn an_unknown_tool_is_an_error_that_names_the_known_ones() {
     assert_eq!(tools.count(), 0);
 }
 
+/// An hour, so that only the limits on connections close any.
+fn crowded(connections: usize, of_one_token: usize) -> WebLimits {
+    let head = Duration::from_secs(3600);
+    WebLimits { head, connections, of_one_token, unauthenticated: 8, ..WebLimits::default() }
+}
+
+/// A request that is refused although its token is right; the connection stays open.
+fn refused(endpoint: &dyn Endpoint) -> Raw {
+    let request = Raw::post(endpoint.url(), endpoint.token().reveal(), &call("echo", json!({})));
+    request.with("Content-Type", Some("text/plain")).with("Connection", None)
+}
+
+// Attack S82 of docs/reliability.md: one agent holds the connections of the common listener.
+#[tokio::test]
+async fn an_agent_that_holds_connections_keeps_no_other_agent_from_its_tools() {
+    // With 64, the hostile agent alone reaches the limit of the listener.
+    for of_one_token in [8, 64] {
+        let endpoints = AgentEndpoints::new(crowded(40, of_one_token));
+        let ((hostile, _), (honest, tools)) = (open(&endpoints).await, open(&endpoints).await);
+        let mut held = Vec::new();
+        for _ in 0..40 {
+            let mut stream = refused(&*hostile).open().await;
+            read_until(&mut stream, "415").await;
+            held.push(stream);
+        }
+        let echo = Raw::post(honest.url(), honest.token().reveal(), &call("echo", json!({})));
+        assert_eq!(echo.send().await.status, 200);
+        assert_eq!(tools.count(), 1);
+    }
+}
+
+#[tokio::test]
+async fn an_agent_whose_calls_fill_its_connections_is_told_and_others_are_served() {
+    let endpoints = AgentEndpoints::new(crowded(40, 8));
+    let ((busy, tools), (honest, _)) = (open(&endpoints).await, open(&endpoints).await);
+    let send = |endpoint: &dyn Endpoint, tool: &str| {
+        Raw::post(endpoint.url(), endpoint.token().reveal(), &call(tool, json!({})))
+    };
+    let mut calls = Vec::new();
+    for count in 1..=8 {
+        calls.push(send(&*busy, "wait").open().await);
+        until("the call", || tools.count() == count).await;
+    }
+    let more = send(&*busy, "echo").send().await;
+    assert_eq!(more.status, 503, "{more:?}");
+    assert!(more.text.contains("too many requests at once"), "{more:?}");
+    assert_eq!(send(&*honest, "echo").send().await.status, 200);
+    tools.go.notify_waiters();
+    for call in calls {
+        assert_eq!(read(call).await.status, 200, "no call is ended for another");
+    }
+    assert_eq!(send(&*busy, "echo").send().await.status, 200);
+}
+
+#[tokio::test]
+async fn a_connection_ends_after_some_error_responses() {
+    let endpoints = AgentEndpoints::new(crowded(40, 8));
+    let (endpoint, _) = open(&endpoints).await;
+    let request = refused(&*endpoint);
+    let mut stream = request.open().await;
+    for _ in 1..WebLimits::default().errors {
+        read_until(&mut stream, "415").await;
+        stream.write_all(&[request.head(), request.body.clone()].concat()).await.unwrap();
+    }
+    assert_eq!(read(stream).await.status, 415, "and the end of the connection");
+}
+
 // Attack S12 of docs/reliability.md: one agent tries to act as another, or after its endpoint was closed.
 #[tokio::test]
 async fn a_token_is_good_for_its_own_endpoint_and_only_while_it_is_open() {
