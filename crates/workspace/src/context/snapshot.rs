@@ -310,8 +310,8 @@ fn git_dirs(entries: &[ManifestEntry]) -> BTreeSet<&Path> {
 }
 
 /// Of directories, only these are reported: new and deleted ones without anything in them, those whose mode changed
-/// (except `.git`), and a `.git` that was deleted or replaced. A new, empty `.git` is not reported: git ignores it,
-/// and a sandbox puts one where a command may not create a repository.
+/// (except `.git`), and a `.git` that was deleted or replaced. A new, empty `.git` that looks like a sandbox's
+/// placeholder is marked, because a sandbox puts one where a command may not create a repository.
 fn diff(root: usize, before: &[ManifestEntry], now: &[ManifestEntry], changes: &mut Vec<PathChange>) {
     let mut old = before.iter().enumerate().peekable();
     let change = |entry: &ManifestEntry, change| {
