@@ -1,9 +1,9 @@
 //! Measures how costs grow with the size of the work: the exponent of a power law, fitted by least squares to the
 //! logarithms of at least four sizes and their costs.
 //!
-//! An exponent of up to 1.15 passes as linear. Linear work measures between 0.9 and 1.1 here, because caches get worse
-//! and buffers double. If the largest size is sixteen times the smallest, an exponent of 1.15 means that a quadratic
-//! part makes up more than a third of the cost of the largest size.
+//! An exponent of up to 1.15 passes as linear. Linear work usually measures between 0.9 and 1.15 here, because caches get
+//! worse and buffers double; less where a part of the cost does not grow. If the largest size is sixteen times the
+//! smallest, an exponent of 1.15 means that a quadratic part makes up more than a third of the cost of the largest size.
 //!
 //! Costs are CPU time, the minimum of several rounds, because wall time would hide the growth. Fixed costs would hide
 //! it as well, so where each measurement starts a process, a fixed cost is subtracted: for costs that must be linear,

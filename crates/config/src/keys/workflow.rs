@@ -88,7 +88,7 @@ pub(crate) static OVERRIDES: Section = Section {
         key("criteria", Kind::List(&Kind::Text), "Your criteria for judging answers, the most important first; judges are told them."),
         key("decision", Kind::Choice(DECISION), "How votes are counted: by whole rankings (`borda`), or by first choices alone (`plurality`)."),
         key("unanimity", Kind::Bool, "Whether the vote is skipped if all agents state the same conclusion. Only where several agents answer in text alone: no tools, writable paths or plans."),
-        key("merge_conclusions", Kind::Bool, "Whether a vote counts for every agent that states the same conclusion; only where `unanimity` could apply."),
+        key("merge_conclusions", Kind::Bool, "Whether a vote for an agent also counts for the agents with the same conclusion. Only where several agents answer in text alone: without tools, writable paths and plans."),
         key("judge_order", Kind::Choice(JUDGE_ORDER), "In which order a judge is shown the answers: in the order of the config, but starting with a different agent for each judge (`rotated`), or in the order of the config with the judge's own answer last (`config`)."),
         key("stop_when_decided", Kind::Bool, "Whether agents that still judge are stopped once their votes can no longer change who wins; only where no agent may answer again."),
         key("diversity", Kind::Choice(DIVERSITY), "Whether each agent is told, in one sentence, to approach the task in another way (`approaches`). Meant for teams of one model."),

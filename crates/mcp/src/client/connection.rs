@@ -107,7 +107,8 @@ impl Connection {
         self.process.is_some() || !self.is_up()
     }
 
-    /// Why an exchange failed while the connection stays open. Clears the reason for the next exchange.
+    /// Returns why an exchange failed while the connection stayed open, and removes the stored reason, so that it is not
+    /// reported for a later exchange.
     pub(crate) fn take_failure(&self) -> Option<String> {
         self.exit_reason.take()
     }

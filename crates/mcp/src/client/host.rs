@@ -129,7 +129,8 @@ impl McpToolHost {
         join_all(self.servers.iter().map(McpServerClient::renew)).await;
     }
 
-    /// Stops the servers; waits a few seconds at most. Later calls are refused.
+    /// Stops the servers: each within a few seconds, but a restart of a server that is under way is waited for first.
+    /// Later calls are refused.
     pub fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(join_all(self.servers.iter().map(McpServerClient::close)).map(drop))
     }
