@@ -105,14 +105,32 @@ fn tasks(althing: &Althing, mode: &str) -> [Value; 4] {
     })
 }
 
-/// Starts the CLI agents, checks that each asks one question with these texts, and rejects it.
+/// Starts the CLI agents, checks that each asks one question with these texts, and rejects it. In a terminal, opencode
+/// always draws a change of a file in a box of full height, which does not show whether rows are missing: this question
+/// can be answered only in opencode's own terminal.
 fn reject_each(althing: &Althing, mode: &str, texts: &[&str]) {
     let running = start_workflow(althing, &tasks(althing, mode));
+    let can_answer = |agent: &str| mode == "headless" || agent != "opencode";
     for agent in AGENTS {
-        let ask = wait_for_question(&running, &format!("w1.{agent}"), "reject");
+        let task = format!("w1.{agent}");
+        let ask = if can_answer(agent) {
+            wait_for_question(&running, &task, "reject")
+        } else {
+            let is = |line: &str| {
+                ["interaction_opened", "permission", &task]
+                    .iter()
+                    .all(|part| line.contains(&format!("\"{part}\"")))
+            };
+            let line = running.wait_for_stdout(is, START_TIMEOUT);
+            serde_json::from_str::<Value>(&line).unwrap()["data"].clone()
+        };
         let text = ask["text"].as_str().unwrap();
         for part in texts {
             assert!(text.contains(part), "{agent}: no `{part}`: {ask:#}");
+        }
+        if !can_answer(agent) {
+            assert!(ask["options"].is_null(), "{agent}: {ask:#}");
+            continue;
         }
         let mut ids = option_ids(&ask);
         if mode == "headless" {
@@ -122,7 +140,7 @@ fn reject_each(althing: &Althing, mode: &str, texts: &[&str]) {
         let decision = json!({"decision": "choose", "option": "reject"});
         send_op(&running, &json!({"op": "answer", "interaction": ask["id"], "decision": decision}));
     }
-    for agent in AGENTS {
+    for agent in AGENTS.into_iter().filter(|agent| can_answer(agent)) {
         let of_task = format!(r#""task":"w1.{agent}""#);
         running.wait_for_stdout(
             |line| line.contains(r#""type":"interaction_closed""#) && line.contains(&of_task),
