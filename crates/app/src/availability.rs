@@ -39,8 +39,8 @@ pub struct Availability {
     pub path: Option<String>,
     /// The version, for a CLI agent.
     pub version: Option<String>,
-    /// For an installed CLI agent, false if nothing shows that the user has signed in, and true if something does or
-    /// Althing cannot tell.
+    /// For an installed CLI agent: false if the known signs of a sign-in are missing; true if there is one, or if Althing
+    /// knows no signs for it.
     pub signed_in: Option<bool>,
     /// The names of the models, for a local server that answers and has models.
     pub models: Option<Vec<String>>,

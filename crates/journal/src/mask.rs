@@ -15,8 +15,8 @@ use std::fmt::{self, Write};
 
 /// The minimum length of a secret in bytes. Shorter values are not masked: they occur in ordinary words.
 const MIN_BYTES: usize = 6;
-/// How many bytes of hidden characters are held back behind the start of a secret. An endless run of them must not be
-/// collected.
+/// A stream holds back at most this many bytes of invisible characters after the possible start of a secret, because an
+/// endless run of them must not be collected.
 const MAX_HIDDEN: usize = 16 * 1024;
 /// What replaces a secret.
 pub const MASK: &str = "[secret]";

@@ -133,8 +133,8 @@ pub struct LaunchRun {
     /// first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agents: Option<Vec<AgentId>>,
-    /// Whether agents may improve their answers after seeing the others'; by default yes for several agents and no for
-    /// one.
+    /// Whether agents may improve their answers after seeing the others'; by default yes in mode `multi` and no
+    /// in mode `single`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refinement: Option<bool>,
     /// Whether agents only plan and change nothing.

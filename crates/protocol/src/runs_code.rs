@@ -14,8 +14,8 @@ pub struct RunsCode {
     /// Consecutive path components, compared case-insensitively; a leading `*` stands for any text. Everything below a
     /// matching directory matches, too.
     pub names: &'static [&'static str],
-    /// Whether agents must not write to such a file in a context path. A context path is not protected by its own name.
-    /// Writing an unprotected file is only reported.
+    /// Whether agents must not write to such a file in a context path. A context path that itself has such a name is not
+    /// protected for that reason. Writing an unprotected file is only reported.
     pub protected: bool,
     /// Whether writing such a file is ordinary work: it has a note in lists of written files, but no notice of its own.
     pub ordinary: bool,

@@ -177,7 +177,7 @@ pub struct TuiOptions {
     /// Warnings about the config. With errors in the config, no session starts.
     pub problems: Vec<String>,
     pub notes: Vec<String>,
-    /// The plan that the first run executes, not counting planning runs and subagent runs.
+    /// The plan that the first run executes; planning runs and subagent runs do not count as the first run.
     pub plan: Option<PlanRef>,
     /// Shows a recording, which accepts no ops.
     pub replay: bool,

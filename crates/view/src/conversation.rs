@@ -278,9 +278,10 @@ pub fn ask(kind: &InteractionKind, reader: Audience) -> String {
             let options: Vec<String> = options.map(|(n, one)| format!("{}: {}", n + 1, one.label)).collect();
             (ask.text.clone(), format!("Write /answer and a number. {}", options.join(", ")))
         }
-        InteractionKind::Interrupted => {
-            ("a task was interrupted. Restart it?".to_owned(), yes_or_no.to_owned())
-        }
+        InteractionKind::Interrupted => (
+            "a task was interrupted. Restart it, or let it count as failed?".to_owned(),
+            yes_or_no.to_owned(),
+        ),
     };
     // The further lines of a text are marked, so that none looks like a line of ours.
     let further = format!("\n{ROW_MARK}");

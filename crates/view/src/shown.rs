@@ -1,6 +1,7 @@
 //! What a person is shown of a question. In its texts, invisible characters and characters that change the order of
 //! others become visible, because they could hide a part of what is approved. Structs are destructured without `..`, so
-//! that no new field is forgotten. Ids and names of agents stay as they are, because answers contain them.
+//! that no new field is forgotten. Ids and names of agents stay as they are, because a person's reply to the
+//! question contains them.
 
 use althing_protocol::{
     Ask, AskOption, Candidate, EditPreview, FileDiff, Interaction, InteractionKind, LaunchRun, PathGrant,
@@ -28,7 +29,10 @@ pub fn interaction(asked: &Interaction) -> Interaction {
         InteractionKind::WinnerOverride { winner, candidates } => {
             let candidates = candidates
                 .into_iter()
-                .map(|one| Candidate { preview: visible(&one.preview).into_owned(), ..one })
+                .map(|Candidate { agent, label, votes, preview }| {
+                    let preview = visible(&preview).into_owned();
+                    Candidate { agent, label, votes, preview }
+                })
                 .collect();
             InteractionKind::WinnerOverride { winner, candidates }
         }

@@ -339,7 +339,7 @@ impl Chat<'_> {
                 ConversationLine::Question(_) => {}
                 _ if self.json => {}
                 ConversationLine::Reply(text) => print(&sanitize::output(&text)),
-                ConversationLine::Progress(text) => show::notice(&text),
+                ConversationLine::Progress(text) => show::progress(&text),
             }
         }
         self.handle_question();

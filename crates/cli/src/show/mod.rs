@@ -87,6 +87,11 @@ pub fn notice(text: &str) {
     write_notice(text);
 }
 
+/// Prints a line about the progress of a run. It is not logged, because it contains the beginning of the task.
+pub fn progress(text: &str) {
+    write_notice(text);
+}
+
 /// Prints a message without logging it, because the events of a session are in the session's own log.
 fn write_notice(text: &str) {
     write_masked(&mask_own(text));

@@ -45,17 +45,17 @@ pub(crate) fn confine(_: &Restrictions) -> io::Result<()> {
 }
 
 pub(crate) fn protect_own_files(_: &Path) -> io::Result<()> {
-    Err(io::Error::other("there is no bubblewrap on this system"))
+    Err(io::Error::other("Althing cannot check this on this operating system"))
 }
 
 pub(crate) fn check_own_files() -> io::Result<()> {
-    Err(io::Error::other("there is no bubblewrap on this system"))
+    Err(io::Error::other("Althing cannot check this on this operating system"))
 }
 
 pub(crate) fn enter_own_domain(_: bool) {}
 
 pub(crate) fn file_id(_: &Path) -> io::Result<FileId> {
-    Err(io::Error::other("there is no bubblewrap on this system"))
+    Err(io::Error::other("Althing cannot check this on this operating system"))
 }
 
 pub(crate) fn with_accessible_parent(_: &std::fs::File, act: impl FnOnce()) {
@@ -63,7 +63,7 @@ pub(crate) fn with_accessible_parent(_: &std::fs::File, act: impl FnOnce()) {
 }
 
 pub(crate) fn check_mount(_: &ExpectedMount) -> io::Result<()> {
-    Err(io::Error::other("there is no bubblewrap on this system"))
+    Err(io::Error::other("Althing cannot check this on this operating system"))
 }
 
 pub(crate) struct ContainerRoot(std::convert::Infallible);

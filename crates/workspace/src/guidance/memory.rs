@@ -1,6 +1,7 @@
 //! An agent's notes: `memory/short_term` and `memory/long_term` in its workspace, carried over from run to run in a
 //! store outside of the runs. Only plain files of limited size are copied, so that no copy can lead out of the
-//! workspace or the store; and no files that run code later, because the store may be in a project.
+//! workspace or the store; and no files with protected names (files that run code automatically), because the store may
+//! be in a project.
 
 use super::{Document, front_matter, names_in, read_prefix};
 use crate::confine::{ConfinedDir, FileKind, is_concurrent_change};
@@ -165,7 +166,7 @@ fn summary_of(text: &str) -> String {
     summary_of.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(MAX_SUMMARY).collect()
 }
 
-/// Copies at most `MAX_FILES` regular files that are small enough and do not run code later; returns their names.
+/// Copies at most `MAX_FILES` regular files that are small enough and have no protected name; returns their names.
 fn copy(from: &ConfinedDir, to: &ConfinedDir) -> io::Result<Vec<String>> {
     let mut copied = Vec::new();
     for name in names_in(from)? {
