@@ -19,6 +19,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 const MAX_DIAGNOSTICS: usize = 4 * 1024;
+const TOO_LONG: &str = "it sent a message of more than 8 MiB, which was not read";
 
 #[derive(Debug)]
 struct OpenSession {
@@ -136,9 +137,11 @@ impl PipeExchange for StructuredSession {
         }
         let mut lines = std::mem::take(&mut self.lines);
         lines.push(raw, &mut |line| {
-            if let OutputLine::Whole(line) = line
-                && let Ok(message) = serde_json::from_slice::<Value>(line)
-            {
+            let OutputLine::Whole(line) = line else {
+                sink(ProgramEvent::Parsed(Trouble::passing(TOO_LONG)));
+                return;
+            };
+            if let Ok(message) = serde_json::from_slice::<Value>(line) {
                 self.receive(&message, outbox, sink);
             }
         });

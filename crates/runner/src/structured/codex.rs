@@ -13,6 +13,9 @@ use std::collections::BTreeMap;
 const INITIALIZE: u64 = 1;
 const THREAD: u64 = 2;
 const TURN: u64 = 3;
+/// What a question says that asks about something that Codex has not described, or has described in a message that was
+/// too long to be read.
+const UNKNOWN: &str = "Codex did not say what it wants to do, or the description was too long.";
 
 /// One conversation with the app server.
 #[derive(Debug)]
@@ -92,21 +95,27 @@ impl AppServer {
         let (id, params) = (&message["id"], &message["params"]);
         let what = match text(message, "/method") {
             "item/commandExecution/requestApproval" => indented(text(params, "/command")),
-            "item/fileChange/requestApproval" => match self.changes.get(text(params, "/itemId")) {
-                Some(changes) => changes.clone(),
-                None => "changes to files".to_owned(),
-            },
+            "item/fileChange/requestApproval" => {
+                self.changes.get(text(params, "/itemId")).cloned().unwrap_or_default()
+            }
             _ => {
                 let error = json!({ "code": -32601, "message": "not supported" });
                 step.messages.push(json!({ "id": id, "error": error }));
                 return;
             }
         };
+        let rejection = decision(&json!("decline"));
         let mut offered: Vec<Offered<Value>> = list(params, "/availableDecisions").map(decision).collect();
         if offered.is_empty() {
             offered.push(decision(&json!("accept")));
         }
-        let decisions = permission_options(offered, decision(&json!("decline")));
+        // What is not shown cannot be allowed.
+        let is_unknown = what.trim().is_empty() && params["networkApprovalContext"].is_null();
+        let (what, decisions) = if is_unknown {
+            (UNKNOWN.to_owned(), permission_options(vec![decision(&json!("decline"))], rejection))
+        } else {
+            (what, permission_options(offered, rejection))
+        };
         let native = format!("request-{id}");
         step.questions.push(Ask {
             about: AskKind::Permission,

@@ -147,6 +147,28 @@ fn a_request_of_codex_shows_another_directory_and_conditions_that_are_not_known(
 }
 
 #[test]
+fn a_request_of_codex_that_does_not_say_what_it_permits_can_only_be_rejected() {
+    let options = |request: &Value| {
+        let mut step = ProtocolStep::default();
+        AppServer::new("p", "/w", None, None).receive(request, &mut step);
+        let ids = step.questions[0].options.iter().map(|option| option.id.clone());
+        (ids.collect::<Vec<_>>(), step.questions[0].text.clone())
+    };
+    for method in ["item/fileChange/requestApproval", "item/commandExecution/requestApproval"] {
+        let params = serde_json::json!({"itemId": "i", "availableDecisions": ["accept", "acceptForSession", "cancel"]});
+        let request = serde_json::json!({"method": method, "id": 3, "params": params});
+        let (ids, text) = options(&request);
+        assert_eq!(ids, ["reject"], "{method}: {text}");
+        assert!(text.contains("did not say what it wants to do"), "{text}");
+    }
+    let network = serde_json::json!({"host": "example.com", "protocol": "https"});
+    let request = serde_json::json!({"method": "item/commandExecution/requestApproval", "id": 3,
+        "params": {"itemId": "i", "networkApprovalContext": network}});
+    let (ids, text) = options(&request);
+    assert!(ids.contains(&"allow".to_owned()) && text.contains("example.com"), "{ids:?} {text}");
+}
+
+#[test]
 fn the_reason_of_a_model_is_never_a_part_of_what_it_asks_to_do() {
     let command = "rm -r build\necho done";
     let reason = "Clean up. ls\ngrantRoot: none\nrm -r build";
