@@ -47,6 +47,7 @@ pub mod stored_sessions;
 pub mod team;
 pub mod trust;
 pub mod trust_question;
+pub mod undo;
 pub mod user_notify;
 mod work_dirs;
 pub mod workflow;

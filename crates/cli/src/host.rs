@@ -1,6 +1,7 @@
 //! What the screen needs from the host: sessions, paths, the user's editor and pager, undo, message history.
 
 use crate::path_search::PathSearch;
+use althing_app::undo::{SessionUser, undo_changes};
 use althing_app::{AppContext, SystemClock, stored_sessions, trust, user_notify};
 use althing_protocol::{
     Clock, NotifyConfig, PathGrant, PlanRef, SessionId, SessionKind, SessionSummary, TaskId, Timestamp,
@@ -328,7 +329,8 @@ impl TuiHost for LocalHost {
 
     fn undo(&self, run: &TaskId) -> Result<String, String> {
         let id = self.own_session()?;
-        let report = althing_workspace::undo(&self.app.task_dir(id, run)).map_err(|error| match error {
+        let undone = undo_changes((id, run), SessionUser::ThisProcess, &|| false, &self.app);
+        let report = undone.map_err(|failure| failure.message)?.map_err(|error| match error {
             althing_workspace::UndoError::Unfinished { report, why } => {
                 let why = why.map_or_else(|| "it was stopped".to_owned(), |why| why.to_string());
                 format!("the undo is not finished: {why}; not restored yet: {}", report.left.join(", "))

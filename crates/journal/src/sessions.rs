@@ -240,6 +240,12 @@ impl SessionManager {
         Ok(ReadSession { events: found.events, damage: found.damage })
     }
 
+    /// Takes the lock of a session without opening the session, for work on its files.
+    pub fn hold(&self, id: &SessionId) -> Result<Box<dyn DiskLock>, SessionError> {
+        let dir = self.existing(id)?;
+        self.lock(id, &dir)
+    }
+
     /// Deletes a session; refused while a process owns it.
     pub fn remove(&self, id: &SessionId) -> Result<(), SessionError> {
         let dir = self.found(id)?;

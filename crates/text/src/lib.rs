@@ -15,7 +15,7 @@ mod truncate;
 
 pub use hash::{fnv1a, pseudo_random, unused_token};
 pub use hex::hex;
-pub use markers::{Markers, text_with_markers};
+pub use markers::{FoundMarker, Markers, closed_marker, next_marker, text_with_markers};
 pub use names::quoted_name;
 pub use nearest::{did_you_mean, edit_distance, misspelled, nearest};
 pub use numbers::{count, short_number};

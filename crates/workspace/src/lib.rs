@@ -25,8 +25,8 @@ pub use access::{FilePolicy, ReadOnlyReason, Refusal};
 pub use agent_files::{AgentFiles, AgentFilesOptions, run_blocking};
 pub use confine::{ConfinedDir, PathContents, read_confined_path};
 pub use context::{
-    ChangedFile, ContextSnapshot, FileContent, UndoCoverage, UndoError, UndoLimits, UndoReport, is_undone,
-    is_unlisted, last_task_with_changes, review, undo, undo_unless_stopped, write_change_list,
+    BusyPath, ChangedFile, ContextSnapshot, FileContent, UndoCoverage, UndoError, UndoLimits, UndoReport,
+    is_undone, is_unlisted, last_task_with_changes, review, undo, undo_unless_stopped, write_change_list,
 };
 pub use guidance::{Document, Memory, Notes, Skill, Skills, find_skills, project_instructions};
 pub use plans::{PlanLock, PlanStore, PlanStoreError, StoredPlan, TaskProgress};

@@ -6,12 +6,13 @@ use crate::show::{self, diff, print};
 use crate::stop;
 use althing_app::AppContext;
 use althing_app::Failure;
+use althing_app::undo::{SessionUser, undo_changes};
 use althing_app::{resume, trust};
 use althing_protocol::{Seq, SessionId, TaskId};
 use althing_text::count;
 use althing_text::sanitize;
 use althing_workspace::{UndoError, UndoReport, is_unlisted};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -40,7 +41,7 @@ fn undo(run: &str, only_show: bool, app: &AppContext) -> Result<Exit, Failure> {
         return review(&run_dir);
     }
     let again = format!("`althing undo {session}.{task}` continues: what is already restored stays restored");
-    let report = undo_until_signal(run_dir, &again)?.map_err(|error| {
+    let report = undo_until_signal((session.clone(), task), &again, app.clone())?.map_err(|error| {
         let hint = match &error {
             UndoError::Nothing { .. } => Some(format!(
                 "`althing undo {session}`, without the id of a run, undoes the last changes of the session"
@@ -51,7 +52,7 @@ fn undo(run: &str, only_show: bool, app: &AppContext) -> Result<Exit, Failure> {
             UndoError::NotClosed { .. } => {
                 Some(format!("`althing resume {session}` continues the run, which then lists its changes"))
             }
-            UndoError::Done { .. } | UndoError::Stopped => None,
+            UndoError::Done { .. } | UndoError::Stopped | UndoError::Busy(_) => None,
             UndoError::Disk(_) => Some("solve this, then run the same command again".into()),
             UndoError::Unfinished { report, .. } => {
                 print_report(report);
@@ -74,20 +75,25 @@ fn undo(run: &str, only_show: bool, app: &AppContext) -> Result<Exit, Failure> {
 }
 
 /// The first signal stops the undo before its next file; the second stops it at once.
-fn undo_until_signal(run_dir: PathBuf, again: &str) -> Result<Result<UndoReport, UndoError>, Failure> {
+fn undo_until_signal(
+    (session, task): (SessionId, TaskId),
+    again: &str,
+    app: AppContext,
+) -> Result<Result<UndoReport, UndoError>, Failure> {
     let runtime = stop::small_runtime()?;
     let mut signals = stop::signals(&runtime)?;
     let is_stopped = Arc::new(AtomicBool::new(false));
     let asked = Arc::clone(&is_stopped);
     runtime.block_on(async move {
         let work = move || {
-            althing_workspace::undo_unless_stopped(&run_dir, &|| asked.load(Ordering::Relaxed))
+            let is_stopped = || asked.load(Ordering::Relaxed);
+            undo_changes((&session, &task), SessionUser::Unknown, &is_stopped, &app)
         };
         let mut working = stop::start_thread(work)?;
         loop {
             tokio::select! {
                 done = &mut working => {
-                    return done.map_err(|_| Failure::no_answer("the undo failed because of a bug in Althing").hint(again));
+                    return done.map_err(|_| Failure::no_answer("the undo failed because of a bug in Althing").hint(again))?;
                 }
                 name = signals.next() => {
                     if is_stopped.swap(true, Ordering::Relaxed) {

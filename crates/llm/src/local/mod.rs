@@ -5,6 +5,7 @@
 mod facts;
 mod fit;
 mod plan;
+mod shorten;
 
 pub use facts::LocalModel;
 pub(crate) use facts::{NoAnswer, ServerFacts, ServerKind, listed_models, listed_ollama_models};

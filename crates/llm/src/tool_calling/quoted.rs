@@ -2,42 +2,29 @@
 //! contain calls; a model that quotes such a text does not make these calls.
 
 use althing_protocol::Message;
+use althing_text::{closed_marker, next_marker};
 use std::collections::HashMap;
 use std::ops::Range;
 
-const CODE_LENGTH: usize = 8;
 const MAX_MARKER_BYTES: usize = 400;
-const CLOSINGS: [&str; 2] = ["end of ", "END OF "];
 
 /// The parts of a reply between marker lines, or from an opening marker line to the end of the reply.
 pub(super) fn marked_ranges(text: &str) -> Vec<Range<usize>> {
     let closings = closing_markers(text);
     let mut ranges = Vec::new();
     let mut from = 0;
-    while let Some((start, name, inside)) = next_marker(text, from) {
-        let after = start + inside.len() + 2;
-        if CLOSINGS.iter().any(|end| name.starts_with(end)) {
+    while let Some(marker) = next_marker(text, from) {
+        let Range { start, end: after } = marker.range;
+        if marker.closes().is_some() {
             from = after;
             continue;
         }
-        let ends = closings.get(inside).map(Vec::as_slice).unwrap_or_default();
+        let ends = closings.get(marker.inside).map(Vec::as_slice).unwrap_or_default();
         let next = ends.get(ends.partition_point(|end| end.start < after));
         from = next.map_or(text.len(), |end| end.end);
         ranges.push(start..from);
     }
     ranges
-}
-
-/// The next `<NAME CODE>`: where it is, its name, and what is between the angle brackets.
-fn next_marker(text: &str, from: usize) -> Option<(usize, &str, &str)> {
-    let rest = text.get(from..)?;
-    rest.match_indices('<').find_map(|(at, _)| {
-        let line = rest.get(at + 1..rest.floor_char_boundary(at + MAX_MARKER_BYTES))?.lines().next()?;
-        let inside = line.split_once('>')?.0;
-        let (name, code) = inside.rsplit_once(' ')?;
-        let is_code = code.len() == CODE_LENGTH && code.bytes().all(|byte| byte.is_ascii_hexdigit());
-        is_code.then_some((from + at, name, inside))
-    })
 }
 
 /// All closing markers by the `NAME CODE` that they close, each in order. They are collected once, because a search for
@@ -46,10 +33,11 @@ fn closing_markers(text: &str) -> HashMap<&str, Vec<Range<usize>>> {
     let mut found: HashMap<&str, Vec<Range<usize>>> = HashMap::new();
     for (start, _) in text.match_indices('<') {
         let begin = text.get(start + 1..).unwrap_or_default();
-        let Some(rest) = CLOSINGS.iter().find_map(|end| begin.strip_prefix(end)) else { continue };
+        let Some(rest) = closed_marker(begin) else { continue };
+        let rest_len = rest.len();
         let rest = rest.get(..rest.floor_char_boundary(MAX_MARKER_BYTES)).unwrap_or_default();
         if let Some((inside, _)) = rest.split_once('>') {
-            let end = text.len() - begin.len() + "end of ".len() + inside.len() + 1;
+            let end = text.len() - rest_len + inside.len() + 1;
             found.entry(inside).or_default().push(start..end);
         }
     }

@@ -15,6 +15,7 @@ mod write_tracker;
 
 pub use change_list::write_change_list;
 pub(crate) use edit_journal::EditJournal;
+pub use path_lock::BusyPath;
 pub(crate) use path_lock::PathLock;
 #[cfg(test)]
 pub(crate) use preimages::Preimages;

@@ -13,6 +13,9 @@ const MAX_WAIT: Duration = Duration::from_secs(5);
 /// How long to wait for a path that another run of this process holds.
 const MAX_WAIT_SAME_PROCESS: Duration = Duration::from_secs(600);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// How long an undo waits: longer than a writer that waits for another path holds a lock in between, and longer than a
+/// program that is being started inherits the lock of a run that has just ended.
+const MAX_WAIT_OF_UNDO: Duration = Duration::from_secs(1);
 
 static HELD_PATHS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
@@ -20,6 +23,14 @@ static HELD_PATHS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 #[error("another session is writing to {}; this session may not write there", path.display())]
 pub(crate) struct WrittenElsewhere {
     path: PathBuf,
+}
+
+/// Why an undo is refused.
+#[derive(Debug, thiserror::Error)]
+#[error("nothing was undone, because another session is writing to {}; wait until it ends", path.display())]
+pub struct BusyPath {
+    /// The path that the other session, or another run of this session, may write to.
+    pub path: PathBuf,
 }
 
 #[derive(Debug)]
@@ -32,10 +43,7 @@ impl PathLock {
     /// Waits while another process or another run of this process holds one of the paths; fails if that takes too
     /// long.
     pub(crate) async fn acquire(paths: &[PathBuf]) -> Result<Self, WrittenElsewhere> {
-        // A missing path needs no lock.
-        let mut paths: Vec<PathBuf> = paths.iter().filter_map(|path| path.canonicalize().ok()).collect();
-        paths.sort();
-        paths.dedup();
+        let paths = resolved(paths);
         let mut waited = Duration::ZERO;
         loop {
             let blocked = match Self::try_acquire(&paths) {
@@ -47,6 +55,23 @@ impl PathLock {
             }
             waited += POLL_INTERVAL;
             tokio::time::sleep(POLL_INTERVAL).await;
+        }
+    }
+
+    /// Like [`Self::acquire`], for an undo, which runs on a thread of its own and does not wait for a run to end.
+    pub(super) fn acquire_for_undo(paths: &[PathBuf]) -> Result<Self, BusyPath> {
+        let paths = resolved(paths);
+        let mut waited = Duration::ZERO;
+        loop {
+            let path = match Self::try_acquire(&paths) {
+                Ok(lock) => return Ok(lock),
+                Err(blocked) => blocked,
+            };
+            if waited >= MAX_WAIT_OF_UNDO {
+                return Err(BusyPath { path });
+            }
+            waited += POLL_INTERVAL;
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
@@ -88,6 +113,14 @@ impl Drop for PathLock {
             }
         }
     }
+}
+
+/// A missing path needs no lock.
+fn resolved(paths: &[PathBuf]) -> Vec<PathBuf> {
+    let mut paths: Vec<PathBuf> = paths.iter().filter_map(|path| path.canonicalize().ok()).collect();
+    paths.sort();
+    paths.dedup();
+    paths
 }
 
 fn open(path: &Path) -> io::Result<File> {

@@ -113,6 +113,12 @@ impl TrackedPath {
         path_from_text(&self.real)
     }
 
+    /// What an undo locks: the context path, or the directory of a single file that was deleted.
+    pub(crate) fn path_to_lock(&self) -> PathBuf {
+        let file = self.only.as_ref().map(|only| self.dir().join(path_from_text(only)));
+        file.filter(|file| file.exists()).unwrap_or_else(|| self.dir())
+    }
+
     /// The path was resolved before the first write; a link in its place is not followed.
     pub(crate) fn open(&self) -> io::Result<ConfinedDir> {
         ConfinedDir::open_real(&self.dir())

@@ -2,6 +2,7 @@
 //! as it was before, somebody else changed it, and nothing is undone. Each file is replaced atomically, so an
 //! interrupted undo is completed by running it again.
 
+use super::path_lock::{BusyPath, PathLock};
 use super::preimages::Preimages;
 use super::snapshot::{ContextSnapshot, TrackedPath};
 use super::state::{PathState, RecordedChange};
@@ -63,6 +64,9 @@ pub enum UndoError {
         /// The changed files.
         paths: Vec<String>,
     },
+    /// Another session, another run of this session, or another undo may write to a path that the run could write to.
+    #[error(transparent)]
+    Busy(#[from] BusyPath),
     /// A disk operation failed before anything was changed.
     #[error(transparent)]
     Disk(#[from] DiskError),
@@ -90,7 +94,8 @@ pub fn is_undone(run_dir: &Path) -> bool {
     Preimages::of(run_dir).read::<bool>("undone").is_ok_and(|undone| undone.is_some())
 }
 
-/// Undoes the changes of the run in `run_dir`. Must not be called while the run is active.
+/// Undoes the changes of the run in `run_dir`. Must not be called while the run is active, and is refused while another
+/// session, run or undo may write to the run's context paths.
 pub fn undo(run_dir: &Path) -> Result<UndoReport, UndoError> {
     undo_unless_stopped(run_dir, &|| false)
 }
@@ -98,19 +103,16 @@ pub fn undo(run_dir: &Path) -> Result<UndoReport, UndoError> {
 /// Like [`undo`], but stops before the next file once `is_stopped` returns true.
 pub fn undo_unless_stopped(run_dir: &Path, is_stopped: &dyn Fn() -> bool) -> Result<UndoReport, UndoError> {
     let preimages = Preimages::of(run_dir);
-    let here = || run_dir.to_owned();
     let Some(before) = preimages.read::<ContextSnapshot>("before")? else {
-        return Err(UndoError::Nothing { run_dir: here() });
+        return Err(UndoError::Nothing { run_dir: run_dir.to_owned() });
     };
-    if preimages.read::<bool>("undone")?.is_some() {
-        return Err(UndoError::Done { run_dir: here() });
-    }
-    let Some(after) = preimages.read::<Vec<RecordedChange>>("after")? else {
-        return Err(UndoError::NotClosed { run_dir: here() });
-    };
-    if after.is_empty() {
-        return Err(UndoError::Nothing { run_dir: here() });
-    }
+    // An active run holds the lock itself.
+    listed(run_dir, &preimages)?;
+    // Held until the undo ends: a run that writes at the same time would list the undo's changes as its own, and its own
+    // undo would make them again. Two undos of one run would disturb each other.
+    let roots: Vec<PathBuf> = before.roots.iter().map(TrackedPath::path_to_lock).collect();
+    let _lock = PathLock::acquire_for_undo(&roots)?;
+    let after = listed(run_dir, &preimages)?;
     let mut report =
         UndoReport { resumed: preimages.read::<bool>("undo")?.is_some(), ..UndoReport::default() };
     let (steps, gone) = plan(&preimages, &before, &after, &mut report, is_stopped)?;
@@ -141,6 +143,19 @@ pub fn undo_unless_stopped(run_dir: &Path, is_stopped: &dyn Fn() -> bool) -> Res
         return Err(unfinished(report, Some(error)));
     }
     Ok(report)
+}
+
+/// What the run changed, unless it was undone.
+fn listed(run_dir: &Path, preimages: &Preimages) -> Result<Vec<RecordedChange>, UndoError> {
+    let run_dir = run_dir.to_owned();
+    if preimages.read::<bool>("undone")?.is_some() {
+        return Err(UndoError::Done { run_dir });
+    }
+    match preimages.read::<Vec<RecordedChange>>("after")? {
+        None => Err(UndoError::NotClosed { run_dir }),
+        Some(after) if after.is_empty() => Err(UndoError::Nothing { run_dir }),
+        Some(after) => Ok(after),
+    }
 }
 
 fn carry_out(

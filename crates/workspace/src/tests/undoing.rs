@@ -2,6 +2,7 @@
 
 use super::agent_files::{RunFixture, call, put};
 use super::fixture::{tree, write};
+use crate::context::PathLock;
 use crate::{
     FileContent, FileHost, FilePolicy, ToolSet, UndoCoverage, UndoError, last_task_with_changes, review,
     undo, undo_unless_stopped,
@@ -556,4 +557,34 @@ async fn an_undo_removes_the_temporary_files_of_one_that_was_killed_and_no_other
     fs::remove_file(foreign).unwrap();
     assert_eq!(project(&fixture), before);
     assert_eq!(dirs(&fixture), names);
+}
+
+#[tokio::test]
+async fn an_undo_is_refused_while_somebody_else_may_write_to_one_of_its_paths() {
+    let (fixture, before, _) = run_with_changes().await;
+    let changed = project(&fixture);
+    let held = PathLock::acquire(&[fixture.base.join("project/made")]).await.unwrap();
+    let Err(UndoError::Busy(refused)) = undo(&fixture.run) else { panic!("the undo was not refused") };
+    let told = refused.to_string();
+    assert!(told.contains("another session is writing to") && told.contains("wait until it ends"), "{told}");
+    assert_eq!(project(&fixture), changed);
+    drop(held);
+    undo(&fixture.run).unwrap();
+    assert_eq!(project(&fixture), before);
+}
+
+#[tokio::test]
+async fn a_second_undo_of_a_run_is_refused_while_the_first_works_and_nobody_may_write_meanwhile() {
+    let (fixture, before, _) = run_with_changes().await;
+    let refused = Cell::new(0);
+    let report = undo_unless_stopped(&fixture.run, &|| {
+        if refused.get() == 0 {
+            assert!(matches!(undo(&fixture.run), Err(UndoError::Busy(_))), "a second undo");
+        }
+        refused.set(refused.get() + 1);
+        false
+    });
+    assert!(report.is_ok() && refused.get() > 0, "{report:?}");
+    assert_eq!(project(&fixture), before);
+    assert!(matches!(undo(&fixture.run), Err(UndoError::Done { .. })));
 }
