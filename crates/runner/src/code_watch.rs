@@ -6,26 +6,26 @@
 
 use crate::agent_processes::after_end;
 use crate::code_stamp::{Stamp, Stamps};
-use crate::git_code::{git_code_of, inner_git_dirs, settings_digest};
+use crate::git_code::{GitCode, git_code_of, inner_git_dirs, settings_digest};
 use crate::linked_code::linked_code_within;
-use crate::listing::{Listing, list};
+use crate::listing::{Listing, SearchLimits, list};
 use crate::placeholders::is_placeholder;
 use crate::protected_paths::{is_repository, matching_row};
 use crate::repositories::is_git_dir;
-use crate::settings_code::{SettingsCode, settings_code, unnamed_rows};
+use crate::settings_code::{SettingsCode, UNNAMED_OF_GIT, matching_paths, settings_code, unnamed_rows};
 use althing_protocol::{
     GIT_DIR, Grant, GrantRoot, Notice, NoticeLevel, PACKAGE_DIRS, RUNS_CODE, RootKind, RunsCode,
-    SEALED_NAMES, git_dir_row,
+    SEALED_NAMES, git_dir_row, runs_code_in,
 };
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
-/// The maximum number of directory entries that each step of a search reads, because the search delays the start of a
-/// CLI agent. The steps are: the settings in working directories; all directories except those of packages and
-/// builds; those of packages and builds; the code to which git, links and settings lead.
-const MAX_ENTRIES: usize = 20_000;
+/// The maximum size of the paths of all directories that are still to be searched.
+const MAX_WAITING_BYTES: usize = 256 << 20;
 /// The directory for the output of builds, which can be very large.
 const BUILD_DIR: &str = "target";
 /// The largest directory of a repository.
@@ -40,6 +40,14 @@ static UNSEARCHED: RunsCode = RunsCode {
     when: "a file in it does: the directory cannot be searched",
 };
 
+/// A file that a command names, for example in `test -e tools/safe || sh fix/x.sh`. Its name is no name of a file.
+pub(crate) static DELETED: RunsCode = RunsCode {
+    names: &["deleted", "file"],
+    protected: true,
+    ordinary: false,
+    when: "a command that names it does not find it: it was deleted",
+};
+
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CodeWatch {
     pub(crate) roots: Vec<PathBuf>,
@@ -47,12 +55,13 @@ pub(crate) struct CodeWatch {
     /// roots.
     pub(crate) elsewhere: Vec<PathBuf>,
     pub(crate) before: Found,
+    pub(crate) limits: SearchLimits,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Found {
     pub(crate) files: BTreeMap<PathBuf, (Stamp, &'static RunsCode)>,
-    /// Whether there were too many entries to search all of them.
+    /// Whether the search stopped at a limit.
     pub(crate) is_incomplete: bool,
     pub(crate) are_packages_incomplete: bool,
     pub(crate) are_settings_incomplete: bool,
@@ -71,7 +80,7 @@ pub(crate) struct WrittenCode {
 impl WrittenCode {
     pub(crate) fn notice(&self) -> Notice {
         let text = if self.files.is_empty() {
-            "the agent wrote so many files that not all of them were searched for code that runs later"
+            "there are so many files that not all of them were searched for code that the agent wrote and that runs later"
                 .to_owned()
         } else {
             let rest = if self.is_incomplete { "; not all files were searched" } else { "" };
@@ -107,7 +116,7 @@ impl CodeWatch {
     }
 
     fn searched(self) -> Self {
-        let before = search(&self.roots, &self.elsewhere);
+        let before = search(&self.roots, &self.elsewhere, self.limits);
         Self { before, ..self }
     }
 
@@ -118,12 +127,11 @@ impl CodeWatch {
         let roots: Vec<PathBuf> = writable.into_iter().map(|root| root.path.clone()).collect();
         let others = others.into_iter().map(|root| root.path.clone());
         let elsewhere: Vec<PathBuf> = others.chain(grant.other_dirs.iter().cloned()).collect();
-        Self { roots, elsewhere, before: Found::default() }
+        Self { roots, elsewhere, ..Self::default() }
     }
 
-    /// `None` if no file that runs code later was created or changed, the search was as complete as the first one, and
-    /// the directories where any file counts were searched completely. Misses what a process of the program that is
-    /// still running writes later.
+    /// `None` if no file that runs code later was created or changed, no file that a command names was deleted, and the
+    /// search is complete. Misses what a process of the program that is still running writes later.
     pub(crate) async fn written(self) -> Option<WrittenCode> {
         let roots = self.roots.clone();
         match tokio::task::spawn_blocking(move || self.written_now()).await {
@@ -133,7 +141,7 @@ impl CodeWatch {
     }
 
     pub(crate) fn written_now(self) -> Option<WrittenCode> {
-        let now = search(&self.roots, &self.elsewhere);
+        let now = search(&self.roots, &self.elsewhere, self.limits);
         let is_new = |path: &Path| {
             let found = now.files.get(path);
             found.is_some_and(|(stamp, _)| {
@@ -146,17 +154,44 @@ impl CodeWatch {
             // A new repository stands for everything in it.
             .filter(|(path, _)| is_new(path) && !path.ancestors().skip(1).any(is_new))
             .map(|(path, (_, row))| (path.clone(), *row))
+            .chain(self.deleted())
             .collect();
-        let before = &self.before;
-        let is_incomplete = (now.is_incomplete && !before.is_incomplete)
-            || (now.are_packages_incomplete && !before.are_packages_incomplete)
-            || (now.are_settings_incomplete && !before.are_settings_incomplete)
+        // Also if the first search was incomplete, too: the two may have left out different files.
+        let is_incomplete = now.is_incomplete
+            || now.are_packages_incomplete
+            || now.are_settings_incomplete
             || now.are_unknown_incomplete;
         (is_incomplete || !files.is_empty()).then_some(WrittenCode {
             files,
             roots: self.roots,
             is_incomplete,
         })
+    }
+
+    /// The deleted files that commands named. Deleting a file that runs code because of its own name, or one of a git
+    /// directory, starts nothing.
+    fn deleted(&self) -> impl Iterator<Item = (PathBuf, &'static RunsCode)> {
+        let is_named_by_command = |path: &Path, row: &RunsCode| {
+            let mut roots = self.roots.iter().filter_map(|root| Some((root, path.strip_prefix(root).ok()?)));
+            let is_of_git_dir = |path: &Path| {
+                self.before.files.get(path).is_some_and(|(stamp, _)| matches!(stamp, (_, 0, 0, 0)))
+            };
+            row.protected
+                && unnamed_rows().chain([&UNSEARCHED]).all(|other| other != row)
+                && roots.all(|(root, below)| runs_code_in(root, below).is_none())
+                && !path.ancestors().any(is_of_git_dir)
+        };
+        let is_missing = |path: &Path| {
+            path.symlink_metadata().is_err_and(|error| {
+                matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+            })
+        };
+        let named = self
+            .before
+            .files
+            .iter()
+            .filter(move |(path, (_, row))| is_missing(path) && is_named_by_command(path, row));
+        named.map(|(path, _)| (path.clone(), &DELETED))
     }
 }
 
@@ -201,33 +236,36 @@ struct SearchedDir {
     row: Option<&'static RunsCode>,
 }
 
-fn search(roots: &[PathBuf], elsewhere: &[PathBuf]) -> Found {
-    let mut search = Search::default();
+fn search(roots: &[PathBuf], elsewhere: &[PathBuf], limits: SearchLimits) -> Found {
+    let mut search = Search::new(limits);
     if roots.is_empty() {
         return search.found;
     }
-    // Settings files directly in working directories come first, so that they are found even if there are too many
-    // other files.
-    let used = elsewhere.iter().filter(|dir| roots.iter().any(|root| dir.starts_with(root)));
-    for dir in roots.iter().chain(used) {
+    // Code directly in working directories, and in the directories above them, comes first, so that it is found even if
+    // there are too many other files.
+    let inside = |dir: &&Path| roots.iter().any(|root| dir.starts_with(root));
+    let used = roots.iter().chain(elsewhere).flat_map(|dir| dir.ancestors().take_while(inside));
+    for dir in used.collect::<BTreeSet<&Path>>() {
         search.add_settings(dir);
     }
-    search.found.are_settings_incomplete = !search.run(&mut { MAX_ENTRIES });
+    search.found.are_settings_incomplete = !search.run(&mut { limits.entries });
     for root in roots {
         search.add_root(root);
     }
-    search.found.is_incomplete = !search.run(&mut { MAX_ENTRIES });
-    let mut left = MAX_ENTRIES;
+    search.found.is_incomplete = !search.run(&mut { limits.entries });
+    let mut left = limits.entries;
     while !search.packages.is_empty() && !search.found.are_packages_incomplete {
         // Packages can contain packages.
         search.dirs = std::mem::take(&mut search.packages);
         search.found.are_packages_incomplete = !search.run(&mut left);
     }
-    let repositories = std::mem::take(&mut search.repositories);
-    for path in git_code_of(roots, &repositories, elsewhere) {
+    let repositories: Vec<PathBuf> = std::mem::take(&mut search.repositories).into_iter().collect();
+    let GitCode { paths, unknown: unknown_of_git, .. } = git_code_of(roots, &repositories, elsewhere);
+    for path in paths {
         search.add_code_of_git(path);
     }
-    for code in linked_code_within(roots, MAX_ENTRIES) {
+    // The links are in directories of both kinds.
+    for code in linked_code_within(roots, limits.entries.saturating_mul(2)) {
         if let Some(row) = code.row {
             search.add_code(code.path, row);
         }
@@ -237,28 +275,48 @@ fn search(roots: &[PathBuf], elsewhere: &[PathBuf]) -> Found {
     for (path, row) in files {
         search.add_code(path, row);
     }
-    search.found.is_incomplete |= !search.run(&mut { MAX_ENTRIES });
+    search.found.is_incomplete |= !search.run(&mut { limits.entries });
     search.packages.clear();
-    for (path, row) in unknown {
+    let of_git = unknown_of_git.into_iter().map(|path| (path, &UNNAMED_OF_GIT));
+    for (path, row) in unknown.into_iter().chain(of_git) {
         search.add_code(path, row);
     }
-    search.found.are_unknown_incomplete = !search.run(&mut { MAX_ENTRIES });
+    search.found.are_unknown_incomplete = !search.run(&mut { limits.entries });
     search.found
 }
 
-#[derive(Default)]
 struct Search {
+    limits: SearchLimits,
+    started: Instant,
     found: Found,
     stamps: Stamps,
     dirs: VecDeque<SearchedDir>,
     packages: VecDeque<SearchedDir>,
-    repositories: Vec<PathBuf>,
+    repositories: BTreeSet<PathBuf>,
+    waiting_bytes: usize,
+    /// Whether there were too many files that run code later, or too many directories at once.
+    is_full: bool,
 }
 
 impl Search {
+    fn new(limits: SearchLimits) -> Self {
+        Self {
+            limits,
+            started: Instant::now(),
+            found: Found::default(),
+            stamps: Stamps::default(),
+            dirs: VecDeque::new(),
+            packages: VecDeque::new(),
+            repositories: BTreeSet::new(),
+            waiting_bytes: 0,
+            is_full: false,
+        }
+    }
+
     /// Searches the directories; `left` is the number of entries that it may read. Returns whether it read all.
     fn run(&mut self, left: &mut usize) -> bool {
         while let Some(dir) = self.dirs.pop_front() {
+            self.waiting_bytes = self.waiting_bytes.saturating_sub(dir.path.as_os_str().len());
             let Listing { names, is_hidden } = list(&dir.path, *left + 1);
             if is_hidden {
                 self.add_file(dir.path.clone(), &UNSEARCHED);
@@ -276,12 +334,12 @@ impl Search {
                     self.add_entry(&dir, &name, kind);
                 }
             }
-            if !is_complete {
+            if !is_complete || self.is_full || self.started.elapsed() > self.limits.time {
                 self.dirs.clear();
                 return false;
             }
         }
-        true
+        !self.is_full
     }
 
     /// If the root is itself settings, or directly in a directory of settings, everything in it counts.
@@ -302,7 +360,7 @@ impl Search {
             return;
         }
         if is_repository(&path) {
-            self.repositories.push(path.clone());
+            self.repositories.insert(path.clone());
         }
         let is_unnamed = |row: &&RunsCode| unnamed_rows().any(|known| known == *row);
         let is_sealed = || SEALED_NAMES.iter().any(|known| name == *known);
@@ -316,6 +374,8 @@ impl Search {
             self.add_file(path, &UNSEARCHED);
         } else if kind.is_dir() {
             let is_packages = name == BUILD_DIR || PACKAGE_DIRS.iter().any(|known| name == *known);
+            self.waiting_bytes += path.as_os_str().len();
+            self.is_full |= self.waiting_bytes > MAX_WAITING_BYTES;
             let queue = if is_packages { &mut self.packages } else { &mut self.dirs };
             queue.push_back(SearchedDir { path, row });
         } else if let Some(row) = row.filter(|_| !kind.is_dir()) {
@@ -323,11 +383,23 @@ impl Search {
         }
     }
 
+    /// Adds what runs code in a directory itself, without those below it.
     fn add_settings(&mut self, dir: &Path) {
-        let is_exact =
-            |row: &&RunsCode| !row.names.iter().any(|name| *name == GIT_DIR || name.starts_with('*'));
-        for row in RUNS_CODE.iter().filter(|row| row.protected).filter(is_exact) {
-            self.add_code(row.names.iter().fold(dir.to_owned(), |path, name| path.join(name)), row);
+        for row in RUNS_CODE.iter().filter(|row| !row.ordinary) {
+            for path in matching_paths(dir, row.names) {
+                if is_repository(&path) && path.is_dir() {
+                    self.add_repository(&path);
+                } else {
+                    self.add_code(path, row);
+                }
+            }
+        }
+        let git_dir = dir.join(GIT_DIR);
+        if git_dir.symlink_metadata().is_ok() {
+            self.repositories.insert(git_dir);
+        }
+        if althing_protocol::is_git_dir(|name| dir.join(name).symlink_metadata().is_ok()) {
+            self.add_repository(dir);
         }
     }
 
@@ -336,6 +408,10 @@ impl Search {
             return;
         }
         let Ok(data) = path.symlink_metadata() else { return };
+        if self.found.files.len() >= self.limits.files && !self.found.files.contains_key(&path) {
+            self.is_full = true;
+            return;
+        }
         let stamp = self.stamps.of(&path, &data);
         let known = self.found.files.entry(path).or_insert((stamp, row));
         if row.protected && !known.1.protected {
@@ -348,7 +424,7 @@ impl Search {
     /// reported.
     fn add_repository(&mut self, path: &Path) {
         let Some(row) = git_dir_row() else { return };
-        self.repositories.push(path.to_owned());
+        self.repositories.insert(path.to_owned());
         for dir in inner_git_dirs(path).into_iter().chain([path.to_owned()]) {
             if !self.add_inode(&dir, row) {
                 continue;

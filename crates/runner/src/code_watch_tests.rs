@@ -1,25 +1,93 @@
 //! Tests of what a watch finds, for one directory at a time.
 
 use super::*;
+use crate::git_code::git_code;
+use crate::listing::SearchLimits;
 use std::path::Path;
+use std::time::Duration;
 
 fn put(root: &Path, path: &str, text: &str) {
     std::fs::create_dir_all(root.join(path).parent().unwrap()).unwrap();
     std::fs::write(root.join(path), text).unwrap();
 }
 
-#[tokio::test]
-async fn so_many_new_files_that_not_all_are_searched_are_pointed_out() {
-    let dir = tempfile::tempdir().unwrap();
-    let root = dir.path();
-    put(root, "src/main.rs", "before");
-    let watch = CodeWatch::start(&Grant::project(root.to_owned())).await;
-    for n in 0..=MAX_ENTRIES {
-        std::fs::File::create(root.join(format!("{n}"))).unwrap();
+fn watch(dir: &Path, work_dirs: &[&str], limits: SearchLimits) -> CodeWatch {
+    let other_dirs = work_dirs.iter().map(|path| dir.join(path)).collect();
+    let grant = Grant { other_dirs, ..Grant::project(dir.to_owned()) };
+    CodeWatch { limits, ..CodeWatch::of(&grant) }.searched()
+}
+
+#[test]
+fn a_search_that_stopped_at_any_limit_is_pointed_out_even_if_the_first_one_stopped_there_too() {
+    let all = SearchLimits::default();
+    for limits in [
+        SearchLimits { entries: 100, ..all },
+        SearchLimits { files: 100, ..all },
+        SearchLimits { time: Duration::ZERO, ..all },
+    ] {
+        for existing in [0, 101] {
+            let dir = tempfile::tempdir().unwrap();
+            put(dir.path(), "src/main.rs", "before");
+            let add = |numbers: std::ops::Range<usize>| {
+                numbers.for_each(|n| put(dir.path(), &format!("a/{n}.code-workspace"), ""));
+            };
+            add(0..existing);
+            let watch = watch(dir.path(), &[], limits);
+            add(existing..101);
+            put(dir.path(), "src/hidden/.envrc", "planted");
+            let written = watch.written_now().unwrap();
+            assert!(written.is_incomplete, "{limits:?} {existing}");
+            let notice = written.notice().text;
+            assert!(notice.contains("were searched"), "{notice}");
+        }
     }
-    put(root, "src/hidden/.envrc", "planted");
-    let notice = watch.written().await.unwrap().notice();
-    assert!(notice.text.contains("not all of them were searched"), "{}", notice.text);
+    let dir = tempfile::tempdir().unwrap();
+    put(dir.path(), "src/main.rs", "before");
+    assert!(watch(dir.path(), &[], all).written_now().is_none());
+}
+
+#[test]
+fn code_in_a_working_directory_and_above_it_is_found_even_if_there_are_too_many_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    (0..101).for_each(|n| put(&root, &n.to_string(), ""));
+    put(&root, "a/b/c/x", "");
+    put(&root, "bare/w/x", "");
+    let limits = SearchLimits { entries: 100, ..SearchLimits::default() };
+    let watch = watch(&root, &["a/b/c", "bare/w"], limits);
+    let expected = ["a/b/.git", "a/b/c/.git", "a/b/x.code-workspace", "a/x.code-workspace", "bare"];
+    for path in ["a/b/c/.git/config", "bare/HEAD", "bare/objects/x", "bare/refs/x"].iter().chain(&expected) {
+        if root.join(path).symlink_metadata().is_err() {
+            put(&root, path, "planted");
+        }
+    }
+    let written = watch.written_now().unwrap();
+    let found: Vec<&Path> = written.files.iter().map(|(path, _)| path.strip_prefix(&root).unwrap()).collect();
+    assert_eq!(found, expected.map(Path::new));
+}
+
+#[test]
+fn a_command_of_git_that_names_scripts_by_a_pattern_for_directories_counts_only_in_a_search() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    for (alias, script, expected) in [
+        ("!for f in t*/*.sh; do sh $f; done", "tools/x.sh", true),
+        ("!sh tools/*/run", "tools/a/run", true),
+        ("!make test", "tools/x.sh", false),
+    ] {
+        put(&root, ".git/config", &format!("[alias]\nzz = \"{alias}\"\n"));
+        put(&root, script, "before");
+        put(&root, ".althing/log", "before");
+        let watch = watch(&root, &[], SearchLimits::default());
+        put(&root, script, "after");
+        put(&root, ".althing/log", "after");
+        let found = watch.written_now().map(|written| written.files).unwrap_or_default();
+        let found: Vec<&Path> = found.iter().map(|(path, _)| path.strip_prefix(&root).unwrap()).collect();
+        let expected: &[&Path] = if expected { &[Path::new(script)] } else { &[] };
+        assert_eq!(found, expected, "{alias}");
+        let protected = git_code(std::slice::from_ref(&root), &[], &[]);
+        assert!(protected.unknown.is_empty(), "{alias}: {protected:?}");
+    }
 }
 
 #[tokio::test]

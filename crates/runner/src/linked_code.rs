@@ -2,13 +2,13 @@
 //! to `conf/env.sh` changes code that a shell runs.
 
 use crate::git_code::places;
+use crate::listing::MAX_ENTRIES;
 use crate::protected_paths::{is_repository, matching_row};
 use althing_protocol::{PACKAGE_DIRS, RUNS_CODE, RunsCode, SEALED_NAMES, is_name};
 use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-const MAX_ENTRIES: usize = 2_000_000;
 const MAX_PATH: usize = 3_500;
 
 /// A path to which a symlink with a protected name leads, or a path on the way there.

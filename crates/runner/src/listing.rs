@@ -6,6 +6,32 @@ use std::fs::FileType;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::Duration;
+
+/// The maximum number of files and directories that a search reads: more than in any project that people edit by hand.
+pub(crate) const MAX_ENTRIES: usize = 2_000_000;
+
+/// After this time, the search stops, because it delays the start of a CLI agent.
+const MAX_TIME: Duration = Duration::from_secs(60);
+/// The maximum number of files that run code later.
+const MAX_FILES: usize = 100_000;
+
+/// Where a search stops. A search that stopped is incomplete.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SearchLimits {
+    /// The maximum number of directory entries that each step of a search reads. The steps are: the settings in working
+    /// directories; all directories except those of packages and builds; those of packages and builds; the code to which
+    /// git, links and settings lead.
+    pub(crate) entries: usize,
+    pub(crate) files: usize,
+    pub(crate) time: Duration,
+}
+
+impl Default for SearchLimits {
+    fn default() -> Self {
+        Self { entries: MAX_ENTRIES, files: MAX_FILES, time: MAX_TIME }
+    }
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct Listing {

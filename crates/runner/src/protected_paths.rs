@@ -4,17 +4,18 @@
 //! A directory that cannot be read, or whose path is too long, is protected as a whole. A context path with too many
 //! entries or protected paths is refused.
 
+use crate::listing::MAX_ENTRIES;
 use crate::policy::{ContextMount, PolicyError, SandboxPaths};
 use crate::repositories::{git_dirs_of, is_git_dir};
 use althing_protocol::{GIT_DIR, PACKAGE_DIRS, RUNS_CODE, RunsCode, SEALED_NAMES, is_name, package_dir};
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::fs::FileType;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
-/// The maximum number of entries that are searched: more than in any project that people edit by hand.
-const MAX_ENTRIES: usize = 2_000_000;
 const MAX_PROTECTED: usize = 1_000;
 /// The longest path that is searched, in bytes. The kernel accepts 4,096, and a name has up to 255.
 const MAX_PATH: usize = 3_500;
@@ -224,11 +225,35 @@ fn is_protected(dir: &Path, name: &OsStr, in_packages: bool) -> bool {
     if in_packages { row().is_some_and(of_packages) } else { sealed() || row().is_some() }
 }
 
+/// The rows of `RUNS_CODE`, in their order: a search compares every entry with them.
+struct ByLastName {
+    /// By last name in lower case, each with all rows whose last name is a pattern.
+    rows: HashMap<Vec<u8>, Vec<&'static RunsCode>>,
+    patterns: Vec<&'static RunsCode>,
+}
+
+static BY_LAST_NAME: LazyLock<ByLastName> = LazyLock::new(|| {
+    let last = |row: &RunsCode| row.names.last().copied().unwrap_or_default();
+    let is_pattern = |row: &RunsCode| last(row).starts_with('*');
+    let names = RUNS_CODE.iter().filter(|row| !is_pattern(row)).map(|row| last(row).to_ascii_lowercase());
+    let rows_of = |name: String| {
+        let may_match = |row: &&RunsCode| is_pattern(row) || last(row).eq_ignore_ascii_case(&name);
+        let rows = RUNS_CODE.iter().filter(may_match).collect();
+        (name.into_bytes(), rows)
+    };
+    ByLastName {
+        rows: names.map(rows_of).collect(),
+        patterns: RUNS_CODE.iter().filter(|row| is_pattern(row)).collect(),
+    }
+});
+
 /// The first row of `RUNS_CODE` whose last name is `name` and whose other names are the last ones of the path `dir`.
 /// These may belong to the context path itself or to directories above it: in the context path `~/.config`, `fish` is
 /// protected.
 pub(crate) fn matching_row(dir: &Path, name: &OsStr) -> Option<&'static RunsCode> {
-    RUNS_CODE.iter().find(|row| {
+    let name_in_lower_case = name.as_bytes().to_ascii_lowercase();
+    let rows = BY_LAST_NAME.rows.get(&name_in_lower_case).unwrap_or(&BY_LAST_NAME.patterns);
+    rows.iter().copied().find(|row| {
         let mut above = row.names.iter().rev();
         let mut parents = dir.iter().rev();
         above.next().is_some_and(|last| is_name(name, last))

@@ -109,7 +109,12 @@ impl Mentions {
             return None;
         }
         // A shell removes quotes and backslashes.
-        let text: Vec<u8> = command.iter().copied().filter(|byte| !b"\\'\"".contains(byte)).collect();
+        let mut text: Vec<u8> = command.iter().copied().filter(|byte| !b"\\'\"".contains(byte)).collect();
+        // It also joins lines that end with a backslash; for other programs, the backslash may mean nothing.
+        if let Some(joined) = joined_lines(command) {
+            text.push(b'\n');
+            text.extend(joined.into_iter().filter(|byte| !b"\\'\"".contains(byte)));
+        }
         let mut names = names(&text);
         if names.iter().any(|name| name.starts_with(b"python")) {
             names.extend(START_MODULES.iter().map(|name| name.as_bytes().to_vec()));
@@ -126,6 +131,17 @@ impl Mentions {
             Self { words, names, searched_dirs, patterns, run_directories, programs, has_interpreter };
         (mentions.names.len() <= MAX_NAMES).then_some(mentions)
     }
+}
+
+/// The command without the line ends that follow a backslash; `None` if there are none.
+fn joined_lines(command: &[u8]) -> Option<Vec<u8>> {
+    let mut rest = command;
+    let mut joined = Vec::new();
+    while let Some(at) = rest.windows(2).position(|two| two == b"\\\n") {
+        joined.extend(rest.get(..at)?);
+        rest = rest.get(at + 2..)?;
+    }
+    (rest.len() < command.len()).then(|| [joined.as_slice(), rest].concat())
 }
 
 impl Word {
@@ -274,6 +290,8 @@ mod tests {
             ("-c core.fsmonitor=tools/d.sh status", &["tools", "d.sh"]),
             ("python3 -m tools.fsm", &["tools", "fsm"]),
             (".ci/.run", &[".ci", ".run"]),
+            ("sh to\\\nols/\\\\\nx.sh", &["tools", "x.sh"]),
+            ("C:\\\nx.sh", &["x.sh"]),
             ("sh -c '. ./Lib.SH; f'", &["lib.sh"]),
         ] {
             let found = of(command).names;

@@ -56,9 +56,17 @@ pub(super) enum Which {
     /// Existing files, and paths that do not exist.
     AlsoMissing,
     Existing,
+    /// Existing files, and those that patterns and variables may stand for.
+    AlsoPatterns,
     /// Existing files, and what the command runs without naming it.
     AlsoUnnamed,
     Executable,
+}
+
+impl Which {
+    fn has_patterns(self) -> bool {
+        matches!(self, Self::AlsoPatterns | Self::AlsoUnnamed)
+    }
 }
 
 impl CodePaths<'_> {
@@ -71,8 +79,8 @@ impl CodePaths<'_> {
         repository: &Repository,
     ) -> bool {
         let Some(mentions) = Mentions::of(command) else { return false };
-        if which == Which::AlsoUnnamed
-            && (runs_everything(&mentions) || !self.add_run(&mentions, tops, repository))
+        if (which == Which::AlsoUnnamed && runs_everything(&mentions))
+            || (which.has_patterns() && !self.add_run(&mentions, tops, repository))
         {
             return false;
         }
@@ -110,11 +118,11 @@ impl CodePaths<'_> {
             }
             let name = dir.file_name().map(|name| name.as_bytes().to_ascii_lowercase()).unwrap_or_default();
             let may_run = || mentions.run_directories.iter().any(|dir| dir.name().as_ref() == Some(&name));
-            if mentions.searched_dirs.contains(&name) || (which == Which::AlsoUnnamed && may_run()) {
+            if mentions.searched_dirs.contains(&name) || (which.has_patterns() && may_run()) {
                 self.add_unless_around(Path::new("/"), &dir, &repository.top);
             }
-            if which == Which::AlsoUnnamed {
-                self.add_unnamed(&dir, &mentions);
+            if which.has_patterns() {
+                self.add_unnamed(&dir, &mentions, which);
             }
             let is_dir =
                 |(path, kind): &(PathBuf, FileType)| kind.is_dir() || (kind.is_symlink() && path.is_dir());
@@ -151,8 +159,8 @@ impl CodePaths<'_> {
         true
     }
 
-    fn add_unnamed(&mut self, dir: &Path, mentions: &Mentions) {
-        for name in files_of_package_runners(mentions) {
+    fn add_unnamed(&mut self, dir: &Path, mentions: &Mentions, which: Which) {
+        for name in files_of_package_runners(mentions).filter(|_| which == Which::AlsoUnnamed) {
             let path = dir.join(name);
             if path.symlink_metadata().is_ok() {
                 self.add(Path::new("/"), &path);

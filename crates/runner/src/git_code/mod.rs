@@ -24,6 +24,7 @@ pub(crate) use places::places;
 pub(crate) use repository::inner_git_dirs;
 pub use startup::startup_code;
 
+use crate::listing::MAX_ENTRIES;
 use crate::repositories::{MAX_BYTES, try_read_file};
 use althing_protocol::GIT_DIR;
 use command_code::{Listing, Which};
@@ -34,8 +35,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
-/// The maximum number of files and directories in a directory that is searched.
-pub(crate) const MAX_ENTRIES: usize = 2_000_000;
 /// The maximum number of entries that are searched in the directories `elsewhere` of [`git_code`].
 const MAX_ENTRIES_ELSEWHERE: usize = 100_000;
 const MAX_HOOKS: usize = 200;
@@ -63,15 +62,17 @@ pub fn git_code(writable: &[PathBuf], others: &[PathBuf], elsewhere: &[PathBuf])
     code_within(writable, others, elsewhere, MAX_ENTRIES, &UserConfig::read())
 }
 
-/// The paths of [`git_code`] for three kinds of repositories: those around the `roots`, those whose `.git` or git
-/// directory is in `found`, and those in and around the directories `elsewhere`.
-pub(crate) fn git_code_of(roots: &[PathBuf], found: &[PathBuf], elsewhere: &[PathBuf]) -> Vec<PathBuf> {
+/// What a search for written code needs, for three kinds of repositories: those around the `roots`, those whose `.git`
+/// or git directory is in `found`, and those in and around the directories `elsewhere`. Unlike [`git_code`], this also
+/// finds files that commands name only by patterns for directories; to protect them would make too much read-only.
+pub(crate) fn git_code_of(roots: &[PathBuf], found: &[PathBuf], elsewhere: &[PathBuf]) -> GitCode {
     let roots = canonical(roots);
     let real = |path: &PathBuf| Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?));
     let found = found.iter().filter_map(real).flat_map(|path| Repository::all_at(&path));
     let around = roots.iter().flat_map(|root| around(root));
     let all = around.chain(found).chain(repositories_elsewhere(elsewhere, &roots));
-    code_in(&roots, all, &UserConfig::read()).paths
+    let paths = CodePaths { is_for_search: true, ..CodePaths::new(&roots, None) };
+    code_in(paths, all, &UserConfig::read())
 }
 
 fn repositories_elsewhere(dirs: &[PathBuf], searched: &[PathBuf]) -> Vec<Repository> {
@@ -101,7 +102,10 @@ fn code_within(
         outermost.iter().flat_map(|root| repositories(root, &mut entries, max_entries).all).collect();
     let around = outermost.iter().flat_map(|root| around(root));
     let elsewhere = repositories_elsewhere(elsewhere, &all);
-    code_in(&writable, around.chain(inside).chain(elsewhere), user)
+    let paths = CodePaths::new(&writable, None);
+    let mut code = code_in(paths, around.chain(inside).chain(elsewhere), user);
+    code.unknown.extend(writable.into_iter().filter(|root| is_in_git_dir(root)));
+    code
 }
 
 /// The path itself, the symlinks on the way with their targets and, if the path is a directory, the symlinks directly
@@ -117,8 +121,13 @@ fn canonical(paths: &[PathBuf]) -> Vec<PathBuf> {
     paths.iter().filter_map(|path| path.canonicalize().ok()).collect()
 }
 
-fn code_in(roots: &[PathBuf], repositories: impl Iterator<Item = Repository>, user: &UserConfig) -> GitCode {
-    let mut paths = CodePaths::new(roots, user.home.as_deref());
+fn code_in<'a>(
+    paths: CodePaths<'a>,
+    repositories: impl Iterator<Item = Repository>,
+    user: &'a UserConfig,
+) -> GitCode {
+    let mut paths = CodePaths { home: user.home.as_deref(), ..paths };
+    let roots = paths.roots;
     for file in &user.config.files {
         paths.add_config(file);
     }
@@ -139,11 +148,10 @@ fn code_in(roots: &[PathBuf], repositories: impl Iterator<Item = Repository>, us
             || git_dirs.iter().any(|dir| path != dir && path.starts_with(dir))
     };
     let paths: Vec<PathBuf> = found.into_iter().filter(|path| !is_in_repository(path)).collect();
-    let unknown = unknown.into_iter().chain(roots.iter().filter(|root| is_in_git_dir(root)).cloned());
     GitCode {
         config_files: config_files.into_iter().filter(|path| paths.contains(path)).collect(),
         paths,
-        unknown: unknown.collect(),
+        unknown: unknown.into_iter().collect(),
     }
 }
 
@@ -156,6 +164,7 @@ struct CodePaths<'a> {
     unknown: BTreeSet<PathBuf>,
     listings: BTreeMap<PathBuf, Listing>,
     lookups: usize,
+    is_for_search: bool,
 }
 
 impl<'a> CodePaths<'a> {
@@ -169,6 +178,7 @@ impl<'a> CodePaths<'a> {
             unknown: BTreeSet::new(),
             listings: BTreeMap::new(),
             lookups: 0,
+            is_for_search: false,
         }
     }
 
@@ -200,7 +210,8 @@ impl<'a> CodePaths<'a> {
         }
         self.lookups = 0;
         let (mut bytes, mut is_known) = (0, !own.is_incomplete);
-        for setting in user.config.settings.iter().chain(&own.settings) {
+        let of_user = user.config.settings.iter().map(|setting| (setting, false));
+        for (setting, is_own) in of_user.chain(own.settings.iter().map(|setting| (setting, true))) {
             let bases = || tops.iter().chain(&repository.git_dirs);
             match settings::named(setting) {
                 Some(Named::Hooks(path)) => {
@@ -220,6 +231,11 @@ impl<'a> CodePaths<'a> {
                     bytes += text.len();
                     is_known &= bytes <= MAX_COMMAND_BYTES
                         && self.add_command(&text, Which::AlsoMissing, &tops, repository);
+                    // What the user's own config runs in every repository may not make every file suspicious.
+                    if self.is_for_search {
+                        let is_resolved = self.add_command(&text, Which::AlsoPatterns, &tops, repository);
+                        is_known &= is_resolved || !is_own;
+                    }
                 }
                 Some(Named::Arguments(text)) => {
                     bytes += text.len();

@@ -4,11 +4,11 @@
 //! Git gets a harmless value for every setting of these repositories that names code. Settings in the environment
 //! override those in files.
 
-use super::MAX_ENTRIES;
 use super::config::{Config, ConfigFile};
 use super::config_syntax::Setting;
 use super::repository::{Repository, repositories};
 use super::settings::{self, HOOKS, Named};
+use crate::listing::MAX_ENTRIES;
 use althing_protocol::GIT_DIR;
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;

@@ -9,7 +9,7 @@ mod stored;
 #[cfg(test)]
 mod tests;
 
-use crate::code_watch::{CodeWatch, MAX_NAMED, WrittenCode, name_files};
+use crate::code_watch::{CodeWatch, DELETED, MAX_NAMED, WrittenCode, name_files};
 use crate::protected_paths::matching_row;
 use crate::repositories::is_in_linked_worktree;
 use crate::settings_code::{concerns, settings_code};
@@ -209,8 +209,8 @@ impl PlantedCode {
                 name_files(&files)
             )
         } else if is_incomplete {
-            "an agent or a program in the sandbox wrote so many files here that not all of them were searched for code \
-             that could run outside the sandbox"
+            "an agent or a program in the sandbox could write here, and there are so many files that not all of them were \
+             searched for code that could run outside the sandbox"
                 .to_owned()
         } else {
             return None;
@@ -339,7 +339,7 @@ impl PlantedCodeState {
     }
 }
 
-/// The written files that still exist and that a program in `cwd` may run by itself. Other files that are not protected
+/// The written files that still exist, and the deleted ones that commands name, that a program in `cwd` may run by itself. Other files that are not protected
 /// are left out: they run code only in other places, or when somebody builds or tests what the agent wrote.
 fn used_in(
     cwd: &Path,
@@ -352,7 +352,7 @@ fn used_in(
         let dir = used_dir(path, row, &written.roots);
         (row.protected || is_bun_setting(path))
             && (is_linked || path.starts_with(cwd) || cwd.starts_with(dir) || is_named(path))
-            && path.symlink_metadata().is_ok()
+            && (**row == DELETED || path.symlink_metadata().is_ok())
     };
     written.files.iter().filter(is_used).cloned().collect()
 }

@@ -2,7 +2,8 @@
 //! nothing that they planted is forgotten when Althing is killed and the session is resumed. No agent can write there.
 
 use crate::code_stamp::Stamp;
-use crate::code_watch::{CodeWatch, Found, WrittenCode};
+use crate::code_watch::{CodeWatch, DELETED, Found, WrittenCode};
+use crate::listing::SearchLimits;
 use crate::settings_code::unnamed_rows;
 use althing_disk::files::{Durability, create_dirs, replace};
 use althing_disk::{DiskError, RealDisk, read_regular};
@@ -148,12 +149,14 @@ impl From<StoredCode> for TaskCode {
                 are_settings_incomplete,
                 are_unknown_incomplete: false,
             };
-            CodeWatch { roots: loaded_paths(watch.roots), elsewhere: loaded_paths(watch.elsewhere), before }
+            let (roots, elsewhere) = (loaded_paths(watch.roots), loaded_paths(watch.elsewhere));
+            CodeWatch { roots, elsewhere, before, limits: SearchLimits::default() }
         });
         let row = |names: &str| {
             RUNS_CODE
                 .iter()
                 .chain(unnamed_rows())
+                .chain([&DELETED])
                 .find(|row| row.names.join("/") == names)
                 .unwrap_or(&UNKNOWN)
         };

@@ -174,3 +174,43 @@ async fn several_at_once_in_one_task_are_watched_and_survive_a_crash() {
         world.assert_named(found, "sub/.envrc");
     }
 }
+
+/// A repository planted below more files than a search once read.
+#[tokio::test]
+async fn code_in_a_project_with_many_files_is_found_wherever_it_is() {
+    let (world, list) = (World::new(), Arc::new(PlantedCode::default()));
+    std::fs::create_dir_all(world.project("data")).unwrap();
+    for n in 0..=20_000 {
+        std::fs::File::create(world.project(&format!("data/{n}"))).unwrap();
+    }
+    std::fs::create_dir_all(world.project("a/b/c")).unwrap();
+    world.open(&list, "").await;
+    for (path, text) in [("HEAD", ""), ("config", "[core]\nfsmonitor = touch x\n"), ("objects/x", "")] {
+        world.put(&format!("a/b/.git/{path}"), text);
+    }
+    list.close(&world.task("run")).await;
+    for cwd in ["a/b", "a/b/c"] {
+        world.assert_named(problem(&list, &world.project(cwd)).await, "a/b/.git");
+    }
+    assert_eq!(problem(&list, &world.project("data")).await, None);
+}
+
+#[tokio::test]
+async fn a_deleted_file_that_a_command_names_counts_as_written() {
+    let (world, list) = (World::new(), Arc::new(PlantedCode::default()));
+    let hook = HOOK.replace("sh tools/hook.sh", "test -e tools/safe || sh tools/hook.sh");
+    world.put(".claude/settings.json", &hook);
+    for path in ["tools/safe", ".envrc", "old.git/HEAD", "old.git/objects/x", "old.git/refs/x"] {
+        world.put(path, "");
+    }
+    world.open(&list, "").await;
+    for path in ["notes.txt", ".envrc"] {
+        std::fs::remove_file(world.project(path)).unwrap();
+    }
+    std::fs::remove_dir_all(world.project("old.git")).unwrap();
+    assert_eq!(problem(&list, &world.project("")).await, None);
+    std::fs::remove_file(world.project("tools/safe")).unwrap();
+    list.close(&world.task("run")).await;
+    world.assert_named(problem(&*world.resumed().await, &world.project("sub")).await, "tools/safe");
+    world.assert_named(problem(&list, &world.project("")).await, "tools/safe");
+}

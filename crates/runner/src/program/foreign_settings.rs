@@ -5,7 +5,8 @@ use super::prepare::{PrepareError, ProgramStarter, StartRequest};
 use crate::adapter::{
     AgentAdapter, LaunchConfig, find_project_settings, ignore_project_settings, start_nothing_of_the_project,
 };
-use crate::git_code::{GitOverrides, MAX_ENTRIES, UnknownCode};
+use crate::git_code::{GitOverrides, UnknownCode};
+use crate::listing::MAX_ENTRIES;
 use crate::repositories::is_in_linked_worktree;
 use althing_protocol::{ExecutionMode, Notice, NoticeLevel, ProgramSpec};
 use std::path::{Path, PathBuf};

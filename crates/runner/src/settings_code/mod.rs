@@ -37,6 +37,14 @@ static UNNAMED: LazyLock<Vec<(&'static str, RunsCode)>> = LazyLock::new(|| {
     AGENT_KINDS.iter().map(|kind| (kind.adapter, row(kind.adapter, kind.title))).collect()
 });
 
+/// The row of files that a command in a config of git may run without naming them.
+pub(crate) static UNNAMED_OF_GIT: RunsCode = RunsCode {
+    names: &["config", "of", "git"],
+    protected: true,
+    ordinary: false,
+    when: "git runs a command of its config",
+};
+
 #[derive(Debug, Default)]
 pub(crate) struct SettingsCode {
     pub(crate) files: Vec<(PathBuf, &'static RunsCode)>,
@@ -44,9 +52,9 @@ pub(crate) struct SettingsCode {
     pub(crate) unknown: Vec<(PathBuf, &'static RunsCode)>,
 }
 
-/// The rows of files that settings do not name. The names of these rows are no names of files.
+/// The rows of files that settings and configs do not name. The names of these rows are no names of files.
 pub(crate) fn unnamed_rows() -> impl Iterator<Item = &'static RunsCode> {
-    UNNAMED.iter().map(|(_, row)| row)
+    UNNAMED.iter().map(|(_, row)| row).chain([&UNNAMED_OF_GIT])
 }
 
 /// Whether a program of this adapter may run the code of a row. Code that the settings of a CLI agent do not name is
@@ -114,7 +122,7 @@ impl Place {
 }
 
 /// The existing paths below a directory that match the names.
-fn matching_paths(dir: &Path, names: &[&str]) -> Vec<PathBuf> {
+pub(crate) fn matching_paths(dir: &Path, names: &[&str]) -> Vec<PathBuf> {
     let Some((name, below)) = names.split_first() else { return vec![dir.to_owned()] };
     let inner = if name.starts_with('*') {
         let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();

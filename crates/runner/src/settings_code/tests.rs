@@ -46,7 +46,12 @@ impl Project {
 const ORDINARY: [&str; 4] = ["proj/src/main.rs", "proj/README.md", "proj/tests/a.py", "proj/index.js"];
 
 /// Each row: a settings file, its content, and the file that the program changes.
-const CASES: [(&str, &str, &str); 43] = [
+const CASES: [(&str, &str, &str); 44] = [
+    (
+        ".claude/settings.json",
+        r#"{"hooks":{"Stop":[{"hooks":[{"command":"sh tools/ho\\\nok.sh"}]}]}}"#,
+        "tools/hook.sh",
+    ),
     (
         ".mcp.json",
         r#"{"mcpServers":{"x":{"command":"node","args":["tools/server.js","."]}}}"#,
@@ -307,7 +312,7 @@ async fn ordinary_files_stay_ordinary() {
 #[test]
 fn code_that_settings_do_not_name_concerns_only_their_cli_agent() {
     let rows: Vec<_> = unnamed_rows().collect();
-    assert_eq!(rows.len(), AGENT_KINDS.len());
+    assert_eq!(rows.len(), AGENT_KINDS.len() + 1, "the CLI agents and git");
     let of_claude = rows.into_iter().find(|row| row.when.contains("Claude Code")).unwrap();
     for (adapter, expected) in [("claude", true), ("gemini", false), ("command", false), ("my-own", true)] {
         assert_eq!(concerns(of_claude, adapter), expected, "{adapter}");
