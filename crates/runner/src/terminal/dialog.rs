@@ -77,7 +77,10 @@ impl DialogReader {
         let dialog = above_options.get(captured.start()..)?;
         let (text, is_complete) = shown(dialog);
         let may_be_cut = self.most_rows.is_some_and(|most| dialog.lines().count() >= most);
-        let is_whole = is_complete && !may_be_cut && !is_shortened(dialog);
+        // Programs disagree about the width of characters that nobody sees, and may leave out a part of such a line.
+        let first_row = above_options.get(..captured.start())?.matches('\n').count();
+        let has_hidden = model.emulator.has_hidden_characters(first_row);
+        let is_whole = is_complete && !may_be_cut && !has_hidden && !is_shortened(dialog);
         let answers = self.answers.iter().filter(|(option, keys)| {
             is_whole && (!keys.starts_with(['\r', '\n']) || is_highlighted(&option.label, model))
         });

@@ -211,6 +211,24 @@ fn a_dialog_that_says_that_it_is_shown_in_part_has_no_answers() {
 }
 
 #[test]
+fn a_dialog_with_characters_that_nobody_sees_has_no_answers() {
+    for dialog in dialogs() {
+        let answered = |text: &str| {
+            let lines = dialog.framed(text);
+            let places =
+                (dialog.first + 1..dialog.options).flat_map(|at| lines.iter().map(move |line| (at, line)));
+            let questions = places
+                .filter_map(|(at, line)| ask(&dialog.reader, &dialog.with(at, std::slice::from_ref(line))));
+            questions.filter(|question| !question.answers.is_empty()).count()
+        };
+        assert!(answered(": \u{e9}t\u{e9}") > 0, "{}", dialog.program);
+        for hidden in ["\u{200b}", "\u{200d}", "\u{2060}", "\u{feff}", "\u{fe0f}", "\u{202e}"] {
+            assert_eq!(answered(&format!(": a{hidden}b")), 0, "{} {hidden:?}", dialog.program);
+        }
+    }
+}
+
+#[test]
 fn a_dialog_that_is_longer_than_what_is_shown_of_it_has_no_answers() {
     for dialog in dialogs().into_iter().filter(|dialog| dialog.program != "opencode") {
         let line = dialog.framed(&"x".repeat(80)).remove(0);

@@ -113,6 +113,12 @@ impl Emulator {
         usize::from(self.parser.screen().cursor_position().0)
     }
 
+    /// Whether the rows of the screen from this one on contain characters that [`Self::rows`] leaves out.
+    pub(crate) fn has_hidden_characters(&self, first_row: usize) -> bool {
+        let mut rows = self.parser.screen().rows(0, self.size().cols).skip(first_row);
+        rows.any(|row| row.chars().any(althing_text::sanitize::is_hidden))
+    }
+
     pub(crate) fn rows(&self) -> Vec<ScreenRow> {
         let screen = self.parser.screen();
         let clean = |(row, number): (String, u16)| {
