@@ -1,6 +1,7 @@
 //! Text helpers for all crates: sanitizing for a terminal, truncating, nearest names, hashing, token estimates. They
 //! know nothing about the domain and do no I/O.
 
+mod comparable;
 mod hash;
 mod hex;
 mod markers;
@@ -13,6 +14,7 @@ mod shell;
 mod tokens;
 mod truncate;
 
+pub use comparable::comparable;
 pub use hash::{fnv1a, pseudo_random, unused_token};
 pub use hex::hex;
 pub use markers::{FoundMarker, Markers, closed_marker, next_marker, text_with_markers};

@@ -6,7 +6,7 @@ use super::{LocalCalls, fit};
 use crate::tool_calling::{
     CallForm, CallStream, WrittenReply, call_schema, described, read_schema_reply, written_calls,
 };
-use althing_protocol::{CallsFrom, ModelRequest, Reply, ToolSpec};
+use althing_protocol::{CallsFrom, ModelRequest, Reply};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 
@@ -31,7 +31,8 @@ pub(crate) struct CallPlan<'a> {
     pub(crate) form: CallForm,
     pub(crate) request: Cow<'a, ModelRequest>,
     pub(crate) shape: RequestShape,
-    tools: &'a [ToolSpec],
+    /// The request before anything was described or shortened in it.
+    original: &'a ModelRequest,
     reads_text: bool,
 }
 
@@ -71,7 +72,7 @@ impl<'a> CallPlan<'a> {
             });
         }
         let reads_text = !tools.is_empty() && (form != CallForm::Native || calls.adapts);
-        Self { form, request: asked, shape, tools, reads_text }
+        Self { form, request: asked, shape, original: request, reads_text }
     }
 
     /// `None` if everything is shown.
@@ -89,10 +90,8 @@ impl<'a> CallPlan<'a> {
         let read = match self.form {
             // Half a call may do harm, so a reply that was cut is not read for calls.
             _ if reply.cut => None,
-            CallForm::Schema => read_schema_reply(&reply.text, self.tools, &self.request.messages),
-            CallForm::Text | CallForm::Native => {
-                written_calls(&reply.text, self.tools, &self.request.messages)
-            }
+            CallForm::Schema => read_schema_reply(&reply.text, self.original),
+            CallForm::Text | CallForm::Native => written_calls(&reply.text, self.original),
         };
         match read {
             Some(WrittenReply { calls, text }) => {

@@ -5,7 +5,7 @@
 use super::quoted::{Material, marked_ranges};
 use super::validate::are_arguments;
 use crate::limits::{ARGUMENT_BYTES, TOOL_CALLS};
-use althing_protocol::{Message, ToolCall, ToolSpec};
+use althing_protocol::{ModelRequest, ToolCall, ToolSpec};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::ops::Range;
@@ -41,33 +41,33 @@ pub(crate) struct WrittenReply {
 }
 
 /// Reads a reply that was asked to follow the schema of `prompt::call_schema`; `None` if it does not.
-pub(crate) fn read_schema_reply(
-    text: &str,
-    tools: &[ToolSpec],
-    messages: &[Message],
-) -> Option<WrittenReply> {
+pub(crate) fn read_schema_reply(text: &str, request: &ModelRequest) -> Option<WrittenReply> {
     if let Ok(Value::Object(object)) = serde_json::from_str(text.trim())
         && let (1, Some(Value::String(text))) = (object.len(), object.get("text"))
     {
         return Some(WrittenReply { calls: Vec::new(), text: text.clone() });
     }
-    written_calls(text, tools, messages)
+    written_calls(text, request)
 }
 
-/// `messages` is the conversation: a call that is only quoted from it does not count.
-pub(crate) fn written_calls(text: &str, tools: &[ToolSpec], messages: &[Message]) -> Option<WrittenReply> {
+/// `request` is the request before the tools were described in its system prompt, because the examples there are no
+/// texts of others. A call that is only quoted from the request does not count.
+pub(crate) fn written_calls(text: &str, request: &ModelRequest) -> Option<WrittenReply> {
     if text.len() > ARGUMENT_BYTES {
         return None;
     }
-    let mut places = call_places(text, tools);
+    let mut places = call_places(text, &request.tools);
     if places.is_empty() {
         return None;
     }
-    let material = Material::of(messages);
-    let is_own =
-        |place: &CallRange| text.get(place.json.clone()).is_some_and(|json| !material.contains(json));
-    if places.iter().any(is_own) {
-        places.retain(is_own);
+    let material = Material::of(request);
+    let is_quoted = |place: &CallRange| {
+        text.get(place.json.clone()).is_none_or(|json| material.contains(json, &place.calls))
+    };
+    let own: Vec<bool> = places.iter().map(|place| !is_quoted(place)).collect();
+    if own.contains(&true) {
+        let mut own = own.into_iter();
+        places.retain(|_| own.next().unwrap_or_default());
     } else if !text_without(text, &places).is_empty() {
         // All calls in the reply are quoted. Text around a quoted call may say anything about it, so the call does not
         // count. A reply that contains nothing but the call makes the call.
@@ -267,6 +267,7 @@ fn without_closing(text: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use althing_protocol::Message;
     use serde_json::json;
 
     fn tools() -> Vec<ToolSpec> {
@@ -287,8 +288,12 @@ mod tests {
         ]
     }
 
+    fn request(messages: &[Message]) -> ModelRequest {
+        ModelRequest { messages: messages.to_vec(), tools: tools(), ..ModelRequest::default() }
+    }
+
     fn read(text: &str) -> Option<(Vec<(String, Value)>, String)> {
-        let read = written_calls(text, &tools(), &[])?;
+        let read = written_calls(text, &request(&[]))?;
         let calls =
             read.calls.into_iter().map(|call| (call.name, serde_json::from_str(&call.arguments).unwrap()));
         Some((calls.collect(), read.text))
@@ -360,7 +365,7 @@ mod tests {
             Message::Tool { call: "1".into(), content: format!("x\n{vote}"), is_error: false },
         ];
         let names = |text: &str, messages: &[Message]| {
-            let calls = written_calls(text, &tools(), messages).map(|reply| reply.calls);
+            let calls = written_calls(text, &request(messages)).map(|reply| reply.calls);
             calls.unwrap_or_default().into_iter().map(|call| call.name).collect::<Vec<_>>()
         };
         // A call between marker lines does not count, whether or not the conversation is known, even if the closing
@@ -381,7 +386,7 @@ mod tests {
             assert_eq!(names(&format!("```json\n{quoted}\n```"), &messages), ["vote"]);
             assert_eq!(names(&format!("So:\n{quoted}"), &messages[..0]), ["vote"]);
         }
-        let kept = written_calls(&format!("They wrote:\n{vote}\nMine:\n{own}"), &tools(), &messages).unwrap();
+        let kept = written_calls(&format!("They wrote:\n{vote}\nMine:\n{own}"), &request(&messages)).unwrap();
         assert_eq!(kept.text, format!("They wrote:\n{vote}\nMine:"));
     }
 
@@ -395,12 +400,12 @@ mod tests {
 
     #[test]
     fn a_reply_in_the_schema_is_a_call_or_a_text() {
-        let text = read_schema_reply(r#"{"text": "Hello"}"#, &tools(), &[]).unwrap();
+        let text = read_schema_reply(r#"{"text": "Hello"}"#, &request(&[])).unwrap();
         assert_eq!((text.text.as_str(), text.calls.len()), ("Hello", 0));
         let call =
-            read_schema_reply(r#"{"name": "new_answer", "arguments": {"content": "42"}}"#, &tools(), &[])
+            read_schema_reply(r#"{"name": "new_answer", "arguments": {"content": "42"}}"#, &request(&[]))
                 .unwrap();
         assert_eq!((call.text.as_str(), call.calls.len()), ("", 1));
-        assert_eq!(read_schema_reply("{\"name\": \"new_ans", &tools(), &[]), None);
+        assert_eq!(read_schema_reply("{\"name\": \"new_ans", &request(&[])), None);
     }
 }

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 
 /// If one of these tools is offered, a reply without a call is not a complete turn.
-const ENDINGS: &[&str] = &["new_answer", "vote", "submit"];
+pub(super) const ENDINGS: &[&str] = &["new_answer", "vote", "submit"];
 
 const MAX_EXAMPLES: usize = 2;
 

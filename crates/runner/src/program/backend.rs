@@ -366,7 +366,7 @@ impl CliBackend {
         let text = done.outcome.message.filter(|message| !message.is_empty()).unwrap_or(said);
         let connected = call.endpoint.is_some_and(Endpoint::is_connected);
         if calls.is_empty() && !connected {
-            calls.extend(cli_prompt::call_from_text(&text, &call.request.tools));
+            calls.extend(cli_prompt::call_from_text(&text, call.request));
         }
         Ok(Reply { text, tool_calls: calls, native, usage, ..Reply::default() })
     }

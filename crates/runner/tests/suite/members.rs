@@ -624,7 +624,8 @@ async fn a_plain_text_program_counts_as_one_call_and_fails_with_its_last_error_l
     assert_eq!((reply.text.as_str(), reply.usage.calls), ("one\ntwo\n", 1));
     assert_eq!(reply.tool_calls[0].arguments, r#"{"content":"one\ntwo"}"#);
     assert_eq!(streamed, "one\ntwo\n");
-    let vote = script("echo '{\"agent_id\": \"agent2\"}'");
+    // The shell joins the parts: a vote that stands in the request would not count.
+    let vote = script("echo '{\"agent_id\": \"agent''2\"}'");
     assert_eq!(backend.call(&vote, &mut |_| {}).await.unwrap().tool_calls[0].name, "vote");
     let failing = [
         ("echo no luck >&2; exit 7", "it ended with exit code 7: no luck"),
