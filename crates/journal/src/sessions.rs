@@ -26,6 +26,7 @@ pub const LOCK: &str = "lock";
 const REMOVING: &str = ".removing-";
 
 const IGNORE: &str = ".gitignore";
+const IGNORE_ATTEMPTS: u32 = 100;
 const MAX_IGNORE_BYTES: u64 = 64 << 10;
 
 /// A larger checkpoint is not read; the log replaces it. Somebody else may have written the file.
@@ -120,11 +121,20 @@ impl SessionManager {
         create_dirs(&*disk, dir, Durability::Synced)?;
         let ignore = dir.join(IGNORE);
         // A crash may have left an empty file, and a foreign project may come with a file that excludes little.
-        if !excludes_everything(&*disk, &ignore)? {
-            let written = replace(&*disk, dir, IGNORE, b"*\n", Durability::Unsynced);
-            // A failed write does not matter if another process or thread has written the file meanwhile.
-            if !excludes_everything(&*disk, &ignore)? {
-                written?;
+        for attempt in 1..=IGNORE_ATTEMPTS {
+            if excludes_everything(&*disk, &ignore)? {
+                break;
+            }
+            match replace(&*disk, dir, IGNORE, b"*\n", Durability::Unsynced) {
+                // Another process or thread that starts at the same time writes the file, too, and has just renamed the
+                // temporary file of both.
+                Err(DiskError::Io { source, .. })
+                    if source.kind() == io::ErrorKind::NotFound && attempt < IGNORE_ATTEMPTS => {}
+                Err(_) if excludes_everything(&*disk, &ignore)? => break,
+                written => {
+                    written?;
+                    break;
+                }
             }
         }
         let sessions = Self { disk, state: dir.to_owned() };

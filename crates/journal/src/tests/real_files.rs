@@ -300,3 +300,22 @@ fn a_file_of_another_user_is_neither_read_nor_written_nor_locked() {
     refused(Some(error), "the state directory");
     refused(open_existing_state(home.path(), Owners::Me).err(), "the state directory");
 }
+
+#[test]
+fn many_who_open_a_new_state_directory_at_once_all_get_it() {
+    for round in 0..200 {
+        let home = tempfile::tempdir().unwrap();
+        let state = home.path().join("state");
+        let start = std::sync::Barrier::new(8);
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    start.wait();
+                    let opened = open_state(&state, Owners::Me);
+                    assert!(opened.is_ok(), "round {round}: {:?}", opened.err());
+                });
+            }
+        });
+        assert_eq!(fs::read_to_string(state.join(".gitignore")).unwrap(), "*\n");
+    }
+}
